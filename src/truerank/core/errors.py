@@ -1,0 +1,89 @@
+"""Every error truerank raises on purpose.
+
+::
+
+    TruerankError
+    |-- InvalidParameter(ValueError)    an option or argument that cannot be used
+    |-- InvalidData(ValueError)         a file, frame or array that cannot be used
+    |-- UnknownName(LookupError)        a metric, model, split, ... that is not registered
+    |-- MissingDependency(ImportError)  an optional library that is not installed
+    |-- NotConverged(RuntimeError)      an iteration that stopped too early
+    `-- CannotEstimate(TypeError)       a method that cannot treat this kind of sample
+
+Each message is one sentence: what must hold, what came, what to do. The command line prints it and
+exits with 2. ``DataWarning`` marks results that are valid but surprising.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class TruerankError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class InvalidParameter(TruerankError, ValueError):  # noqa: N818 - named for what the user gave
+    """An option or argument that cannot be used."""
+
+
+class InvalidData(TruerankError, ValueError):  # noqa: N818
+    """A file, frame or array that cannot be used."""
+
+
+class UnknownName(TruerankError, LookupError):  # noqa: N818
+    """A name that is not registered.
+
+    Parameters
+    ----------
+    kind : what was looked up, such as ``metric``
+    name : the unknown name
+    known : the names there are; the nearest one is suggested
+
+    Examples
+    --------
+    >>> print(UnknownName("metric", "ndgc", ["ndcg", "recall"]))
+    unknown metric 'ndgc'. Did you mean 'ndcg'?
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind, self.name, self.known = kind, name, tuple(sorted(known))
+        super().__init__(f"unknown {kind} {name!r}. {suggestion(name, self.known)}")
+
+
+class MissingDependency(TruerankError, ImportError):  # noqa: N818
+    """An optional library that is not installed.
+
+    Examples
+    --------
+    >>> print(MissingDependency("downloading data", "pooch", extra="data"))
+    downloading data needs pooch. Install it with: pip install 'truerank[data]'
+    """
+
+    def __init__(self, what: str, library: str, *, extra: str) -> None:
+        super().__init__(f"{what} needs {library}. Install it with: pip install 'truerank[{extra}]'")
+
+
+class NotConverged(TruerankError, RuntimeError):  # noqa: N818
+    """An iteration that stopped before its tolerance; ``last`` holds the last iterate."""
+
+    def __init__(self, message: str, last: object) -> None:
+        super().__init__(message)
+        self.last = last
+
+
+class CannotEstimate(TruerankError, TypeError):  # noqa: N818
+    """A method that cannot treat this kind of sample."""
+
+
+class DataWarning(UserWarning):
+    """A result that is valid but surprising; the text holds counts and examples."""
+
+
+def suggestion(name: str, known: tuple[str, ...]) -> str:
+    """Return the sentence that names the nearest known name, or all of them."""
+    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    if near:
+        return f"Did you mean {near[0]!r}?"
+    return f"Known: {', '.join(known)}."

@@ -1,0 +1,183 @@
+"""Interactions: who met what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from truerank.core.errors import InvalidData
+from truerank.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
+from truerank.core.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """One sorted list of item codes per user (the two arrays of a CSR matrix).
+
+    Parameters
+    ----------
+    indptr : (n_users + 1,) int64, user u's items lie at ``indptr[u]:indptr[u + 1]``
+    items : (n,) int32, ascending within a user
+    """
+
+    indptr: IntArray
+    items: IntArray
+
+    def of(self, user: int) -> IntArray:
+        """Return the items of one user."""
+        return self.items[self.indptr[user] : self.indptr[user + 1]]
+
+    def lengths(self) -> IntArray:
+        """Return how many items each user has."""
+        return np.diff(self.indptr)
+
+
+@dataclass(frozen=True, eq=False)
+class Interactions:
+    """Events of users with items, as codes into two vocabularies.
+
+    Parameters
+    ----------
+    user, item : (n,) codes 0..n_users-1 and 0..n_items-1
+    users, items : the vocabularies; users or items without any event are allowed
+    value : (n,) rating, count or weight; None when the data have none
+    time : (n,) seconds or any other order; None when the data have none
+    labels : further columns that were asked for, such as a split that the file brings
+    name : what the data set is called in results
+    origin : counts of what reading and filtering did (rows read, duplicates, users filtered, ...)
+
+    Examples
+    --------
+    >>> events = Interactions.from_codes([0, 0, 1], [2, 0, 1])
+    >>> events.n_users, events.n_items, len(events), events.by_user().of(0).tolist()
+    (2, 3, 3, [0, 2])
+    """
+
+    user: IntArray
+    item: IntArray
+    users: Vocabulary
+    items: Vocabulary
+    value: FloatArray | None = None
+    time: AnyArray | None = None
+    labels: Mapping[str, AnyArray] = field(default_factory=dict)
+    name: str = "data"
+    origin: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for column, size in (("user", len(self.users)), ("item", len(self.items))):
+            codes = np.asarray(getattr(self, column))
+            if codes.ndim != 1 or codes.dtype.kind not in "iu":
+                raise InvalidData(f"{column} codes must be a flat array of integers, got {codes.dtype}.")
+            if len(codes) and (codes.min() < 0 or codes.max() >= size):
+                raise InvalidData(
+                    f"{column} codes must lie in 0..{size - 1}, got {codes.min()}..{codes.max()}."
+                )
+            object.__setattr__(self, column, frozen(codes))
+        for column in ("value", "time"):
+            array = getattr(self, column)
+            if array is not None:
+                self._check_length(column, array)
+                object.__setattr__(self, column, frozen(np.asarray(array)))
+        if self.value is not None and not np.isfinite(self.value).all():
+            raise InvalidData("ratings must be finite numbers, got NaN or infinity. Clean the column first.")
+        for column, array in self.labels.items():
+            self._check_length(column, array)
+        if len(self.user) != len(self.item):
+            raise InvalidData(
+                f"user and item must be equally long, got {len(self.user)} and {len(self.item)}."
+            )
+
+    def _check_length(self, column: str, array: AnyArray) -> None:
+        if len(array) != len(self.user):
+            raise InvalidData(f"{column} must have {len(self.user)} entries like user, got {len(array)}.")
+
+    @classmethod
+    def from_codes(
+        cls,
+        user: IntArray | list[int],
+        item: IntArray | list[int],
+        *,
+        n_users: int | None = None,
+        n_items: int | None = None,
+        value: FloatArray | None = None,
+        time: AnyArray | None = None,
+        name: str = "data",
+    ) -> Interactions:
+        """Build from integer codes; sizes default to the largest code plus one."""
+        user, item = np.asarray(user), np.asarray(item)
+        return cls(
+            user=user.astype(np.int64) if user.size == 0 else user,
+            item=item.astype(np.int64) if item.size == 0 else item,
+            users=Vocabulary.range(n_users if n_users is not None else int(user.max(initial=-1)) + 1),
+            items=Vocabulary.range(n_items if n_items is not None else int(item.max(initial=-1)) + 1),
+            value=value,
+            time=time,
+            name=name,
+        )
+
+    def __len__(self) -> int:
+        return len(self.user)
+
+    @property
+    def n_users(self) -> int:
+        """Users in the vocabulary."""
+        return len(self.users)
+
+    @property
+    def n_items(self) -> int:
+        """Items in the vocabulary: the catalogue."""
+        return len(self.items)
+
+    def where(self, mask: BoolArray) -> Interactions:
+        """Return the events under the mask; the vocabularies stay."""
+        return self.take(np.flatnonzero(mask))
+
+    def take(self, rows: IntArray) -> Interactions:
+        """Return the events at the given rows; the vocabularies stay."""
+        return replace(
+            self,
+            user=self.user[rows],
+            item=self.item[rows],
+            value=None if self.value is None else self.value[rows],
+            time=None if self.time is None else self.time[rows],
+            labels={key: array[rows] for key, array in self.labels.items()},
+        )
+
+    def by_user(self) -> Lists:
+        """Return each user's distinct items, sorted; computed once."""
+        return self._by_user
+
+    @cached_property
+    def _by_user(self) -> Lists:
+        matrix = self.matrix()
+        return Lists(
+            frozen(matrix.indptr.astype(np.int64)), frozen(matrix.indices.astype(np.int32, copy=False))
+        )
+
+    def user_counts(self) -> IntArray:
+        """Return the number of events per user."""
+        return np.bincount(self.user, minlength=self.n_users)
+
+    def item_counts(self) -> IntArray:
+        """Return the number of events per item (popularity)."""
+        return np.bincount(self.item, minlength=self.n_items)
+
+    def matrix(self, *, values: bool = False) -> csr_array:
+        """Return the (n_users, n_items) matrix, float32: ones, or the sum of values per pair."""
+        from scipy.sparse import coo_array
+
+        data = np.ones(len(self), np.float32)
+        if values and self.value is not None:
+            data = self.value.astype(np.float32)
+        matrix = coo_array((data, (self.user, self.item)), shape=(self.n_users, self.n_items)).tocsr()
+        matrix.sum_duplicates()
+        if not values:
+            matrix.data[:] = 1.0
+        return matrix

@@ -1,0 +1,50 @@
+"""How long jobs report progress, without knowing who shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+
+class Task(Protocol):
+    """One running job."""
+
+    def advance(self, steps: int = 1) -> None:
+        """Report finished steps; safe to call from threads."""
+
+
+class Progress(Protocol):
+    """Where jobs announce themselves; the command line shows them with rich, the library is silent."""
+
+    def task(self, label: str, total: int | None = None) -> Task:
+        """Open a job of ``total`` steps (None: unknown)."""
+
+    def done(self, task: Task) -> None:
+        """Close a job."""
+
+
+class _SilentTask:
+    def advance(self, steps: int = 1) -> None:
+        pass
+
+
+class _Silent:
+    def task(self, label: str, total: int | None = None) -> Task:
+        return _SilentTask()
+
+    def done(self, task: Task) -> None:
+        pass
+
+
+SILENT: Progress = _Silent()
+
+
+@contextmanager
+def tracked(progress: Progress, label: str, total: int | None = None) -> Iterator[Task]:
+    """Open a job for the length of a ``with`` block."""
+    task = progress.task(label, total)
+    try:
+        yield task
+    finally:
+        progress.done(task)

@@ -1,0 +1,93 @@
+"""A result: estimates and all that is needed to repeat them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from truerank.core.errors import InvalidData
+from truerank.core.estimate import Estimate
+from truerank.core.ranks import Ranks
+from truerank.version import __version__
+
+
+@dataclass(frozen=True)
+class Result:
+    """Estimates with provenance; the JSON form is what ``--format json`` prints.
+
+    Parameters
+    ----------
+    command : the stage that made it, such as ``evaluate``
+    estimates : one per model and metric
+    data : counts of the data and the split
+    provenance : options, seed, data hash, versions, seconds and scores computed
+    version : of truerank
+    ranks : the ranks behind the estimates by model; not part of the JSON form
+
+    Examples
+    --------
+    >>> result = Result("evaluate", (Estimate("popularity", "auc", 0.8),))
+    >>> Result.from_json(result.to_json()) == result
+    True
+    """
+
+    command: str
+    estimates: tuple[Estimate, ...]
+    data: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    version: str = __version__
+    ranks: Mapping[str, Ranks] = field(default_factory=dict, compare=False, repr=False)
+
+    def value(self, metric: str, model: str | None = None) -> float:
+        """Return one value by the names of metric and model (the model may be left out if there is one)."""
+        return self.estimate(metric, model).value
+
+    def estimate(self, metric: str, model: str | None = None) -> Estimate:
+        """Return one estimate by the names of metric and model."""
+        found = [e for e in self.estimates if e.metric == metric and model in (None, e.model)]
+        if len(found) != 1:
+            known = sorted({f"{e.metric} of {e.model}" for e in self.estimates})
+            raise InvalidData(
+                f"there must be exactly one estimate of {metric!r}{f' of {model!r}' if model else ''}, "
+                f"found {len(found)}. There are: {'; '.join(known)}."
+            )
+        return found[0]
+
+    def models(self) -> list[str]:
+        """Return model names in the order they were evaluated."""
+        return list(dict.fromkeys(e.model for e in self.estimates))
+
+    def metrics(self) -> list[str]:
+        """Return metric names in the order they were asked for."""
+        return list(dict.fromkeys(e.metric for e in self.estimates))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a plain dictionary for JSON."""
+        return {
+            "command": self.command,
+            "version": self.version,
+            "data": dict(self.data),
+            "estimates": [estimate.to_dict() for estimate in self.estimates],
+            "provenance": dict(self.provenance),
+        }
+
+    def to_json(self) -> str:
+        """Return the JSON text."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Result:
+        """Read what ``to_json`` wrote."""
+        try:
+            fields = json.loads(text)
+            return cls(
+                command=fields["command"],
+                estimates=tuple(Estimate.from_dict(entry) for entry in fields["estimates"]),
+                data=fields["data"],
+                provenance=fields["provenance"],
+                version=fields["version"],
+            )
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise InvalidData(f"a result must be the JSON that truerank wrote ({error!r}).") from None

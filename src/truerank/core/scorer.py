@@ -1,0 +1,218 @@
+"""Scorers: anything that can say how much a user likes an item.
+
+A scorer is used through the cheapest of three interfaces it offers, tried in this order:
+
+=====================  =============================================================================
+``HasFactors``         dot products of two matrices, counted by a fused kernel that stores no score
+``HasSparseRows``      a few non-zero scores per user, all others zero
+``Scorer``             ``score(users, items)``, called in user blocks of bounded size
+=====================  =============================================================================
+
+Arrays are scorers too: see ``as_scorer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+
+import numpy as np
+
+from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """What every fitted model offers."""
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue."""
+
+    def score(self, users: IntArray, items: IntArray) -> FloatArray:
+        """Return scores of shape (len(users), n).
+
+        ``items`` is (n,) when all users share the candidates, or (len(users), n) with one row of
+        candidates per user. Higher is better. A score must depend on the pair alone.
+        """
+
+
+@runtime_checkable
+class HasFactors(Protocol):
+    """A scorer that is a dot product."""
+
+    def factors(self) -> Factors:
+        """Return the two matrices."""
+
+
+@runtime_checkable
+class HasSparseRows(Protocol):
+    """A scorer with few non-zero scores per user."""
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue."""
+
+    def sparse_rows(self, users: IntArray) -> csr_array:
+        """Return the (len(users), n_items) matrix of scores; entries that are not stored are zero."""
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """User and item vectors, and perhaps a bias per item: score = user . item + bias.
+
+    Parameters
+    ----------
+    user : (n_users, d) float32 or float64
+    item : (n_items, d) float32 or float64
+    item_bias : (n_items,) or None; a bias per user would not change any rank
+    """
+
+    user: FloatArray
+    item: FloatArray
+    item_bias: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        for name, array, ndim in (
+            ("user", self.user, 2),
+            ("item", self.item, 2),
+            ("item_bias", self.item_bias, 1),
+        ):
+            if array is None:
+                continue
+            if array.ndim != ndim or array.dtype not in (np.float32, np.float64):
+                raise InvalidData(
+                    f"{name} factors must be float32 or float64 with {ndim} dimensions, "
+                    f"got {array.dtype} with {array.ndim}."
+                )
+        if self.user.shape[1] != self.item.shape[1]:
+            raise InvalidData(
+                "user and item factors must have equal width, "
+                f"got {self.user.shape[1]} and {self.item.shape[1]}."
+            )
+        if self.item_bias is not None and len(self.item_bias) != len(self.item):
+            raise InvalidData(f"item_bias must have {len(self.item)} entries, got {len(self.item_bias)}.")
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue."""
+        return len(self.item)
+
+    def factors(self) -> Factors:
+        """Return itself."""
+        return self
+
+    def score(self, users: IntArray, items: IntArray) -> FloatArray:
+        """Return scores in float64."""
+        left = self.user[users].astype(np.float64)
+        right = self.item[items].astype(np.float64)
+        rule = "ud,id->ui" if np.ndim(items) == 1 else "ud,uid->ui"
+        scores: FloatArray = np.einsum(rule, left, right)
+        if self.item_bias is not None:
+            scores += self.item_bias[items]
+        return scores
+
+
+@dataclass(frozen=True, eq=False)
+class DenseScores:
+    """A (n_users, n_items) array or memmap of scores."""
+
+    scores: FloatArray
+
+    def __post_init__(self) -> None:
+        if self.scores.ndim != 2 or self.scores.dtype.kind not in "fiu":
+            raise InvalidData(
+                f"scores must be a users x items array of numbers, got {self.scores.dtype} "
+                f"of shape {self.scores.shape}."
+            )
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue."""
+        return int(self.scores.shape[1])
+
+    def score(self, users: IntArray, items: IntArray) -> FloatArray:
+        """Look the scores up."""
+        if np.ndim(items) == 1:
+            rows = self.scores[users]
+            return rows if _is_all(items, self.n_items) else rows[:, items]
+        return self.scores[np.asarray(users)[:, None], items]
+
+
+@dataclass(frozen=True, eq=False)
+class SparseScores:
+    """A (n_users, n_items) CSR matrix of scores; what is not stored is zero."""
+
+    scores: csr_array
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue."""
+        return int(self.scores.shape[1])
+
+    def sparse_rows(self, users: IntArray) -> csr_array:
+        """Return the rows of the users."""
+        return self.scores[users]
+
+    def score(self, users: IntArray, items: IntArray) -> FloatArray:
+        """Look the scores up."""
+        if np.ndim(items) == 1:
+            return np.asarray(self.scores[users][:, items].toarray())
+        rows = np.repeat(users, np.shape(items)[1])
+        return np.asarray(self.scores[rows, np.ravel(items)]).reshape(np.shape(items))
+
+
+@dataclass(frozen=True, eq=False)
+class CallableScores:
+    """A function ``score(users, items)`` as in ``Scorer``."""
+
+    function: Callable[[IntArray, IntArray], FloatArray]
+    n_items: int
+
+    def score(self, users: IntArray, items: IntArray) -> FloatArray:
+        """Call the function."""
+        return np.asarray(self.function(users, items))
+
+
+def as_scorer(scores: Any, *, n_items: int | None = None) -> Scorer:
+    """Return the scorer for what a user has at hand.
+
+    An array or memmap of scores, a sparse matrix, ``(user, item)`` or ``(user, item, item_bias)`` factor
+    matrices, a function or an object with ``score(users, items)``; the last two need ``n_items``.
+
+    Examples
+    --------
+    >>> as_scorer(np.zeros((2, 3))).n_items
+    3
+    >>> as_scorer((np.zeros((2, 4)), np.zeros((5, 4)))).n_items
+    5
+    """
+    if isinstance(scores, np.ndarray):
+        return DenseScores(scores)
+    if isinstance(scores, tuple) and len(scores) in (2, 3):
+        user, item, *bias = (None if part is None else np.asarray(part) for part in scores)
+        return Factors(cast(FloatArray, user), cast(FloatArray, item), bias[0] if bias else None)
+    if hasattr(scores, "tocsr"):
+        from scipy.sparse import csr_array
+
+        return SparseScores(csr_array(scores))
+    if callable(getattr(scores, "score", None)) and hasattr(scores, "n_items"):
+        scorer: Scorer = scores
+        return scorer
+    if callable(getattr(scores, "score", None)) and n_items is not None:
+        return CallableScores(scores.score, n_items)
+    if callable(scores) and n_items is not None:
+        return CallableScores(scores, n_items)
+    raise InvalidParameter(
+        "scores must be an array, a sparse matrix, a pair of factor matrices or an object with "
+        f"score(users, items) and n_items, got {type(scores).__name__}. Wrap it in one of these."
+    )
+
+
+def _is_all(items: IntArray, n_items: int) -> bool:
+    return len(items) == n_items and bool((items == np.arange(n_items)).all())
