@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import TypeAlias, Union
@@ -20,7 +21,7 @@ Value: TypeAlias = Union[int, float, bool, str, "Spec", None]
 
 _TOKEN = re.compile(
     r"""\s*(?:
-      (?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))
+      (?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?=[\s(),=@]|\Z))
     | (?P<quoted>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
     | (?P<word>[^\s(),=@'"]+)
     | (?P<mark>[(),=@])
@@ -28,7 +29,14 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _BARE = re.compile(r"[A-Za-z_./~\\:][\w.\-/~\\:+%]*\Z")
-_WORDS: dict[str, Value] = {"true": True, "false": False, "none": None}
+_WORDS: dict[str, Value] = {
+    "true": True,
+    "false": False,
+    "none": None,
+    "inf": math.inf,
+    "+inf": math.inf,
+    "-inf": -math.inf,
+}
 _NAMES = re.compile(r"[A-Za-z][\w.-]*\Z")
 
 
@@ -177,7 +185,5 @@ class _Parser:
         if kind == "quoted":
             return re.sub(r"\\(.)", r"\1", text[1:-1])
         if kind == "word":
-            if text.lower() in _WORDS:
-                return _WORDS[text.lower()]
-            return float(text) if text.lower().lstrip("+-") in {"inf", "nan"} else text
+            return _WORDS.get(text.lower(), text)
         raise self.error(f"expected a value but found {text!r}")

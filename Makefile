@@ -1,0 +1,52 @@
+# Two commands to know: `make demo` shows what truerank does, `make test` runs every gate.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test check bench clean
+
+help:
+	@echo "make demo   evaluate six recommenders on the embedded demo data: a table and demo/report.html"
+	@echo "make test   format, lint, types, import directions, doctests and tests"
+	@echo "make bench  print the speed tables (minutes; results under benchmarks/results)"
+	@echo "make clean  remove the virtual environment and caches"
+
+demo: $(VENV)/.run
+	@mkdir -p demo
+	$(BIN)/truerank evaluate demo --split leave-last-out \
+	  --model popularity --model item-knn --model 'item-knn(power=3, norm=l2)' --model ease --model ials \
+	  --metrics ndcg@10,recall@10,ap,auc --out demo/result.json --report demo/report.html
+
+test: check
+	$(BIN)/pytest
+
+check: $(VENV)/.test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.exact_ranks
+	$(BIN)/python -m benchmarks.read_interactions
+	$(BIN)/python -m benchmarks.fit_models
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "truerank needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+
+$(VENV)/.run: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.test: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[data]' --group test
+	@touch $@ $(VENV)/.run
+
+$(VENV)/.bench: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group bench
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis demo
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
