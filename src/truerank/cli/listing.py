@@ -1,0 +1,39 @@
+"""``truerank list``: what there is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from truerank.cli.output import Format, emit, table_text
+from truerank.core.errors import UnknownName
+from truerank.core.registry import Registry
+
+
+def registries() -> dict[str, Registry[Any]]:
+    """Return all registries by the word used on the command line."""
+    from truerank.inference import INTERVALS
+    from truerank.metrics import METRICS
+    from truerank.models import MODELS
+    from truerank.split import SPLITS
+
+    return {"metrics": METRICS, "models": MODELS, "splits": SPLITS, "intervals": INTERVALS}
+
+
+def list_plugins(
+    kind: Annotated[str, typer.Argument(help="metrics, models, splits or intervals")],
+    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+) -> None:
+    """List the metrics, models, splits or intervals there are, with their parameters."""
+    known = registries()
+    if kind not in known:
+        raise UnknownName("kind", kind, known)
+    entries = known[kind].entries()
+    if format is Format.json:
+        emit(json.dumps([asdict(entry) for entry in entries], indent=2))
+        return
+    rows = [(entry.name, entry.parameters, entry.summary, entry.source) for entry in entries]
+    emit(table_text(("name", "parameters", "summary", "source"), rows, format))

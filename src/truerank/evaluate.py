@@ -1,0 +1,225 @@
+"""Composer: models and a split in, metrics with intervals out."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from truerank.core.check import check_choice, check_level
+from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.estimate import Estimate
+from truerank.core.interval import Interval
+from truerank.core.metric import Metric
+from truerank.core.model import Model
+from truerank.core.progress import SILENT, Progress
+from truerank.core.ranks import SEEN_POLICIES, TIE_POLICIES, Ranks, SeenPolicy, TiePolicy
+from truerank.core.result import Result
+from truerank.core.scorer import Scorer, as_scorer
+from truerank.core.spec import split_specs
+from truerank.core.split import Split
+from truerank.core.stream import check_seed
+from truerank.inference import INTERVALS
+from truerank.metrics import METRICS
+from truerank.models import MODELS
+from truerank.ranks import exact_ranks
+
+DEFAULT_METRICS = "ndcg@10,recall@10"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to evaluate; checked once, before any work starts.
+
+    Parameters
+    ----------
+    metrics : metrics in the order of the result
+    ties : how equal scores count, see ``docs/glossary.md``
+    seen : what happens to items of train and valid: removed from the pool, put at its bottom, or kept
+    interval, level : the interval over users
+    seed : of everything random
+    n_threads : threads for ranking; None takes all cores
+    """
+
+    metrics: tuple[Metric, ...]
+    ties: TiePolicy = "expected"
+    seen: SeenPolicy = "remove"
+    interval: Interval = INTERVALS.make("auto")
+    level: float = 0.95
+    seed: int = 0
+    n_threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            raise InvalidParameter("at least one metric is needed, got none. Use for example ndcg@10.")
+        check_choice("ties", self.ties, TIE_POLICIES)
+        check_choice("seen", self.seen, SEEN_POLICIES)
+        check_level(self.level)
+        check_seed(self.seed)
+        if self.n_threads is not None and self.n_threads < 1:
+            raise InvalidParameter(f"n_threads must be an integer >= 1, got {self.n_threads}.")
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What evaluating one model gave."""
+
+    name: str
+    estimates: tuple[Estimate, ...]
+    ranks: Ranks
+    seconds: Mapping[str, float]
+    n_scores: int
+
+
+def evaluate(
+    models: Any,
+    split: Split,
+    metrics: str | Metric | Sequence[str | Metric] = DEFAULT_METRICS,
+    *,
+    progress: Progress = SILENT,
+    **options: Any,
+) -> Result:
+    """Return exact metrics of one or several models on the test part of a split.
+
+    Every item of each user's pool is ranked, so the values are exact; the intervals say how far they may lie
+    from those of other users like these.
+
+    Parameters
+    ----------
+    models : a spec string, a model, something with scores (see ``as_scorer``), a list of these, or a
+        mapping from names to these
+    split : train, test and perhaps valid events
+    metrics : spec strings (a comma-separated text or a list) or metric objects
+    progress : where long jobs report
+    **options : ``ties``, ``seen``, ``interval``, ``level``, ``seed``, ``n_threads`` as in ``Options``
+
+    Examples
+    --------
+    >>> from truerank.core.interactions import Interactions
+    >>> train = Interactions.from_codes([0, 0, 1, 2], [0, 1, 1, 1], n_users=3, n_items=3)
+    >>> test = Interactions.from_codes([1, 2], [0, 2], n_users=3, n_items=3)
+    >>> result = evaluate("popularity", Split(train, test), "recall@1")
+    >>> result.value("recall@1")
+    0.5
+    """
+    chosen = make_options(metrics, **options)
+    done = tuple(evaluate_each(name_models(models), split, chosen, progress=progress))
+    return assemble(done, split, chosen)
+
+
+def make_options(
+    metrics: str | Metric | Sequence[str | Metric] = DEFAULT_METRICS,
+    *,
+    interval: str | Interval = "auto",
+    **options: Any,
+) -> Options:
+    """Build ``Options`` from spec strings or objects."""
+    listed = split_specs(metrics) if isinstance(metrics, str) else metrics
+    listed = [listed] if isinstance(listed, Metric) else listed
+    made = dict.fromkeys(METRICS.make(metric) for metric in listed)
+    return Options(metrics=tuple(made), interval=INTERVALS.make(interval), **options)
+
+
+def name_models(models: Any) -> dict[str, Model | Scorer]:
+    """Return models and scorers by the name they have in the result."""
+    if isinstance(models, Mapping):
+        return {name: _model_or_scorer(model) for name, model in models.items()}
+    listed = models if isinstance(models, list) else [models]
+    named: dict[str, Model | Scorer] = {}
+    for model in (_model_or_scorer(entry) for entry in listed):
+        name = str(model) if isinstance(model, Model) else type(model).__name__
+        if name in named:
+            raise InvalidParameter(f"model {name!r} is given twice. Leave one out or name them in a mapping.")
+        named[name] = model
+    if not named:
+        raise InvalidParameter("at least one model is needed, got none. Use for example popularity.")
+    return named
+
+
+def _model_or_scorer(given: Any) -> Model | Scorer:
+    if isinstance(given, str):
+        return MODELS.make(given)
+    return given if isinstance(given, Model) else as_scorer(given)
+
+
+def evaluate_each(
+    models: Mapping[str, Model | Scorer], split: Split, options: Options, *, progress: Progress = SILENT
+) -> Iterator[Evaluated]:
+    """Yield one model after the other, so that finished ones survive an interruption."""
+    if len(split.test) == 0:
+        raise InvalidData(
+            f"the test part must hold at least one target, but split {split.method!r} left none. "
+            "Choose another split or check the data."
+        )
+    for name, model in models.items():
+        started = time.perf_counter()
+        scorer = model
+        if isinstance(model, Model):
+            scorer = model.fit(split.train, seed=options.seed, progress=progress)
+        fitted = time.perf_counter()
+        assert not isinstance(scorer, Model)
+        ranks = exact_ranks(
+            scorer, split, seen=options.seen, n_threads=options.n_threads, progress=progress
+        )
+        ranked = time.perf_counter()
+        estimates = tuple(summarise(name, ranks, options))
+        finished = time.perf_counter()
+        seconds = {"fit": fitted - started, "rank": ranked - fitted, "metrics": finished - ranked}
+        yield Evaluated(name, estimates, ranks, seconds, ranks.n_users * split.train.n_items)
+
+
+def summarise(name: str, ranks: Ranks, options: Options) -> Iterator[Estimate]:
+    """Yield one estimate per metric: the mean over users with its interval."""
+    values = np.column_stack(
+        [metric.per_user(ranks, ties=options.ties, seed=options.seed) for metric in options.metrics]
+    )
+    band = options.interval.band(values, level=options.level, seed=options.seed)
+    for column, metric in enumerate(options.metrics):
+        yield Estimate(
+            model=name,
+            metric=str(metric),
+            value=float(values[:, column].mean()),
+            low=float(band.low[column]),
+            high=float(band.high[column]),
+            level=options.level,
+            kind="exact",
+            method=band.method[column],
+            n_users=len(values),
+        )
+
+
+def assemble(done: Sequence[Evaluated], split: Split, options: Options) -> Result:
+    """Return the result of the finished models with all that is needed to repeat it."""
+    return Result(
+        command="evaluate",
+        estimates=tuple(estimate for model in done for estimate in model.estimates),
+        data=split.summary(),
+        provenance={
+            "split": split.method,
+            "ties": options.ties,
+            "seen": options.seen,
+            "interval": str(options.interval),
+            "seed": options.seed,
+            "data_hash": data_hash(split),
+            "versions": {"python": platform.python_version(), "numpy": np.__version__},
+            "seconds": {model.name: dict(model.seconds) for model in done},
+            "scores_computed": {model.name: model.n_scores for model in done},
+        },
+        ranks={model.name: model.ranks for model in done},
+    )
+
+
+def data_hash(split: Split) -> str:
+    """Return a digest of the pairs in each part; equal for equal data in any row order."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (split.train, split.test, split.valid):
+        if part is not None:
+            lists = part.by_user()
+            digest.update(np.ascontiguousarray(lists.indptr).tobytes())
+            digest.update(np.ascontiguousarray(lists.items).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""Compiled inner loops; imported on use, since numba takes its time."""

@@ -1,0 +1,93 @@
+"""How often two items share a user, and which items are nearest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from truerank.core.types import FloatArray, IntArray
+from truerank.models.kernels.compiled import compiled
+
+
+@compiled
+def count_lower(
+    item_ptr: IntArray,
+    item_users: IntArray,
+    user_ptr: IntArray,
+    user_items: IntArray,
+    first: int,
+    last: int,
+    out: FloatArray,
+) -> None:
+    """Fill rows first..last of the lower triangle of X^T X; ``out`` is (n_items, n_items)."""
+    for item in range(first, last):
+        for other in range(item + 1):
+            out[item, other] = 0.0
+        for p in range(item_ptr[item], item_ptr[item + 1]):
+            user = item_users[p]
+            for q in range(user_ptr[user], user_ptr[user + 1]):
+                other = user_items[q]
+                if other > item:
+                    break
+                out[item, other] += 1.0
+
+
+@compiled
+def nearest(
+    item_ptr: IntArray,
+    item_users: IntArray,
+    user_ptr: IntArray,
+    user_items: IntArray,
+    first: int,
+    last: int,
+    shrink: float,
+    include_self: bool,
+    index: IntArray,
+    value: FloatArray,
+    length: IntArray,
+) -> None:
+    """Write each item's most similar items, ascending by code, into rows first..last.
+
+    ``index`` and ``value`` are (n_items, k), ``length`` (n_items,) says how many of them are filled. Among
+    equal similarities the lower code is taken.
+    """
+    n_items, k = len(length), index.shape[1]
+    counts = np.zeros(n_items, np.int32)
+    touched = np.empty(n_items, np.int32)
+    for item in range(first, last):
+        n_touched = 0
+        for p in range(item_ptr[item], item_ptr[item + 1]):
+            user = item_users[p]
+            for q in range(user_ptr[user], user_ptr[user + 1]):
+                other = user_items[q]
+                if counts[other] == 0:
+                    touched[n_touched] = other
+                    n_touched += 1
+                counts[other] += 1
+        codes = np.flatnonzero(counts) if 16 * n_touched > n_items else np.sort(touched[:n_touched])
+        similarity = np.empty(n_touched)
+        own = item_ptr[item + 1] - item_ptr[item]
+        for n in range(n_touched):
+            other = codes[n]
+            both = float(counts[other])
+            counts[other] = 0
+            product = float(own) * float(item_ptr[other + 1] - item_ptr[other])
+            if shrink > 0.0:
+                similarity[n] = both / (np.sqrt(product) + shrink)
+            else:  # the quotient of two exact integers: equal cosines get equal bits
+                similarity[n] = np.sqrt(both * both / product)
+            if other == item and not include_self:
+                similarity[n] = 0.0
+        least, room = 0.0, 0
+        if n_touched > k:
+            least = np.partition(similarity, n_touched - k)[n_touched - k]
+            room = k - np.sum(similarity > least)
+        filled = 0
+        for n in range(n_touched):
+            wanted = similarity[n] > least
+            if similarity[n] == least and room > 0 and least > 0.0:
+                wanted, room = True, room - 1
+            if wanted:
+                index[item, filled] = codes[n]
+                value[item, filled] = similarity[n]
+                filled += 1
+        length[item] = filled

@@ -1,0 +1,67 @@
+"""Blocks of work on Python threads; the kernels release the interpreter lock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from truerank.core.types import IntArray
+
+
+def available_threads() -> int:
+    """Return the number of processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run_blocks(work: Callable[[int, int], object], blocks: Iterable[tuple[int, int]]) -> None:
+    """Call ``work(first, last)`` for each block, on all processors.
+
+    Blocks must write to disjoint memory, so that the number of threads cannot change a result. An error or
+    an interrupt drops the blocks that have not begun and is raised again.
+    """
+    blocks = list(blocks)
+    n_threads = min(available_threads(), len(blocks))
+    if n_threads <= 1:
+        for first, last in blocks:
+            work(first, last)
+        return
+    with ThreadPoolExecutor(n_threads) as pool:
+        jobs = [pool.submit(work, first, last) for first, last in blocks]
+        try:
+            for job in jobs:
+                job.result()
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def even_blocks(n: int, size: int) -> list[tuple[int, int]]:
+    """Cut 0..n into blocks of ``size`` rows.
+
+    Examples
+    --------
+    >>> even_blocks(5, 2)
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    return [(first, min(first + size, n)) for first in range(0, n, size)]
+
+
+def balanced_blocks(indptr: IntArray, entries: int) -> list[tuple[int, int]]:
+    """Cut the rows of a CSR matrix into blocks of about ``entries`` entries; a row counts as one more.
+
+    Examples
+    --------
+    >>> balanced_blocks(np.array([0, 3, 4, 5, 9]), 4)
+    [(0, 1), (1, 3), (3, 4)]
+    """
+    work = np.asarray(indptr) + np.arange(len(indptr))
+    edges = [0]
+    while edges[-1] < len(indptr) - 1:
+        reach = int(np.searchsorted(work, work[edges[-1]] + entries, side="right")) - 1
+        edges.append(max(reach, edges[-1] + 1))
+    return list(zip(edges[:-1], edges[1:], strict=True))
