@@ -1,5 +1,86 @@
 """What a recommender's top-K metrics really are: exact where affordable, honest where not."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from truerank.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from truerank.core.estimate import Estimate
+    from truerank.core.interactions import Interactions
+    from truerank.core.ranks import Ranks
+    from truerank.core.result import Result
+    from truerank.core.scorer import Factors, as_scorer
+    from truerank.core.split import Split
+    from truerank.data import from_arrays, from_csr, from_frame, k_core, load, min_history, read_interactions
+    from truerank.evaluate import evaluate
+    from truerank.metrics import METRICS
+    from truerank.models import MODELS
+    from truerank.ranks import exact_ranks
+    from truerank.report import write_report
+    from truerank.split import SPLITS, make_split
+
+# Public names and where they live; imported on first use so that `import truerank` stays fast.
+_HOMES = {
+    "METRICS": "truerank.metrics",
+    "MODELS": "truerank.models",
+    "SPLITS": "truerank.split",
+    "Estimate": "truerank.core.estimate",
+    "Factors": "truerank.core.scorer",
+    "Interactions": "truerank.core.interactions",
+    "Ranks": "truerank.core.ranks",
+    "Result": "truerank.core.result",
+    "Split": "truerank.core.split",
+    "as_scorer": "truerank.core.scorer",
+    "evaluate": "truerank.evaluate",
+    "exact_ranks": "truerank.ranks",
+    "from_arrays": "truerank.data",
+    "from_csr": "truerank.data",
+    "from_frame": "truerank.data",
+    "k_core": "truerank.data",
+    "load": "truerank.data",
+    "make_split": "truerank.split",
+    "min_history": "truerank.data",
+    "read_interactions": "truerank.data",
+    "write_report": "truerank.report",
+}
+
+__all__ = [
+    "METRICS",
+    "MODELS",
+    "SPLITS",
+    "Estimate",
+    "Factors",
+    "Interactions",
+    "Ranks",
+    "Result",
+    "Split",
+    "__version__",
+    "as_scorer",
+    "evaluate",
+    "exact_ranks",
+    "from_arrays",
+    "from_csr",
+    "from_frame",
+    "k_core",
+    "load",
+    "make_split",
+    "min_history",
+    "read_interactions",
+    "write_report",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'truerank' has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

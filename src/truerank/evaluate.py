@@ -21,11 +21,10 @@ from truerank.core.progress import SILENT, Progress
 from truerank.core.ranks import SEEN_POLICIES, TIE_POLICIES, Ranks, SeenPolicy, TiePolicy
 from truerank.core.result import Result
 from truerank.core.scorer import Scorer, as_scorer
-from truerank.core.spec import split_specs
 from truerank.core.split import Split
 from truerank.core.stream import check_seed
 from truerank.inference import INTERVALS
-from truerank.metrics import METRICS
+from truerank.metrics import make_metrics, values
 from truerank.models import MODELS
 from truerank.ranks import exact_ranks
 
@@ -55,8 +54,6 @@ class Options:
     n_threads: int | None = None
 
     def __post_init__(self) -> None:
-        if not self.metrics:
-            raise InvalidParameter("at least one metric is needed, got none. Use for example ndcg@10.")
         check_choice("ties", self.ties, TIE_POLICIES)
         check_choice("seen", self.seen, SEEN_POLICIES)
         check_level(self.level)
@@ -119,10 +116,7 @@ def make_options(
     **options: Any,
 ) -> Options:
     """Build ``Options`` from spec strings or objects."""
-    listed = split_specs(metrics) if isinstance(metrics, str) else metrics
-    listed = [listed] if isinstance(listed, Metric) else listed
-    made = dict.fromkeys(METRICS.make(metric) for metric in listed)
-    return Options(metrics=tuple(made), interval=INTERVALS.make(interval), **options)
+    return Options(metrics=make_metrics(metrics), interval=INTERVALS.make(interval), **options)
 
 
 def name_models(models: Any) -> dict[str, Model | Scorer]:
@@ -175,21 +169,19 @@ def evaluate_each(
 
 def summarise(name: str, ranks: Ranks, options: Options) -> Iterator[Estimate]:
     """Yield one estimate per metric: the mean over users with its interval."""
-    values = np.column_stack(
-        [metric.per_user(ranks, ties=options.ties, seed=options.seed) for metric in options.metrics]
-    )
-    band = options.interval.band(values, level=options.level, seed=options.seed)
+    per_user = values(options.metrics, ranks, ties=options.ties, seed=options.seed)
+    band = options.interval.band(per_user, level=options.level, seed=options.seed)
     for column, metric in enumerate(options.metrics):
         yield Estimate(
             model=name,
             metric=str(metric),
-            value=float(values[:, column].mean()),
+            value=float(per_user[:, column].mean()),
             low=float(band.low[column]),
             high=float(band.high[column]),
             level=options.level,
             kind="exact",
             method=band.method[column],
-            n_users=len(values),
+            n_users=len(per_user),
         )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import pairwise
 
 import numpy as np
 
@@ -40,6 +42,19 @@ def run_blocks(work: Callable[[int, int], object], blocks: Iterable[tuple[int, i
             raise
 
 
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Keep BLAS on one thread per call for the length of a ``with`` block.
+
+    Its sums then have one order only, and blocks that run on threads of ours do not fight for processors.
+    """
+    import scipy.linalg  # noqa: F401 - the library must be loaded to be limited
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
 def even_blocks(n: int, size: int) -> list[tuple[int, int]]:
     """Cut 0..n into blocks of ``size`` rows.
 
@@ -64,4 +79,4 @@ def balanced_blocks(indptr: IntArray, entries: int) -> list[tuple[int, int]]:
     while edges[-1] < len(indptr) - 1:
         reach = int(np.searchsorted(work, work[edges[-1]] + entries, side="right")) - 1
         edges.append(max(reach, edges[-1] + 1))
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))

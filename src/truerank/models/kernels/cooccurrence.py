@@ -32,6 +32,26 @@ def count_lower(
 
 
 @compiled
+def largest(values: FloatArray, heap: FloatArray) -> float:
+    """Return the k-th largest value, with k the length of ``heap``, the scratch space."""
+    k = len(heap)
+    heap[:] = -np.inf
+    for value in values:
+        if value <= heap[0]:
+            continue
+        place, child = 0, 1  # the smallest of the k largest so far leaves the heap
+        while child < k:
+            if child + 1 < k and heap[child + 1] < heap[child]:
+                child += 1
+            if value <= heap[child]:
+                break
+            heap[place] = heap[child]
+            place, child = child, 2 * child + 1
+        heap[place] = value
+    return float(heap[0])
+
+
+@compiled
 def nearest(
     item_ptr: IntArray,
     item_users: IntArray,
@@ -53,6 +73,7 @@ def nearest(
     n_items, k = len(length), index.shape[1]
     counts = np.zeros(n_items, np.int32)
     touched = np.empty(n_items, np.int32)
+    heap = np.empty(k)
     for item in range(first, last):
         n_touched = 0
         for p in range(item_ptr[item], item_ptr[item + 1]):
@@ -63,7 +84,11 @@ def nearest(
                     touched[n_touched] = other
                     n_touched += 1
                 counts[other] += 1
-        codes = np.flatnonzero(counts) if 16 * n_touched > n_items else np.sort(touched[:n_touched])
+        codes = touched[:n_touched]
+        if 16 * n_touched < n_items:
+            codes.sort()
+        else:
+            codes[:] = np.flatnonzero(counts)
         similarity = np.empty(n_touched)
         own = item_ptr[item + 1] - item_ptr[item]
         for n in range(n_touched):
@@ -79,7 +104,7 @@ def nearest(
                 similarity[n] = 0.0
         least, room = 0.0, 0
         if n_touched > k:
-            least = np.partition(similarity, n_touched - k)[n_touched - k]
+            least = largest(similarity, heap)
             room = k - np.sum(similarity > least)
         filled = 0
         for n in range(n_touched):

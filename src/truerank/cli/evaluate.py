@@ -1,0 +1,150 @@
+"""``truerank evaluate``: exact metrics of models on a data set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from truerank.cli.output import Format, check_writable, emit, say, table_text, write_whole
+from truerank.cli.progress import shown_progress
+from truerank.core.errors import InvalidParameter
+from truerank.core.result import Result
+
+_SUFFIXES = {".json": Format.json, ".csv": Format.csv, ".md": Format.markdown, ".txt": Format.table}
+
+
+def evaluate(
+    data: Annotated[str, typer.Argument(help="A file, a catalogue name such as ml-1m, or demo.")],
+    model: Annotated[
+        list[str], typer.Option(help="A model such as ease(reg=500); may be given several times.")
+    ],
+    split: Annotated[str, typer.Option(help="How test events are chosen.")] = "leave-last-out",
+    test: Annotated[
+        Path | None, typer.Option(help="Take the test events from this file instead of splitting DATA.")
+    ] = None,
+    metrics: Annotated[str, typer.Option(help="Metrics, separated by commas.")] = "ndcg@10,recall@10,ap,auc",
+    ties: Annotated[str, typer.Option(help="expected, best, worst or random")] = "expected",
+    seen: Annotated[
+        str, typer.Option(help="Items known from train and valid: remove, bottom or keep.")
+    ] = "remove",
+    interval: Annotated[str, typer.Option(help="Interval over users: auto, bca or normal.")] = "auto",
+    level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    columns: Annotated[
+        str | None, typer.Option(help="user=NAME,item=NAME,rating=NAME,timestamp=NAME")
+    ] = None,
+    duplicates: Annotated[
+        str, typer.Option(help="Repeated user-item pairs: last, first, sum, max, error or keep.")
+    ] = "last",
+    min_rating: Annotated[float | None, typer.Option(help="Keep events rated at least this.")] = None,
+    core: Annotated[int, typer.Option(help="Keep users and items with at least this many events.")] = 0,
+    min_history: Annotated[int, typer.Option(help="Keep users with at least this many events.")] = 0,
+    threads: Annotated[int | None, typer.Option(help="Threads for ranking; all cores by default.")] = None,
+    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+    out: Annotated[Path | None, typer.Option(help="Also write it here: .json, .csv, .md or .txt.")] = None,
+    ranks_out: Annotated[Path | None, typer.Option(help="Write the ranks here: .parquet or .csv.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report here.")] = None,
+) -> None:
+    """Rank all items for every test user and print exact metrics with intervals over users."""
+    from truerank.cli.prepare import prepare
+    from truerank.evaluate import assemble, evaluate_each, make_options, name_models
+
+    _check_outputs(out, ranks_out, report)
+    options = make_options(
+        metrics, ties=ties, seen=seen, interval=interval, level=level, seed=seed, n_threads=threads
+    )
+    models = name_models(list(model))
+    with shown_progress() as progress:
+        parts = prepare(
+            data,
+            split=split,
+            test=test,
+            columns=columns,
+            duplicates=duplicates,
+            min_rating=min_rating,
+            core=core,
+            min_history=min_history,
+            seed=seed,
+            progress=progress,
+        )
+        done = []
+        interrupted = False
+        try:
+            for evaluated in evaluate_each(models, parts, options, progress=progress):
+                done.append(evaluated)
+        except KeyboardInterrupt:
+            interrupted = True
+    if interrupted and not done:
+        raise KeyboardInterrupt
+    result = assemble(done, parts, options)
+    _explain(result)
+    emit(render(result, format))
+    _write(result, out, ranks_out, report, parts)
+    if interrupted:
+        say(f"interrupted: {len(done)} of {len(models)} models were finished.")
+        raise typer.Exit(130)
+
+
+def _check_outputs(out: Path | None, ranks_out: Path | None, report: Path | None) -> None:
+    for path, what in ((out, "--out"), (ranks_out, "--ranks-out"), (report, "--report")):
+        check_writable(path, what)
+    if out is not None and out.suffix not in _SUFFIXES:
+        raise InvalidParameter(f"--out must end in {', '.join(_SUFFIXES)}, got {out.name!r}.")
+    if ranks_out is not None and ranks_out.suffix not in (".parquet", ".csv"):
+        raise InvalidParameter(f"--ranks-out must end in .parquet or .csv, got {ranks_out.name!r}.")
+
+
+def _explain(result: Result) -> None:
+    data = result.data
+    say(
+        f"{data['name']}: {data['n_users']:,} users, {data['n_items']:,} items, {data['n_train']:,} train, "
+        f"{data['n_valid']:,} valid and {data['n_test']:,} test events; "
+        f"{data['users_with_targets']:,} users have targets, {data['users_without_targets']:,} have none."
+    )
+    levels = {estimate.level for estimate in result.estimates if estimate.level is not None}
+    methods = sorted({estimate.method for estimate in result.estimates})
+    say(
+        f"exact values; {levels.pop():.0%} intervals over users ({', '.join(methods)}); "
+        f"ties {result.provenance['ties']}, seen items: {result.provenance['seen']}."
+    )
+
+
+def render(result: Result, style: Format) -> str:
+    """Return the result in one of the four formats."""
+    if style is Format.json:
+        return result.to_json()
+    if style is Format.csv:
+        fields = list(result.estimates[0].to_dict())
+        return table_text(fields, [list(e.to_dict().values()) for e in result.estimates], style)
+    metrics = result.metrics()
+    rows = []
+    for model in result.models():
+        found = [result.estimate(metric, model) for metric in metrics]
+        rows.append([model, *(f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]" for e in found)])
+    return table_text(["model", *metrics], rows, style)
+
+
+def _write(result: Result, out: Path | None, ranks_out: Path | None, report: Path | None, parts: object) -> None:
+    from truerank.core.split import Split
+
+    assert isinstance(parts, Split)
+    if out is not None:
+        text = render(result, _SUFFIXES[out.suffix])
+        write_whole(out, lambda path: path.write_text(text if text.endswith("\n") else text + "\n"))
+        say(f"wrote {out}")
+    if ranks_out is not None:
+        from truerank.ranks import ranks_table
+
+        table = ranks_table(result.ranks, parts.train.users, parts.train.items)
+        if ranks_out.suffix == ".parquet":
+            write_whole(ranks_out, table.write_parquet)
+        else:
+            write_whole(ranks_out, table.write_csv)
+        say(f"wrote {ranks_out}")
+    if report is not None:
+        from truerank.report import write_report
+
+        write_report(result, report)
+        say(f"wrote {report}")

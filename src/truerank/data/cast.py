@@ -1,0 +1,200 @@
+"""Give columns their types: ids, ratings and times, with a sentence for what cannot be one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from truerank.core.errors import InvalidData
+from truerank.core.types import AnyArray, FloatArray
+from truerank.data.scan import Table, readable
+
+_SAMPLE = 1000
+_DATE_FORMATS = (
+    "%Y-%m-%dT%H:%M:%S%.f%#z",
+    "%Y-%m-%d %H:%M:%S%.f%#z",
+    "%Y-%m-%dT%H:%M:%S%.f",
+    "%Y-%m-%d %H:%M:%S%.f",
+    "%Y-%m-%d %H:%M",
+    "%Y-%m-%d",
+    "%Y/%m/%d %H:%M:%S",
+    "%Y/%m/%d",
+    "%d.%m.%Y",
+    "%a %b %d %H:%M:%S %z %Y",
+)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads single columns of a table as ids, numbers, times or labels.
+
+    Each column is collected on its own, so that only one wide column is in memory at a time.
+    """
+
+    table: Table
+
+    def ids(self, column: str) -> pl.Series:
+        """Return ids as Int64 (all >= 0) or String, without nulls."""
+        if self.table.is_text:
+            series = self._text_ids(column)
+        else:
+            series = self._collect(pl.col(column))
+            if series.dtype == pl.String or isinstance(series.dtype, pl.Categorical | pl.Enum):
+                series = series.cast(pl.String)
+            elif not series.dtype.is_numeric():
+                raise self._error(column, "ids must be integers or text", f"the column is {series.dtype}")
+        self._check_complete(column, series, "ids")
+        if series.dtype.is_float() or series.dtype.is_decimal():
+            series = self._whole(column, series)
+        if series.dtype.is_integer() and (series < 0).any():
+            raise self._error(column, "ids must be integers >= 0 or text", *self._first(series, series < 0))
+        return series
+
+    def numbers(self, column: str) -> FloatArray:
+        """Return ratings as the narrowest floating type that holds them exactly."""
+        raw = self._collect(_text(column) if self.table.is_text else pl.col(column))
+        series = raw.cast(pl.Float64, strict=False) if _castable(raw) else None
+        if series is None:
+            raise self._error(column, "ratings must be numbers", f"the column is {raw.dtype}")
+        self._check_complete(column, raw, "ratings")
+        bad = (~series.is_finite()).fill_null(True)
+        if bad.any():
+            raise self._error(column, "ratings must be finite numbers", *self._first(raw, bad))
+        return narrow(series.to_numpy())
+
+    def times(self, column: str) -> AnyArray:
+        """Return times as integers if all are whole, in seconds where the column holds dates."""
+        raw = self._collect(_text(column) if self.table.is_text else pl.col(column))
+        self._check_complete(column, raw, "times")
+        series = raw
+        if raw.dtype == pl.String:
+            series = raw.cast(pl.Int64, strict=False)
+            if series.null_count():
+                series = raw.cast(pl.Float64, strict=False)
+            if series.null_count():
+                series = _dates(raw)
+        if series.dtype == pl.Date:
+            series = series.cast(pl.Datetime("us"))
+        if isinstance(series.dtype, pl.Datetime):
+            series = series.dt.timestamp("us").cast(pl.Float64) / 1e6
+        if not series.dtype.is_numeric():
+            raise self._error(column, "times must be numbers or dates", f"the column is {raw.dtype}")
+        bad = ~series.is_finite() if series.dtype.is_float() else series.is_null()
+        bad = bad.fill_null(True)
+        if bad.any():
+            raise self._error(column, "times must be finite numbers or dates", *self._first(raw, bad))
+        return narrow(series.to_numpy(), whole=True)
+
+    def labels(self, column: str) -> AnyArray:
+        """Return a further column: numbers as they are, everything else as text."""
+        series = self._collect(pl.col(column))
+        if series.dtype.is_numeric() or series.dtype == pl.Boolean:
+            return series.to_numpy()
+        texts = series.cast(pl.String).fill_null("")
+        distinct = texts.unique().sort()
+        codes = texts.cast(pl.Enum(distinct)).to_physical().to_numpy()
+        named: AnyArray = np.array(distinct.to_list(), dtype=object)
+        return named[codes]
+
+    def _collect(self, *expressions: pl.Expr) -> pl.Series:
+        return next(self._collect_all(*expressions))
+
+    def _collect_all(self, *expressions: pl.Expr) -> Iterator[pl.Series]:
+        with readable(self.table.where, "data"):
+            frame = self.table.frame.select(expressions).collect(engine="streaming")
+        if frame.height == 0:
+            raise InvalidData(f"{self.table.where} must hold at least one event, but it has only a header.")
+        yield from frame.iter_columns()
+
+    def _text_ids(self, column: str) -> pl.Series:
+        text = _text(column)
+        number = text.cast(pl.Int64, strict=False)
+        padded = text.str.starts_with("0") & (text.str.len_bytes() > 1)  # '007' must not become 7
+        odd = text.is_not_null() & (number.is_null() | padded)
+        with readable(self.table.where, "data"):
+            is_odd = self.table.frame.head(_SAMPLE).select(odd.any()).collect().item()
+        if not is_odd:
+            numbers, odds = self._collect_all(number, odd.alias("odd"))
+            if not odds.any():
+                return numbers
+        texts = self._collect(text)
+        floats = texts.cast(pl.Float64, strict=False)
+        if floats.null_count() == texts.null_count() and not texts.str.contains("^0[0-9]").any():
+            return floats
+        return texts
+
+    def _whole(self, column: str, series: pl.Series) -> pl.Series:
+        series = series.cast(pl.Float64)
+        self._check_complete(column, series.fill_nan(None), "ids")
+        broken = ~series.is_finite() | (series != series.floor()) | (series.abs() >= 2.0**53)
+        if broken.any():
+            raise self._error(column, "ids must be whole numbers or text", *self._first(series, broken))
+        return series.cast(pl.Int64)
+
+    def _check_complete(self, column: str, series: pl.Series, what: str) -> None:
+        missing = series.is_null()
+        if series.dtype.is_float():
+            missing = missing | series.is_nan()
+        count = int(missing.sum())
+        if count:
+            row = int(missing.arg_max() or 0) + 1
+            raise InvalidData(
+                f"{what} must not be missing, but {count} of {len(series)} in column {column!r} of "
+                f"{self.table.where} are, first in row {row}. Fill or remove these rows."
+            )
+
+    def _first(self, series: pl.Series, bad: pl.Series) -> tuple[str]:
+        row = int(bad.arg_max() or 0)
+        return (f"{series[row]!r} stands in row {row + 1}",)
+
+    def _error(self, column: str, rule: str, came: str) -> InvalidData:
+        return InvalidData(
+            f"{rule}, but in column {column!r} of {self.table.where} {came}. "
+            f"Clean the column or choose another with --columns."
+        )
+
+
+def narrow(values: AnyArray, *, whole: bool = False) -> AnyArray:
+    """Return the values in the narrowest type that holds them exactly.
+
+    Examples
+    --------
+    >>> narrow(np.array([1.0, 3.5])).dtype.name, narrow(np.array([0.1])).dtype.name
+    ('float32', 'float64')
+    >>> narrow(np.array([978300760.0]), whole=True).dtype.name
+    'int32'
+    """
+    if whole and values.dtype.kind == "f" and ((np.abs(values) < 2.0**53) & (values % 1 == 0)).all():
+        values = values.astype(np.int64)
+    for dtype in (np.int32, np.int64) if values.dtype.kind in "iu" else (np.float32,):
+        if values.dtype == dtype:
+            return values
+        with np.errstate(over="ignore"):
+            smaller = values.astype(dtype)
+        if (smaller == values).all():
+            return np.asarray(smaller)
+    return values
+
+
+def _text(column: str) -> pl.Expr:
+    text = pl.col(column).str.strip_chars()
+    return pl.when(text != "").then(text).alias(column)
+
+
+def _castable(series: pl.Series) -> bool:
+    return series.dtype.is_numeric() or series.dtype in (pl.String, pl.Boolean)
+
+
+def _dates(texts: pl.Series) -> pl.Series:
+    """Parse dates by the first format that reads the first value; what it cannot read is null."""
+    for format in _DATE_FORMATS:
+        is_date = "%H" not in format
+        parse = texts.head(1).str.to_date if is_date else texts.head(1).str.to_datetime
+        if parse(format, strict=False).null_count() == 0:
+            if is_date:
+                return texts.str.to_date(format, strict=False).cast(pl.Datetime("us"))
+            return texts.str.to_datetime(format, strict=False, time_unit="us")
+    return texts.cast(pl.Int64, strict=False)

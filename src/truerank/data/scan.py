@@ -1,0 +1,216 @@
+"""Open a file lazily as a table of named columns."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from truerank.core.check import check_choice
+from truerank.core.errors import InvalidData, suggestion
+
+FORMATS = ("csv", "tsv", "parquet", "inter", "dat", "json", "lists", "dicts")
+
+_SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".inter": "inter",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+}
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+_INTER_TYPE = re.compile(r":(token|float|token_seq|float_seq)\Z")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A lazily opened table.
+
+    Parameters
+    ----------
+    frame : the columns; those of text files are all strings
+    names : column names; without a header they are "1", "2", ...
+    is_text : whether the columns are strings still to be typed
+    where : how messages call the table
+    by_position : whether columns follow the order user, item, rating, timestamp
+    """
+
+    frame: pl.LazyFrame
+    names: list[str]
+    is_text: bool
+    where: str
+    by_position: bool = False
+
+
+def scan(path: str | Path, *, format: str | None = None, encoding: str = "utf8") -> Table:
+    """Open a csv, tsv, parquet, RecBole .inter, MovieLens .dat or JSON-lines file without reading it.
+
+    Parameters
+    ----------
+    path : the file; csv, tsv, dat, inter and json files may be compressed with gzip
+    format : one of `FORMATS`; by default the suffix decides, and for other suffixes the content
+    encoding : ``utf8``, or ``utf8-lossy`` for old files with other letters
+
+    Notes
+    -----
+    A text file has a header unless its first line holds a number. Files of format ``dat`` (``.dat``,
+    ``.data``, ``.txt``, ``.rating``) may be separated by ``::``, tabs, commas, semicolons, bars or blanks;
+    without a header their columns are user, item, rating, timestamp. ``lists`` files have one line of item
+    ids per user, perhaps led by their number; ``dicts`` files have one Python dictionary of texts per line.
+    """
+    path = _existing(Path(path))
+    if format is None:
+        format = _guess_format(path)
+    check_choice("format", format, FORMATS)
+    where = f"'{path}'"
+    with readable(where, format):
+        if format == "parquet":
+            frame = pl.scan_parquet(path, glob=False)
+            return Table(frame, frame.collect_schema().names(), is_text=False, where=where)
+        if format == "json":
+            _first_lines(path, where)
+            frame = pl.scan_ndjson(path, infer_schema_length=1000)
+            return Table(frame, frame.collect_schema().names(), is_text=False, where=where)
+        if format == "lists":
+            return Table(_item_lists(path, where), ["user", "item"], is_text=False, where=where)
+        if format == "dicts":
+            return _scan_dicts(path, where)
+        return _scan_text(path, format, where, lossy=encoding == "utf8-lossy")
+
+
+@contextmanager
+def readable(where: str, format: str) -> Iterator[None]:
+    """Turn what polars raises on a damaged file into one sentence."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError, EOFError, pl.exceptions.PanicException) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(". ")
+        if "more fields" in reason:
+            reason = "a line has more fields than the first one"
+        raise InvalidData(
+            f"{where} must be a whole {format} file, but it cannot be read ({reason}). "
+            f"Write or download it again, or name another format."
+        ) from None
+
+
+def _existing(path: Path) -> Path:
+    if path.is_dir():
+        inside = sorted(child.name for child in path.iterdir() if child.is_file())
+        hint = f" Name one file in it, such as {inside[0]!r}." if inside else ""
+        raise InvalidData(f"data must be a file, but '{path}' is a folder.{hint}")
+    if not path.exists():
+        near = tuple(child.name for child in path.parent.iterdir()) if path.parent.is_dir() else ()
+        hint = suggestion(path.name, near)
+        raise InvalidData(f"there is no file '{path}'.{' ' + hint if hint.startswith('Did') else ''}")
+    if path.stat().st_size == 0:
+        raise InvalidData(f"'{path}' must hold interactions, but it is empty.")
+    if path.suffix == ".zip":
+        raise InvalidData(f"'{path}' is a zip archive. Unpack it and name the file inside.")
+    return path
+
+
+def _guess_format(path: Path) -> str:
+    with path.open("rb") as file:
+        if file.read(4) == b"PAR1":
+            return "parquet"
+    return _SUFFIXES.get(Path(path.name.removesuffix(".gz")).suffix.lower(), "dat")
+
+
+def _first_lines(path: Path, where: str) -> list[str]:
+    """Return the first lines with content, or say that this is no text."""
+    with path.open("rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+    with gzip.open(path, "rb") if packed else path.open("rb") as file:
+        start = file.read(1 << 16)
+    if b"\x00" in start:
+        raise InvalidData(f"{where} must be a text table, but it holds binary data. Name its format.")
+    lines = start.decode("utf8", errors="replace").lstrip("\ufeff").splitlines()
+    lines = [line for line in lines if line.strip()][:20]
+    if not lines:
+        raise InvalidData(f"{where} must hold interactions, but it holds only blank lines.")
+    return lines
+
+
+def _scan_text(path: Path, format: str, where: str, *, lossy: bool) -> Table:
+    lines = _first_lines(path, where)
+    separator = _separator(lines[0], format)
+    cells = [cell.strip().strip('"') for cell in lines[0].split(separator)]
+    has_header = format == "inter" or not any(_NUMBER.match(cell) for cell in cells)
+    names = cells if has_header else [str(number) for number in range(1, len(cells) + 1)]
+    if has_header:
+        names = [_INTER_TYPE.sub("", name) for name in names]
+    by_position = format == "dat" and not has_header and 2 <= len(names) <= 4
+    if len(separator) > 1:
+        fields = pl.col("line").str.split_exact(separator, len(names) - 1).struct.rename_fields(names)
+        frame = _scan_lines(path).slice(int(has_header)).select(fields).unnest("line")
+        return Table(frame, names, is_text=True, where=where, by_position=by_position)
+    frame = pl.scan_csv(
+        path,
+        separator=separator,
+        quote_char='"' if format == "csv" else None,
+        has_header=has_header,
+        infer_schema=False,
+        new_columns=names,
+        encoding="utf8-lossy" if lossy else "utf8",
+        glob=False,
+    )
+    return Table(frame, names, is_text=True, where=where, by_position=by_position)
+
+
+def _separator(line: str, format: str) -> str:
+    if format in ("tsv", "inter"):
+        return "\t"
+    if format == "csv":
+        return max((",", ";", "\t", "|"), key=line.count)
+    return next((mark for mark in ("::", "\t", ",", ";", "|", " ") if mark in line), "\t")
+
+
+def _scan_lines(path: Path) -> pl.LazyFrame:
+    return pl.scan_csv(
+        path,
+        separator="\x01",
+        quote_char=None,
+        has_header=False,
+        infer_schema=False,
+        new_columns=["line"],
+        glob=False,
+    ).with_columns(pl.col("line").str.strip_chars())
+
+
+def _scan_dicts(path: Path, where: str) -> Table:
+    names = re.findall(r"'([^']+)': ['\"]", _first_lines(path, where)[0])
+    quoted = r"{mark}((?:[^{mark}\\]|\\.)*){mark}"
+    columns = [
+        pl.coalesce(
+            pl.col("line").str.extract(f"'{re.escape(name)}': " + quoted.format(mark=mark)) for mark in "'\""
+        ).alias(name)
+        for name in names
+    ]
+    return Table(_scan_lines(path).select(columns), names, is_text=True, where=where)
+
+
+def _item_lists(path: Path, where: str) -> pl.LazyFrame:
+    _first_lines(path, where)
+    lines = (
+        _scan_lines(path)
+        .select(pl.col("line").str.split(" ").alias("item"))
+        .with_row_index("user")
+        .collect()
+    )
+    counted = pl.col("item").list.first() == (pl.col("item").list.len() - 1).cast(pl.String)
+    if lines.select(counted.all()).item():
+        lines = lines.with_columns(pl.col("item").list.slice(1))
+    return (
+        lines.lazy()
+        .explode("item")
+        .filter(pl.col("item").is_not_null() & (pl.col("item") != ""))
+        .with_columns(pl.col("item").cast(pl.Int64))
+    )

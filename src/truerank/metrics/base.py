@@ -1,0 +1,68 @@
+"""What all metrics share: a gain per target and its mean over a tied block."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from truerank.core.errors import InvalidParameter
+from truerank.core.metric import Metric
+from truerank.core.ranks import Ranks, TiePolicy
+from truerank.core.types import FloatArray, IntArray
+from truerank.metrics.tie import Blocks, Placement
+
+
+@dataclass(frozen=True)
+class RankMetric(Metric):
+    """A metric of ranks; subclasses give the gain of one rank and its mean over a tied block."""
+
+    @abstractmethod
+    def expected_gain(self, blocks: Blocks) -> FloatArray:
+        """Return the exact mean of the gain over all orders of each target's tied block."""
+
+    @property
+    def needs_pool(self) -> bool:
+        """Whether the value depends on the number of items in the pool."""
+        return False
+
+    def check_pool(self, ranks: Ranks) -> None:
+        """Raise unless the metric is defined for these pools."""
+        largest = int(ranks.n_pool.max(initial=0))
+        if self.cutoff is not None and len(ranks) and self.cutoff > largest:
+            raise InvalidParameter(
+                f"cutoff of {self} must be at most the largest pool of {largest} items, got {self.cutoff}."
+            )
+
+    def depth(self, n_pool: IntArray) -> IntArray:
+        """Return the length of the list that is looked at: the cut-off, or the whole pool."""
+        pool = np.asarray(n_pool)
+        return pool if self.cutoff is None else np.full_like(pool, self.cutoff)
+
+    def is_within(self, rank: IntArray) -> FloatArray:
+        """Return 1 for ranks within the cut-off and 0 for the others."""
+        if self.cutoff is None:
+            return np.ones(np.shape(rank))
+        return (np.asarray(rank) <= self.cutoff).astype(np.float64)
+
+    def totals(self, placement: Placement) -> FloatArray:
+        """Return one value per user from ranks whose ties are already resolved."""
+        at = placement
+        gains = self.gain(at.rank, at.n_relevant_above, at.n_relevant, at.n_pool)
+        if len(at.tied):
+            gains[at.tied] = self.expected_gain(at.blocks)
+        return at.per_user(gains)
+
+    def per_user(self, ranks: Ranks, *, ties: TiePolicy = "expected", seed: int = 0) -> FloatArray:
+        """Return one value per user, in the order of ``ranks.starts``.
+
+        Raises
+        ------
+        InvalidParameter
+            When the cut-off is larger than every pool.
+        InvalidData
+            When the metric is undefined for a user.
+        """
+        self.check_pool(ranks)
+        return self.totals(Placement.of(ranks, ties, seed))

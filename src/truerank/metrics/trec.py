@@ -1,0 +1,240 @@
+"""Metrics of a TREC run: ranks from scores and judgements, one value per query."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from truerank.core.errors import DataWarning, InvalidData, InvalidParameter
+from truerank.core.metric import Metric
+from truerank.core.ranks import Ranks, TiePolicy
+from truerank.core.types import FloatArray, IntArray
+from truerank.metrics.base import RankMetric
+from truerank.metrics.tie import Placement
+from truerank.metrics.trec_file import Qrels, Run, read_qrels, read_run
+from truerank.metrics.value import make_metrics
+
+__all__ = ["RunRanks", "RunValues", "evaluate_run", "ranks_from_run", "read_qrels", "read_run", "run_values"]
+
+
+@dataclass(frozen=True, eq=False)
+class RunRanks:
+    """Ranks of the relevant documents of a run.
+
+    Parameters
+    ----------
+    ranks : user codes are positions in ``queries``. Without a pool size there are rows for retrieved documents
+        only, while ``n_relevant`` counts all relevant ones; with it there are rows for all of them.
+    queries : judged queries with at least one relevant document, sorted
+    depth : (n_queries,) documents retrieved
+    has_pool : whether the size of the pool was given
+    counts : what was left out or is missing
+    """
+
+    ranks: Ranks
+    queries: tuple[str, ...]
+    depth: IntArray
+    has_pool: bool
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class RunValues:
+    """Metrics of a run.
+
+    Parameters
+    ----------
+    queries : the queries that were evaluated
+    metrics : the metrics in the order of the columns
+    values : (n_queries, n_metrics)
+    counts : what was left out or is missing
+    """
+
+    queries: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    values: FloatArray
+    counts: Mapping[str, int]
+
+    def means(self) -> dict[str, float]:
+        """Return the mean over queries of each metric."""
+        return {str(m): float(v) for m, v in zip(self.metrics, self.values.mean(axis=0), strict=True)}
+
+
+def ranks_from_run(run: Run, qrels: Qrels, *, relevance: int = 1, n_pool: int | None = None) -> RunRanks:
+    """Rank the relevant documents of each query among the retrieved ones.
+
+    Parameters
+    ----------
+    run, qrels : scores and grades
+    relevance : documents of at least this grade are relevant; unjudged ones are not
+    n_pool : documents in the collection. None: documents that were not retrieved have no rank and earn
+        nothing, as in trec_eval. Given: they are tied with each other below all retrieved ones.
+
+    Examples
+    --------
+    >>> found = ranks_from_run({"q": {"a": 3.0, "b": 2.0}}, {"q": {"b": 1, "c": 1}})
+    >>> found.ranks.best.tolist(), found.ranks.n_relevant.tolist(), found.counts["relevant_not_retrieved"]
+    ([2], [2], 1)
+    """
+    relevant = {
+        query: {document for document, grade in judged.items() if grade >= relevance}
+        for query, judged in qrels.items()
+    }
+    queries = tuple(sorted(query for query, documents in relevant.items() if documents))
+    if not any(query in run for query in queries):
+        raise InvalidData("run and qrels must share a query with relevant documents. Check the query ids.")
+    names = {document for query in queries for document in relevant[query]}
+    codes = {document: code for code, document in enumerate(sorted(names))}
+    parts = [
+        _rows_of_query(code, run.get(query, {}), sorted(relevant[query]), codes=codes, n_pool=n_pool)
+        for code, query in enumerate(queries)
+    ]
+    return RunRanks(
+        ranks=Ranks(*np.concatenate(parts, axis=1)),
+        queries=queries,
+        depth=np.array([len(run.get(query, {})) for query in queries]),
+        has_pool=n_pool is not None,
+        counts={
+            "queries": len(queries),
+            "queries_not_in_run": sum(query not in run for query in queries),
+            "queries_without_judgement": sum(query not in qrels for query in run),
+            "queries_without_relevant": len(qrels) - len(queries),
+            "relevant": sum(len(relevant[query]) for query in queries),
+            "relevant_not_retrieved": sum(
+                len(relevant[query] - run.get(query, {}).keys()) for query in queries
+            ),
+        },
+    )
+
+
+def _rows_of_query(
+    code: int,
+    scored: Mapping[str, float],
+    relevant: list[str],
+    *,
+    codes: Mapping[str, int],
+    n_pool: int | None,
+) -> IntArray:
+    """Return the columns of ``Ranks`` for one query, (8, n_rows)."""
+    retrieved = [document for document in relevant if document in scored]
+    missing = [document for document in relevant if document not in scored]
+    depth = len(scored)
+    if n_pool is not None and n_pool < depth + len(missing):
+        raise InvalidParameter(
+            f"n_pool must be at least the {depth + len(missing)} documents that are retrieved or relevant for a "
+            f"query, got {n_pool}."
+        )
+    every = np.sort(-np.fromiter(scored.values(), dtype=np.float64, count=depth))
+    mine = -np.array([scored[document] for document in retrieved], dtype=np.float64)
+    others = np.sort(mine)
+    above, relevant_above = np.searchsorted(every, mine), np.searchsorted(others, mine)
+    tied = np.searchsorted(every, mine, side="right") - above - 1
+    relevant_tied = np.searchsorted(others, mine, side="right") - relevant_above - 1
+    documents = retrieved
+    if n_pool is not None:
+        documents = retrieved + missing
+        same = np.ones(len(missing), dtype=np.int64)
+        above = np.concatenate([above, depth * same])
+        tied = np.concatenate([tied, (n_pool - depth - 1) * same])
+        relevant_above = np.concatenate([relevant_above, len(retrieved) * same])
+        relevant_tied = np.concatenate([relevant_tied, (len(missing) - 1) * same])
+    item = np.array([codes[document] for document in documents], dtype=np.int64)
+    fixed = np.ones(len(documents), dtype=np.int64)
+    pool = depth + len(missing) if n_pool is None else n_pool
+    return np.stack(
+        [
+            *(code * fixed, item, above, tied),
+            *(pool * fixed, len(relevant) * fixed, relevant_above, relevant_tied),
+        ]
+    )
+
+
+def run_values(
+    found: RunRanks,
+    metrics: str | Metric | Sequence[str | Metric],
+    *,
+    ties: TiePolicy = "expected",
+    seed: int = 0,
+) -> RunValues:
+    """Return the metrics of each query; a query with no relevant document retrieved has the value 0.
+
+    Raises
+    ------
+    InvalidParameter
+        When a metric depends on the size of the pool and that is unknown.
+    """
+    made = make_metrics(metrics)
+    placement = Placement.of(found.ranks, ties, seed)
+    present = found.ranks.user[found.ranks.starts]
+    result = np.zeros((len(found.queries), len(made)))
+    for column, metric in enumerate(made):
+        if not isinstance(metric, RankMetric):
+            raise InvalidParameter(f"metric '{metric}' cannot be computed from a run. Leave it out.")
+        if found.has_pool:
+            metric.check_pool(found.ranks)
+        elif metric.needs_pool:
+            raise InvalidParameter(
+                f"metric '{metric}' of a run needs the number of documents in the collection. "
+                f"Give n_pool or a cut-off that does without."
+                if metric.name != "auc"
+                else f"metric '{metric}' of a run needs the number of documents in the collection. Give n_pool."
+            )
+        result[present, column] = metric.totals(placement)
+    _warn_of_short_lists(found, made)
+    return RunValues(found.queries, made, result, found.counts)
+
+
+def evaluate_run(
+    run: str | Path,
+    qrels: str | Path,
+    metrics: str | Metric | Sequence[str | Metric],
+    *,
+    ties: TiePolicy = "expected",
+    seed: int = 0,
+    relevance: int = 1,
+    n_pool: int | None = None,
+) -> RunValues:
+    """Return the metrics of a run file judged by a qrels file, one value per query.
+
+    Scores decide the order and the tie policy the order of equal scores; trec_eval instead puts the document
+    with the greater id first. Queries that the run lacks count as 0, as with ``trec_eval -c``; queries without a
+    relevant document are left out and counted. Grades are made binary at ``relevance``, for ndcg too.
+
+    Parameters
+    ----------
+    run, qrels : paths of files in TREC form
+    metrics : spec strings, a comma-separated text or a list
+    ties, seed : tie policy and the seed of ``random``
+    relevance : documents of at least this grade are relevant
+    n_pool : documents in the collection, see ``ranks_from_run``; ``auc`` needs it
+    """
+    made = make_metrics(metrics)
+    judged = read_qrels(qrels)
+    grades = {grade for documents in judged.values() for grade in documents.values() if grade >= relevance}
+    if len(grades) > 1 and any(metric.name == "ndcg" for metric in made):
+        shown = ", ".join(map(str, sorted(grades)[:3]))
+        warnings.warn(
+            f"ndcg takes all {len(grades)} grades from {relevance} up ({shown}{', ...' if len(grades) > 3 else ''}) "
+            f"as equally relevant; graded gains are not supported.",
+            DataWarning,
+            stacklevel=2,
+        )
+    found = ranks_from_run(read_run(run), judged, relevance=relevance, n_pool=n_pool)
+    return run_values(found, made, ties=ties, seed=seed)
+
+
+def _warn_of_short_lists(found: RunRanks, metrics: tuple[Metric, ...]) -> None:
+    deepest = max((metric.cutoff or 0 for metric in metrics), default=0)
+    short = np.flatnonzero(found.depth < deepest)
+    if len(short) and not found.has_pool:
+        examples = ", ".join(repr(found.queries[code]) for code in short[:3])
+        warnings.warn(
+            f"{len(short)} of {len(found.queries)} queries have fewer than {deepest} retrieved documents, such as "
+            f"{examples}; the empty places count as irrelevant.",
+            DataWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,1 @@
+"""Kernels that count, for every (row, target), the items above and tied."""

@@ -1,0 +1,224 @@
+"""Compiled parts of the factor kernel; imported on first use because it imports numba."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from truerank.ranks.kernels.jit import compiled, reassociated
+from truerank.ranks.kernels.tile import ITEMS, LANES, count_tile
+
+Array = Any
+
+
+@reassociated
+def square_sums(factors: Array, out: Array) -> None:
+    """Write the squared norm of every row, in float32 and in any order."""
+    for row in range(factors.shape[0]):
+        total = np.float32(0.0)
+        for k in range(factors.shape[1]):
+            total += factors[row, k] * factors[row, k]
+        out[row] = total
+
+
+@compiled
+def score_pair(users: Array, row: int, items: Array, item: int, bias: Array) -> float:
+    """Return the score that ranks are decided by (see ``pair_score``)."""
+    total = 0.0
+    for k in range(users.shape[1]):
+        total += np.float64(users[row, k]) * np.float64(items[item, k])
+    if bias.shape[0] > 0:
+        total += bias[item]
+    return total
+
+
+@compiled
+def score_targets(users: Array, items: Array, bias: Array, indptr: Array, targets: Array, out: Array) -> None:
+    """Write the score of every (row, target)."""
+    for row in range(indptr.shape[0] - 1):
+        for pair in range(indptr[row], indptr[row + 1]):
+            out[pair] = score_pair(users, row, items, targets[pair], bias)
+
+
+@compiled
+def load_lanes(
+    first_lane: int,
+    lane_row: Array,
+    lane_pair: Array,
+    lane_size: Array,
+    users: Array,
+    low: Array,
+    high: Array,
+    seen_indptr: Array,
+    block_users: Array,
+    block_low: Array,
+    block_high: Array,
+    block_above: Array,
+    cursor: Array,
+) -> None:
+    """Lay the users of a block side by side and reset its thresholds and counters."""
+    n_lanes = min(lane_row.shape[0] - first_lane, cursor.shape[0])
+    block_users[:] = 0.0
+    block_low[:] = np.inf
+    block_high[:] = np.inf
+    block_above[:] = 0
+    for lane in range(n_lanes):
+        panel, column, row = lane // LANES, lane % LANES, lane_row[first_lane + lane]
+        for k in range(users.shape[1]):
+            block_users[panel, k, column] = users[row, k]
+        for t in range(lane_size[first_lane + lane]):
+            pair = lane_pair[first_lane + lane] + t
+            block_low[panel, t, column] = low[pair]
+            block_high[panel, t, column] = high[pair]
+        cursor[lane] = seen_indptr[row]
+
+
+@compiled
+def mark_pool(
+    start: int,
+    stop: int,
+    first_lane: int,
+    n_lanes: int,
+    lane_row: Array,
+    target_indptr: Array,
+    target_items: Array,
+    seen_indptr: Array,
+    seen_items: Array,
+    cursor: Array,
+    pool: Array,
+) -> None:
+    """Set a bit per (item, lane) for the items start..stop-1 that are neither seen nor targets.
+
+    A seen list that descends or leaves the catalogue stops its cursor for good, which is how bad lists
+    are found without another pass.
+    """
+    for at in range(pool.shape[0]):
+        pool[at] = 0xFFFF if at < stop - start else 0
+    for lane in range(n_lanes):
+        row = lane_row[first_lane + lane]
+        keep = np.uint16(0xFFFF ^ (1 << (lane % LANES)))
+        at, end = cursor[lane], seen_indptr[row + 1]
+        while at < end:
+            place = seen_items[at] - start
+            if place < 0 or place >= stop - start:
+                break
+            pool[place] &= keep
+            at += 1
+        cursor[lane] = at
+        for pair in range(target_indptr[row], target_indptr[row + 1]):
+            place = target_items[pair] - start
+            if place >= 0 and place < stop - start:
+                pool[place] &= keep
+
+
+@compiled
+def count_items(
+    start: int,
+    stop: int,
+    first_lane: int,
+    lane_row: Array,
+    lane_pair: Array,
+    lane_size: Array,
+    target_indptr: Array,
+    target_items: Array,
+    seen_indptr: Array,
+    seen_items: Array,
+    target_score: Array,
+    fast_items: Array,
+    users: Array,
+    items: Array,
+    bias: Array,
+    n_above: Array,
+    n_tied: Array,
+    block_users: Array,
+    block_low: Array,
+    block_high: Array,
+    block_above: Array,
+    cursor: Array,
+    pool: Array,
+    near: Array,
+    tail: Array,
+) -> int:
+    """Count the items start..stop-1 for one block of lanes; return how many were decided in float64."""
+    n_items, stride = fast_items.shape
+    width = block_users.shape[1]
+    n_block = min(lane_row.shape[0] - first_lane, cursor.shape[0])
+    n_recomputed = 0
+    for tile_start in range(start, stop, pool.shape[0]):
+        tile_stop = min(tile_start + pool.shape[0], stop)
+        for panel in range((n_block + LANES - 1) // LANES):
+            lane0 = first_lane + panel * LANES
+            n_lanes = min(LANES, n_block - panel * LANES)
+            mark_pool(
+                tile_start,
+                tile_stop,
+                lane0,
+                n_lanes,
+                lane_row,
+                target_indptr,
+                target_items,
+                seen_indptr,
+                seen_items,
+                cursor[panel * LANES :],
+                pool,
+            )
+            n_targets = lane_size[lane0 + n_lanes - 1]
+            for first in range(tile_start, tile_stop, ITEMS):
+                address, step = fast_items.ctypes.data + 4 * stride * first, stride
+                if first + ITEMS >= n_items:
+                    # The last rows are copied so that nothing is read beyond the end of the matrix.
+                    tail[:] = 0.0
+                    tail[: n_items - first, :stride] = fast_items[first:]
+                    address, step = tail.ctypes.data, width
+                flags = count_tile(
+                    block_users.ctypes.data + 4 * LANES * width * panel,
+                    address,
+                    step,
+                    width,
+                    pool.ctypes.data + 2 * (first - tile_start),
+                    block_low.ctypes.data + 4 * LANES * block_low.shape[1] * panel,
+                    block_high.ctypes.data + 4 * LANES * block_high.shape[1] * panel,
+                    n_targets,
+                    block_above.ctypes.data + 4 * LANES * block_above.shape[1] * panel,
+                    near.ctypes.data,
+                )
+                if flags == 0:
+                    continue
+                for t in range(n_targets):
+                    if (flags >> t) & 1 == 0:
+                        continue
+                    for item in range(ITEMS):
+                        mask = near[t, item]
+                        for column in range(n_lanes):
+                            if (mask >> column) & 1 == 0:
+                                continue
+                            row, pair = lane_row[lane0 + column], lane_pair[lane0 + column] + t
+                            score = score_pair(users, row, items, first + item, bias)
+                            n_recomputed += 1
+                            if score > target_score[pair]:
+                                n_above[pair] += 1
+                            elif score == target_score[pair]:
+                                n_tied[pair] += 1
+    return n_recomputed
+
+
+@compiled
+def unload_lanes(
+    first_lane: int,
+    lane_row: Array,
+    lane_pair: Array,
+    lane_size: Array,
+    seen_indptr: Array,
+    n_above: Array,
+    block_above: Array,
+    cursor: Array,
+) -> bool:
+    """Add the counters of a block to the result; return whether all seen lists were used up."""
+    is_complete = True
+    for lane in range(min(lane_row.shape[0] - first_lane, cursor.shape[0])):
+        for t in range(lane_size[first_lane + lane]):
+            pair = lane_pair[first_lane + lane] + t
+            n_above[pair] += block_above[lane // LANES, t, lane % LANES]
+        is_complete &= cursor[lane] == seen_indptr[lane_row[first_lane + lane] + 1]
+    return is_complete

@@ -1,0 +1,138 @@
+"""One call of the compiled factor kernel: what all threads share, and what each of them does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from truerank.core.types import frozen
+from truerank.ranks.kernels import factor_compiled as kernel
+from truerank.ranks.kernels.counts import Counts, count_among_targets, order_within_rows
+from truerank.ranks.kernels.lanes import Lanes, Scratch, panels_per_block
+from truerank.ranks.kernels.pair_score import Doubles
+from truerank.ranks.kernels.pool import Pools
+from truerank.ranks.kernels.rounding import Side, thresholds
+from truerank.ranks.kernels.threads import Worker, run_blocks
+from truerank.ranks.kernels.tile import LANES
+
+# Multiplications per compiled call, so that an interrupt waits a few hundredths of a second.
+CALL_WORK = 1 << 31
+
+
+class FactorJob:
+    """Count a batch of rows against all items.
+
+    Parameters
+    ----------
+    item, user : the two factor matrices, ready for the tile
+    bias : (n_items,) or None
+    pools : targets and seen items of the rows
+    """
+
+    def __init__(self, item: Side, bias: Doubles | None, user: Side, pools: Pools) -> None:
+        self.item, self.user, self.pools = item, user, pools
+        self.bias = frozen(np.zeros(0)) if bias is None else bias
+        scores = np.empty(len(pools.target_items))
+        kernel.score_targets(
+            user.exact, item.exact, self.bias, pools.target_indptr, pools.target_items, scores
+        )
+        self.scores = scores
+        self.order = order_within_rows(pools.target_indptr, scores)
+        rows = np.repeat(np.arange(pools.n_rows), pools.n_targets)
+        self.sorted_scores = scores[self.order]
+        self.low, self.high = thresholds(user, item, rows, self.sorted_scores)
+        self.lanes = Lanes.of(pools)
+        self.n_above = np.zeros(len(scores), np.int64)
+        self.n_tied = np.zeros(len(scores), np.int64)
+        self._recomputed: list[int] = []
+
+    def run(self, *, n_threads: int, on_rows: Callable[[int], None] | None) -> None:
+        """Count everything."""
+        n_panels = panels_per_block(len(self.lanes), self.user.fast.shape[1], n_threads)
+        block = n_panels * LANES
+        run_blocks(
+            -(-len(self.lanes) // block),
+            lambda: self._worker(n_panels),
+            n_threads=n_threads,
+            on_rows=on_rows,
+        )
+
+    def scratch(self, n_panels: int) -> Scratch:
+        """Return the memory of one thread."""
+        n_targets = int(self.lanes.size.max(initial=1))
+        return Scratch.allocate(
+            n_coordinates=self.user.fast.shape[1], n_targets=n_targets, n_panels=n_panels
+        )
+
+    def _worker(self, n_panels: int) -> Worker:
+        scratch, lanes, pools = self.scratch(n_panels), self.lanes, self.pools
+        of_lanes = (lanes.row, lanes.first_pair, lanes.size)
+        n_lanes = n_panels * LANES
+        per_call = max(1, CALL_WORK // (n_lanes * scratch.users.shape[1] * len(scratch.pool)))
+        step = per_call * len(scratch.pool)
+
+        def work(block: int) -> Iterator[int]:
+            first = block * n_lanes
+            kernel.load_lanes(
+                first,
+                *of_lanes,
+                self.user.fast,
+                self.low,
+                self.high,
+                pools.seen_indptr,
+                scratch.users,
+                scratch.low,
+                scratch.high,
+                scratch.n_above,
+                scratch.cursor,
+            )
+            n_recomputed = 0
+            for start in range(0, pools.n_items, step):
+                n_recomputed += kernel.count_items(
+                    start,
+                    min(start + step, pools.n_items),
+                    first,
+                    *of_lanes,
+                    pools.target_indptr,
+                    pools.target_items,
+                    pools.seen_indptr,
+                    pools.seen_items,
+                    self.sorted_scores,
+                    self.item.fast,
+                    self.user.exact,
+                    self.item.exact,
+                    self.bias,
+                    self.n_above,
+                    self.n_tied,
+                    scratch.users,
+                    scratch.low,
+                    scratch.high,
+                    scratch.n_above,
+                    scratch.cursor,
+                    scratch.pool,
+                    scratch.near,
+                    scratch.tail,
+                )
+                yield 0
+            if not kernel.unload_lanes(
+                first, *of_lanes, pools.seen_indptr, self.n_above, scratch.n_above, scratch.cursor
+            ):
+                pools.check_seen()
+            self._recomputed.append(n_recomputed)
+            yield int(lanes.is_first[first : first + n_lanes].sum())
+
+        return work
+
+    def counts(self) -> Counts:
+        """Return the result in the order the targets were given in."""
+        relevant_above, relevant_tied = count_among_targets(self.pools.target_indptr, self.scores, self.order)
+        n_above, n_tied = np.empty_like(self.n_above), np.empty_like(self.n_tied)
+        n_above[self.order], n_tied[self.order] = self.n_above, self.n_tied
+        return Counts(
+            n_above + relevant_above,
+            n_tied + relevant_tied,
+            relevant_above,
+            relevant_tied,
+            sum(self._recomputed),
+        )

@@ -1,0 +1,145 @@
+"""The leaderboard: models by metrics, with the best value of each metric marked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from truerank.core.estimate import Estimate
+from truerank.core.result import Result
+from truerank.report.number import decimals, fixed, percent
+from truerank.report.palette import Mark, mark
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One value as shown.
+
+    Parameters
+    ----------
+    estimate : where it comes from
+    text, low, high : the numbers; low and high are empty without an interval
+    is_best : whether no other model has a higher value
+    """
+
+    estimate: Estimate
+    text: str
+    low: str
+    high: str
+    is_best: bool
+
+    @property
+    def words(self) -> str:
+        """The value and its interval in words."""
+        if not self.low:
+            return self.text
+        level = self.estimate.level
+        name = f"{percent(level)} interval " if level is not None else ""
+        return f"{self.text} ({name}{self.low} to {self.high})"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model; ``cells`` holds None where a metric was not computed."""
+
+    label: str
+    model: str
+    mark: Mark
+    cells: tuple[Cell | None, ...]
+
+
+@dataclass(frozen=True)
+class Board:
+    """The leaderboard, best model of the first metric on top."""
+
+    metrics: tuple[str, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+    def mark_of(self, model: str) -> Mark:
+        """Return how a model looks."""
+        return next(row.mark for row in self.rows if row.model == model)
+
+    def column(self, metric: str) -> list[tuple[Row, Cell]]:
+        """Return the rows that have a finite value of one metric."""
+        at = self.metrics.index(metric)
+        cells = [(row, row.cells[at]) for row in self.rows]
+        return [(row, cell) for row, cell in cells if cell and math.isfinite(cell.estimate.value)]
+
+    def best(self, metric: str) -> list[Row]:
+        """Return the rows marked as best on one metric."""
+        return [row for row, cell in self.column(metric) if cell.is_best]
+
+
+def build_board(result: Result) -> Board:
+    """Return the leaderboard of a result.
+
+    A model that was estimated in several ways has one row for each.
+    """
+    ways = list(dict.fromkeys((e.model, e.estimator) for e in result.estimates))
+    models = [model for model, _ in ways]
+    metrics = tuple(result.metrics())
+    columns = {metric: _column(metric, result, has_rivals=len(ways) > 1) for metric in metrics}
+    rows = [
+        Row(
+            label=model if models.count(model) == 1 else f"{model} · {estimator}",
+            model=model,
+            mark=mark(position),
+            cells=tuple(columns[metric].get((model, estimator)) for metric in metrics),
+        )
+        for position, (model, estimator) in enumerate(ways)
+    ]
+    return Board(metrics, tuple(sorted(rows, key=_order)), _notes(result, metrics))
+
+
+def _column(metric: str, result: Result, *, has_rivals: bool) -> dict[tuple[str, str], Cell]:
+    estimates = [e for e in result.estimates if e.metric == metric]
+    places = decimals(e.value for e in estimates)
+    highest = max((e.value for e in estimates if math.isfinite(e.value)), default=math.nan)
+    column = {}
+    for e in estimates:
+        low, high = interval_of(e) or (None, None)
+        column[e.model, e.estimator] = Cell(
+            estimate=e,
+            text=fixed(e.value, places),
+            low="" if low is None else fixed(low, places),
+            high="" if high is None else fixed(high, places),
+            is_best=has_rivals and e.value == highest,
+        )
+    return column
+
+
+def interval_of(estimate: Estimate) -> tuple[float, float] | None:
+    """Return both ends of the interval, or None unless both are known."""
+    low, high = estimate.low, estimate.high
+    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+        return None
+    return low, high
+
+
+def _order(row: Row) -> tuple[bool, float]:
+    """Highest value of the first metric first, rows without one last; equal rows keep their order."""
+    value = row.cells[0].estimate.value if row.cells and row.cells[0] else math.nan
+    return (math.isnan(value), -value if math.isfinite(value) else 0.0)
+
+
+def _notes(result: Result, metrics: tuple[str, ...]) -> tuple[str, ...]:
+    notes = []
+    has_rivals = len(result.models()) > 1
+    if has_rivals:
+        notes.append(f"Higher is better; models are in the order of {metrics[0]}.")
+    with_interval = [e for e in result.estimates if interval_of(e)]
+    if with_interval:
+        levels = sorted({percent(e.level) for e in with_interval if e.level is not None})
+        methods = sorted({e.method for e in with_interval if e.method})
+        name = " ".join([" and ".join(levels), "interval"]).strip()
+        made = f" ({', '.join(methods)})" if methods else ""
+        notes.append(f"Below each value stands its {name}{made}.")
+    if with_interval and has_rivals:
+        notes.append(
+            "Each interval is about one model alone. The models share their users, so two of them can "
+            "differ clearly although their intervals overlap."
+        )
+    if result.estimates and all(e.kind == "exact" for e in result.estimates):
+        notes.append("All values are exact: every target was ranked among its user's whole pool.")
+    return tuple(notes)

@@ -1,0 +1,87 @@
+"""Test on what a column of the file says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from truerank.core.errors import InvalidData
+from truerank.core.interactions import Interactions
+from truerank.core.registry import default_of
+from truerank.core.spec import Spec
+from truerank.core.types import AnyArray, BoolArray
+from truerank.split.splitter import DROPPED, TEST, TRAIN, VALID, Parts, Splitter
+
+Label = str | int | bool
+
+
+@dataclass(frozen=True)
+class Column(Splitter):
+    """A column of the file says which part each event belongs to.
+
+    Events with any other label are left out and counted in ``events_dropped``. Labels may be texts,
+    numbers or true and false.
+
+    Parameters
+    ----------
+    name : the column
+    train, test, valid : its labels for the three parts; a validation label need not occur
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> events = Interactions.from_codes([0, 0, 1], [0, 1, 2])
+    >>> events = replace(events, labels={"part": np.array(["train", "test", "train"])})
+    >>> Column(name="part").split(events).test.item.tolist()
+    [1]
+    >>> str(Column(name="part"))
+    'column(name=part)'
+    """
+
+    name: str = "split"  # type: ignore[misc]  # the parameter every user writes; spec() below knows the rule's own name
+    train: str | int | bool = "train"
+    test: str | int | bool = "test"
+    valid: str | int | bool = "valid"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The column to keep."""
+        return (self.name,)
+
+    def spec(self) -> Spec:
+        """Return the spec that builds an equal object."""
+        fields = self.__dataclass_fields__.values()
+        given = [(field.name, getattr(self, field.name)) for field in fields]
+        changed = [pair for pair, field in zip(given, fields, strict=True) if pair[1] != default_of(field)]
+        return Spec("column", tuple(changed))
+
+    def assign(self, interactions: Interactions, seed: int) -> Parts:
+        """Compare each label with the three."""
+        if self.name not in interactions.labels:
+            raise InvalidData(
+                f"split {str(self)!r} needs the column {self.name!r}, but {interactions.name!r} was read "
+                f"without it. Read it with keep=[{self.name!r}]."
+            )
+        labels = np.asarray(interactions.labels[self.name])
+        parts = np.full(len(labels), DROPPED, dtype=np.uint8)
+        for label, part in ((self.valid, VALID), (self.test, TEST), (self.train, TRAIN)):
+            parts[_equal(labels, label)] = part
+        for role, part in (("train", TRAIN), ("test", TEST)):
+            if not (parts == part).any():
+                found = ", ".join(repr(label) for label in sorted(map(str, set(labels.tolist())))[:8])
+                raise InvalidData(
+                    f"column {self.name!r} of {interactions.name!r} must hold the {role} label "
+                    f"{getattr(self, role)!r}, found {found}. Name the labels as "
+                    f"column(name={self.name}, train=..., test=...)."
+                )
+        return parts
+
+
+def _equal(labels: AnyArray, label: Label) -> BoolArray:
+    """Compare like with like: texts with texts, true and false as such, numbers as numbers."""
+    if labels.dtype.kind in "OUST":
+        label = str(label)
+    elif isinstance(label, str) or (labels.dtype.kind == "b") != isinstance(label, bool):
+        return np.zeros(len(labels), dtype=np.bool_)
+    return np.asarray(labels == label, dtype=np.bool_)

@@ -1,0 +1,85 @@
+"""Test on a random share of each user's events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from truerank.core.errors import InvalidParameter
+from truerank.core.interactions import Interactions
+from truerank.core.stream import pair_keys
+from truerank.core.types import IntArray
+from truerank.split.splitter import CHUNK, TEST, TRAIN, VALID, Parts, Splitter
+
+
+@dataclass(frozen=True)
+class Ratio(Splitter):
+    """A random share of each user's events is the test, another the validation (80/10/10).
+
+    Of a user's L events, floor((1 - test - valid) L) but at least one go to train, the next up to
+    floor((1 - test) L) to validation, and the rest to test. Users with one event stay in train. The draw
+    depends on the seed, the user and the item only, not on the order of the rows.
+
+    Parameters
+    ----------
+    test, valid : shares; together less than 1
+
+    Examples
+    --------
+    >>> events = Interactions.from_codes([0] * 10 + [1], [*range(10), 0])
+    >>> split = Ratio().split(events)
+    >>> len(split.train), len(split.valid), len(split.test), split.counts["users_without_targets"]
+    (9, 1, 1, 1)
+    """
+
+    name: ClassVar[str] = "ratio"
+    test: float = 0.1
+    valid: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_shares(self.test, self.valid)
+
+    def assign(self, interactions: Interactions, seed: int) -> Parts:
+        """Compare each event's random key with the user's two thresholds."""
+        counts = interactions.user_counts()
+        n_train = np.maximum(_share(1 - self.test - self.valid, counts), np.minimum(counts, 1))
+        n_known = np.maximum(_share(1 - self.test, counts), n_train)
+        bits = np.uint64(max(interactions.n_users - 1, 1).bit_length())
+
+        def keys_of(block: slice) -> NDArray[np.uint64]:
+            user, item = interactions.user[block], interactions.item[block]
+            return user.astype(np.uint64) << (np.uint64(64) - bits) | (
+                pair_keys(seed, "split/ratio", user, item) >> bits
+            )
+
+        keys = np.empty(len(interactions), dtype=np.uint64)
+        blocks = [slice(start, start + CHUNK) for start in range(0, len(keys), CHUNK)]
+        for block in blocks:
+            keys[block] = keys_of(block)
+        keys.sort()  # users stand in order, each with its keys ascending
+        starts = np.cumsum(counts) - counts
+        last_train = keys[np.maximum(starts + n_train - 1, 0)]
+        last_known = keys[np.maximum(starts + n_known - 1, 0)]
+        parts = np.full(len(interactions), TRAIN, dtype=np.uint8)
+        for block in blocks:
+            user, own = interactions.user[block], keys_of(block)
+            parts[block][own > last_train[user]] = VALID
+            parts[block][own > last_known[user]] = TEST
+        return parts
+
+
+def check_shares(test: float, valid: float) -> None:
+    """Raise unless 0 < test, 0 <= valid and test + valid < 1."""
+    if not (test > 0 and valid >= 0 and test + valid < 1):
+        raise InvalidParameter(
+            f"test must be greater than 0, valid at least 0 and their sum less than 1, "
+            f"got test={test} and valid={valid}."
+        )
+
+
+def _share(share: float, counts: IntArray) -> IntArray:
+    whole: IntArray = np.floor(share * counts + 1e-9).astype(np.int64)  # 0.7 * 10 must be 7
+    return whole

@@ -1,0 +1,73 @@
+"""The leaderboard and its sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.report.results import make_result
+from truerank.core.estimate import Estimate
+from truerank.core.result import Result
+from truerank.report.board import build_board
+from truerank.report.summary import summarise
+
+
+def sentence(*estimates: Estimate, name: str = "demo") -> str:
+    result = Result("evaluate", estimates, {"name": name})
+    return summarise(result, build_board(result)).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_best_model_of_the_first_metric_is_on_top() -> None:
+    """Rows are in the order of the first metric; models keep the look of their place in the result."""
+    board = build_board(make_result())
+    assert [row.label for row in board.rows] == ["ease(reg=500)", "item-knn(power=3, norm=l2)", "popularity"]
+    assert [row.mark.colour for row in board.rows] == [2, 1, 0]
+
+
+def test_marks_all_that_share_the_best_value() -> None:
+    """Equal highest values are all best; a single model has no rival to beat."""
+    tied = [Estimate("a", "auc", 0.5), Estimate("b", "auc", 0.5), Estimate("c", "auc", 0.4)]
+    assert [row.label for row in build_board(Result("evaluate", tuple(tied))).best("auc")] == ["a", "b"]
+    assert build_board(Result("evaluate", (Estimate("a", "auc", 0.5),))).best("auc") == []
+
+
+def test_missing_values_come_last() -> None:
+    """A model without a value of the first metric is last and has a gap there."""
+    estimates = (Estimate("a", "auc", 0.5), Estimate("b", "ap", 0.2), Estimate("c", "auc", 0.6))
+    board = build_board(Result("evaluate", estimates))
+    assert [row.label for row in board.rows] == ["c", "a", "b"]
+    assert board.rows[2].cells[0] is None
+
+
+@pytest.mark.parametrize(
+    ("estimates", "expected"),
+    [
+        ((), "This result holds no estimates."),
+        ((Estimate("a", "auc", 0.5, n_users=1),), "a reaches auc 0.5000 on demo, averaged over 1 user."),
+        ((Estimate("a", "auc", float("nan")),), "No model has a value of auc on demo."),
+        (
+            (Estimate("a", "auc", 0.5, 0.4, 0.6, 0.95), Estimate("b", "auc", 0.4)),
+            "Of 2 models on demo, a has the highest auc, 0.5000 (95 % interval 0.4000 to 0.6000).",
+        ),
+        (
+            (Estimate("a", "auc", 0.5), Estimate("b", "auc", 0.5), Estimate("c", "auc", 0.5)),
+            "Of 3 models on demo, a, b and c share the highest auc, 0.5000.",
+        ),
+        (
+            (
+                Estimate("a", "auc", 0.5),
+                Estimate("b", "auc", 0.4),
+                Estimate("a", "ap", 0.1),
+                Estimate("b", "ap", 0.2),
+            ),
+            "Of 2 models on demo, a has the highest auc, 0.5000, and is best on 1 of 2 metrics.",
+        ),
+    ],
+)
+def test_sentence(estimates: tuple[Estimate, ...], expected: str) -> None:
+    """One sentence says who is best, by what value and how consistently."""
+    assert sentence(*estimates) == expected
+
+
+def test_sentence_without_a_name() -> None:
+    """Data without a name are left out of the sentence."""
+    assert sentence(Estimate("a", "auc", 0.5), name="") == "a reaches auc 0.5000."
