@@ -6,7 +6,8 @@ import hashlib
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,10 @@ from truerank.core.result import Result
 from truerank.core.scorer import Scorer, as_scorer
 from truerank.core.split import Split
 from truerank.core.stream import check_seed
+from truerank.core.types import FloatArray
 from truerank.inference import INTERVALS
 from truerank.metrics import make_metrics, values
+from truerank.metrics.trec import evaluate_run
 from truerank.models import MODELS
 from truerank.ranks import exact_ranks
 
@@ -48,7 +51,7 @@ class Options:
     metrics: tuple[Metric, ...]
     ties: TiePolicy = "expected"
     seen: SeenPolicy = "remove"
-    interval: Interval = INTERVALS.make("auto")
+    interval: Interval = field(default_factory=lambda: INTERVALS.make("auto"))
     level: float = 0.95
     seed: int = 0
     n_threads: int | None = None
@@ -152,24 +155,23 @@ def evaluate_each(
         )
     for name, model in models.items():
         started = time.perf_counter()
-        scorer = model
-        if isinstance(model, Model):
-            scorer = model.fit(split.train, seed=options.seed, progress=progress)
-        fitted = time.perf_counter()
-        assert not isinstance(scorer, Model)
-        ranks = exact_ranks(
-            scorer, split, seen=options.seen, n_threads=options.n_threads, progress=progress
+        scorer = (
+            model.fit(split.train, seed=options.seed, progress=progress)
+            if isinstance(model, Model)
+            else model
         )
+        fitted = time.perf_counter()
+        ranks = exact_ranks(scorer, split, seen=options.seen, n_threads=options.n_threads, progress=progress)
         ranked = time.perf_counter()
-        estimates = tuple(summarise(name, ranks, options))
+        per_user = values(options.metrics, ranks, ties=options.ties, seed=options.seed)
+        estimates = tuple(summarise(name, per_user, options))
         finished = time.perf_counter()
         seconds = {"fit": fitted - started, "rank": ranked - fitted, "metrics": finished - ranked}
         yield Evaluated(name, estimates, ranks, seconds, ranks.n_users * split.train.n_items)
 
 
-def summarise(name: str, ranks: Ranks, options: Options) -> Iterator[Estimate]:
+def summarise(name: str, per_user: FloatArray, options: Options) -> Iterator[Estimate]:
     """Yield one estimate per metric: the mean over users with its interval."""
-    per_user = values(options.metrics, ranks, ties=options.ties, seed=options.seed)
     band = options.interval.band(per_user, level=options.level, seed=options.seed)
     for column, metric in enumerate(options.metrics):
         yield Estimate(
@@ -203,6 +205,36 @@ def assemble(done: Sequence[Evaluated], split: Split, options: Options) -> Resul
             "scores_computed": {model.name: model.n_scores for model in done},
         },
         ranks={model.name: model.ranks for model in done},
+    )
+
+
+def evaluate_trec(
+    run: Path, qrels: Path, options: Options, *, relevance: int = 1, n_pool: int | None = None
+) -> Result:
+    """Return metrics of a TREC run against qrels; a query stands for a user.
+
+    Parameters
+    ----------
+    run, qrels : files in TREC form
+    options : metrics, ties and interval; ``seen`` and ``n_threads`` have no meaning here
+    relevance, n_pool : see ``truerank.metrics.trec.ranks_from_run``
+    """
+    found = evaluate_run(
+        run, qrels, options.metrics, ties=options.ties, seed=options.seed, relevance=relevance, n_pool=n_pool
+    )
+    return Result(
+        command="trec",
+        estimates=tuple(summarise(run.name, found.values, options)),
+        data={"name": run.name, **found.counts},
+        provenance={
+            "run": str(run),
+            "qrels": str(qrels),
+            "relevance": relevance,
+            "n_pool": n_pool,
+            "ties": options.ties,
+            "interval": str(options.interval),
+            "seed": options.seed,
+        },
     )
 
 

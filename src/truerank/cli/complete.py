@@ -18,16 +18,21 @@ def names_of(kind: str) -> Callable[[str], list[str]]:
     return complete
 
 
-def data_names(incomplete: str) -> list[str]:
-    """Complete files and names of the catalogue."""
-    from truerank.data import dataset_names
+def dataset_names(incomplete: str) -> list[str]:
+    """Complete names of the catalogue."""
+    from truerank.data import list_datasets
 
+    return [entry.name for entry in list_datasets() if entry.name.startswith(incomplete)]
+
+
+def data_names(incomplete: str) -> list[str]:
+    """Complete names of the catalogue, ``demo`` and files."""
     base = Path(incomplete)
     folder = base if incomplete.endswith("/") or not incomplete else base.parent
-    files = []
+    found = [name for name in ["demo"] if name.startswith(incomplete)] + dataset_names(incomplete)
     if folder.is_dir():
         for path in sorted(folder.iterdir()):
             text = str(path) + ("/" if path.is_dir() else "")
             if text.startswith(incomplete) and not path.name.startswith("."):
-                files.append(text)
-    return [name for name in ["demo", *dataset_names()] if name.startswith(incomplete)] + files
+                found.append(text)
+    return found

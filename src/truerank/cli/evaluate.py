@@ -7,29 +7,45 @@ from typing import Annotated
 
 import typer
 
-from truerank.cli.output import Format, check_writable, emit, say, table_text, write_whole
+from truerank.cli.complete import data_names, names_of
+from truerank.cli.output import Format, emit, render, say
 from truerank.cli.progress import shown_progress
 from truerank.core.errors import InvalidParameter
+from truerank.core.output import check_output, replace_file, replace_text
 from truerank.core.result import Result
+from truerank.core.split import Split
 
 _SUFFIXES = {".json": Format.json, ".csv": Format.csv, ".md": Format.markdown, ".txt": Format.table}
 
 
 def evaluate(
-    data: Annotated[str, typer.Argument(help="A file, a catalogue name such as ml-1m, or demo.")],
-    model: Annotated[
-        list[str], typer.Option(help="A model such as ease(reg=500); may be given several times.")
+    data: Annotated[
+        str,
+        typer.Argument(help="A file, a catalogue name such as ml-1m, or demo.", autocompletion=data_names),
     ],
-    split: Annotated[str, typer.Option(help="How test events are chosen.")] = "leave-last-out",
+    model: Annotated[
+        list[str],
+        typer.Option(
+            help="A model such as ease(reg=500); may be given several times.",
+            autocompletion=names_of("models"),
+        ),
+    ],
+    split: Annotated[
+        str, typer.Option(help="How test events are chosen.", autocompletion=names_of("splits"))
+    ] = "leave-last-out",
     test: Annotated[
         Path | None, typer.Option(help="Take the test events from this file instead of splitting DATA.")
     ] = None,
-    metrics: Annotated[str, typer.Option(help="Metrics, separated by commas.")] = "ndcg@10,recall@10,ap,auc",
+    metrics: Annotated[
+        str, typer.Option(help="Metrics, separated by commas.", autocompletion=names_of("metrics"))
+    ] = "ndcg@10,recall@10,ap,auc",
     ties: Annotated[str, typer.Option(help="expected, best, worst or random")] = "expected",
     seen: Annotated[
         str, typer.Option(help="Items known from train and valid: remove, bottom or keep.")
     ] = "remove",
-    interval: Annotated[str, typer.Option(help="Interval over users: auto, bca or normal.")] = "auto",
+    interval: Annotated[
+        str, typer.Option(help="Interval over users.", autocompletion=names_of("intervals"))
+    ] = "auto",
     level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     columns: Annotated[
@@ -63,9 +79,9 @@ def evaluate(
             test=test,
             columns=columns,
             duplicates=duplicates,
-            min_rating=min_rating,
+            least_rating=min_rating,
             core=core,
-            min_history=min_history,
+            history=min_history,
             seed=seed,
             progress=progress,
         )
@@ -89,7 +105,8 @@ def evaluate(
 
 def _check_outputs(out: Path | None, ranks_out: Path | None, report: Path | None) -> None:
     for path, what in ((out, "--out"), (ranks_out, "--ranks-out"), (report, "--report")):
-        check_writable(path, what)
+        if path is not None:
+            check_output(path, what)
     if out is not None and out.suffix not in _SUFFIXES:
         raise InvalidParameter(f"--out must end in {', '.join(_SUFFIXES)}, got {out.name!r}.")
     if ranks_out is not None and ranks_out.suffix not in (".parquet", ".csv"):
@@ -111,37 +128,19 @@ def _explain(result: Result) -> None:
     )
 
 
-def render(result: Result, style: Format) -> str:
-    """Return the result in one of the four formats."""
-    if style is Format.json:
-        return result.to_json()
-    if style is Format.csv:
-        fields = list(result.estimates[0].to_dict())
-        return table_text(fields, [list(e.to_dict().values()) for e in result.estimates], style)
-    metrics = result.metrics()
-    rows = []
-    for model in result.models():
-        found = [result.estimate(metric, model) for metric in metrics]
-        rows.append([model, *(f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]" for e in found)])
-    return table_text(["model", *metrics], rows, style)
-
-
-def _write(result: Result, out: Path | None, ranks_out: Path | None, report: Path | None, parts: object) -> None:
-    from truerank.core.split import Split
-
-    assert isinstance(parts, Split)
+def _write(
+    result: Result, out: Path | None, ranks_out: Path | None, report: Path | None, parts: Split
+) -> None:
     if out is not None:
         text = render(result, _SUFFIXES[out.suffix])
-        write_whole(out, lambda path: path.write_text(text if text.endswith("\n") else text + "\n"))
+        replace_text(out, text if text.endswith("\n") else text + "\n", "--out")
         say(f"wrote {out}")
     if ranks_out is not None:
         from truerank.ranks import ranks_table
 
         table = ranks_table(result.ranks, parts.train.users, parts.train.items)
-        if ranks_out.suffix == ".parquet":
-            write_whole(ranks_out, table.write_parquet)
-        else:
-            write_whole(ranks_out, table.write_csv)
+        write = table.write_parquet if ranks_out.suffix == ".parquet" else table.write_csv
+        replace_file(ranks_out, write, "--ranks-out")
         say(f"wrote {ranks_out}")
     if report is not None:
         from truerank.report import write_report

@@ -1,21 +1,18 @@
-"""Data on stdout, talk on stderr, files whole or not at all."""
+"""Data on stdout, talk on stderr."""
 
 from __future__ import annotations
 
 import csv
 import io
-import os
 import sys
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from truerank.core.errors import InvalidParameter
+from truerank.core.result import Result
 
 
 class Format(StrEnum):
@@ -37,6 +34,21 @@ def emit(text: str) -> None:
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 
+def render(result: Result, style: Format) -> str:
+    """Return the result in one of the four formats."""
+    if style is Format.json:
+        return result.to_json()
+    if style is Format.csv:
+        fields = list(result.estimates[0].to_dict())
+        return table_text(fields, [list(e.to_dict().values()) for e in result.estimates], style)
+    metrics = result.metrics()
+    rows = []
+    for model in result.models():
+        found = [result.estimate(metric, model) for metric in metrics]
+        rows.append([model, *(f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]" for e in found)])
+    return table_text(["model", *metrics], rows, style)
+
+
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[object]], style: Format) -> str:
     """Return rows as a table, CSV or Markdown; numbers are aligned right in tables."""
     cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
@@ -46,7 +58,9 @@ def table_text(columns: Sequence[str], rows: Sequence[Sequence[object]], style: 
         return buffer.getvalue()
     if style is Format.markdown:
         lines = [columns, ["---"] * len(columns), *cells]
-        return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+        return "\n".join(
+            "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+        )
     return _rich_table(columns, cells)
 
 
@@ -63,34 +77,3 @@ def _rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
     with console.capture() as captured:
         console.print(table)
     return captured.get()
-
-
-def check_writable(path: Path | None, what: str) -> None:
-    """Raise before the work starts if the file could not be written after it."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise InvalidParameter(f"{what} must be a file, but {str(path)!r} is a folder. Name a file in it.")
-    if not path.parent.is_dir():
-        raise InvalidParameter(f"{what} {str(path)!r} lies in a folder that does not exist. Create it first.")
-    if not os.access(path.parent, os.W_OK):
-        raise InvalidParameter(f"{what} {str(path)!r} lies in a folder that cannot be written to.")
-
-
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a temporary file beside ``path`` and put it in place only when it is complete."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-    os.close(descriptor)
-    temporary = Path(name)
-    try:
-        write(temporary)
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

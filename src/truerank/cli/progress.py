@@ -38,8 +38,8 @@ class _Bars:
         return _Bar(self.bars, self.bars.add_task(label, total=total))
 
     def done(self, task: Task) -> None:
-        assert isinstance(task, _Bar)
-        self.bars.remove_task(task.task)
+        if isinstance(task, _Bar):
+            self.bars.remove_task(task.task)
 
 
 @contextmanager

@@ -137,10 +137,13 @@ class Interactions:
 
     def where(self, mask: BoolArray) -> Interactions:
         """Return the events under the mask; the vocabularies stay."""
-        return self.take(np.flatnonzero(mask))
+        return self._at(mask)
 
     def take(self, rows: IntArray) -> Interactions:
         """Return the events at the given rows; the vocabularies stay."""
+        return self._at(rows)
+
+    def _at(self, rows: BoolArray | IntArray) -> Interactions:
         return replace(
             self,
             user=self.user[rows],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from truerank.core.errors import InvalidData
 from truerank.core.interactions import Interactions
+from truerank.core.types import IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,22 +39,25 @@ class Split:
         parts = [("train", self.train), ("test", self.test)]
         if self.valid is not None:
             parts.append(("valid", self.valid))
-        keys: dict[str, np.ndarray] = {}
         for name, part in parts:
             if part.users != self.train.users or part.items != self.train.items:
                 raise InvalidData(
                     f"{name} must use the vocabularies of train. Read it with vocabularies from train."
                 )
-            keys[name] = part.user.astype(np.int64) * part.n_items + part.item
-        for first, second in (("train", "test"), ("train", "valid"), ("test", "valid")):
-            if first in keys and second in keys:
-                self._check_disjoint(first, second, keys)
+        for first, second in itertools.combinations(parts, 2):
+            self._check_disjoint(first, second)
 
-    def _check_disjoint(self, first: str, second: str, keys: Mapping[str, np.ndarray]) -> None:
-        small, large = sorted((keys[first], keys[second]), key=len)
-        hashed = np.zeros(1 << 22, dtype=np.bool_)  # sieve first: the exact test sorts what passes
-        hashed[small & (len(hashed) - 1)] = True
-        shared = np.intersect1d(small, large[hashed[large & (len(hashed) - 1)]])
+    def _check_disjoint(self, *pair: tuple[str, Interactions]) -> None:
+        (first, _), (second, _) = pair
+        small, large = sorted((part for _, part in pair), key=len)
+        keys = _keys(small, slice(None))
+        sieve = np.zeros(1 << 22, dtype=np.bool_)  # the exact test sorts only what passes the sieve
+        sieve[keys & (len(sieve) - 1)] = True
+        passed = [np.empty(0, dtype=np.int64)]
+        for start in range(0, len(large), 1 << 20):  # by blocks: the large part may be most of the memory
+            block = _keys(large, slice(start, start + (1 << 20)))
+            passed.append(block[sieve[block & (len(sieve) - 1)]])
+        shared = np.intersect1d(keys, np.concatenate(passed))
         if len(shared):
             user, item = divmod(int(shared[0]), self.train.n_items)
             raise InvalidData(
@@ -77,3 +82,8 @@ class Split:
             "users_without_targets": int((lengths == 0).sum()),
         }
         return {**summary, **self.train.origin, **self.counts}
+
+
+def _keys(events: Interactions, rows: slice) -> IntArray:
+    keys: IntArray = events.user[rows].astype(np.int64) * events.n_items
+    return keys + events.item[rows]

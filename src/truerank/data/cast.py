@@ -10,6 +10,7 @@ import polars as pl
 
 from truerank.core.errors import InvalidData
 from truerank.core.types import AnyArray, FloatArray
+from truerank.data.coding import blocks
 from truerank.data.scan import Table, readable
 
 _SAMPLE = 1000
@@ -56,14 +57,15 @@ class Reader:
     def numbers(self, column: str) -> FloatArray:
         """Return ratings as the narrowest floating type that holds them exactly."""
         raw = self._collect(_text(column) if self.table.is_text else pl.col(column))
-        series = raw.cast(pl.Float64, strict=False) if _castable(raw) else None
-        if series is None:
+        if not (raw.dtype.is_numeric() or raw.dtype in (pl.String, pl.Boolean)):
             raise self._error(column, "ratings must be numbers", f"the column is {raw.dtype}")
+        is_small = raw.dtype in (pl.Float32, pl.Int8, pl.UInt8, pl.Int16, pl.UInt16)
+        series = raw.cast(pl.Float32 if is_small else pl.Float64, strict=False)
         self._check_complete(column, raw, "ratings")
         bad = (~series.is_finite()).fill_null(True)
         if bad.any():
             raise self._error(column, "ratings must be finite numbers", *self._first(raw, bad))
-        return narrow(series.to_numpy())
+        return narrow(series)
 
     def times(self, column: str) -> AnyArray:
         """Return times as integers if all are whole, in seconds where the column holds dates."""
@@ -86,7 +88,7 @@ class Reader:
         bad = bad.fill_null(True)
         if bad.any():
             raise self._error(column, "times must be finite numbers or dates", *self._first(raw, bad))
-        return narrow(series.to_numpy(), whole=True)
+        return narrow(series, whole=True)
 
     def labels(self, column: str) -> AnyArray:
         """Return a further column: numbers as they are, everything else as text."""
@@ -96,8 +98,7 @@ class Reader:
         texts = series.cast(pl.String).fill_null("")
         distinct = texts.unique().sort()
         codes = texts.cast(pl.Enum(distinct)).to_physical().to_numpy()
-        named: AnyArray = np.array(distinct.to_list(), dtype=object)
-        return named[codes]
+        return np.asarray(np.array(distinct.to_list(), dtype=object)[codes])
 
     def _collect(self, *expressions: pl.Expr) -> pl.Series:
         return next(self._collect_all(*expressions))
@@ -157,8 +158,10 @@ class Reader:
         )
 
 
-def narrow(values: AnyArray, *, whole: bool = False) -> AnyArray:
-    """Return the values in the narrowest type that holds them exactly.
+def narrow(values: AnyArray | pl.Series, *, whole: bool = False) -> AnyArray:
+    """Return the values in the narrowest type that holds them exactly: float32 or float64.
+
+    With ``whole``, integers and floats without fraction become int32 or int64.
 
     Examples
     --------
@@ -167,25 +170,29 @@ def narrow(values: AnyArray, *, whole: bool = False) -> AnyArray:
     >>> narrow(np.array([978300760.0]), whole=True).dtype.name
     'int32'
     """
-    if whole and values.dtype.kind == "f" and ((np.abs(values) < 2.0**53) & (values % 1 == 0)).all():
-        values = values.astype(np.int64)
-    for dtype in (np.int32, np.int64) if values.dtype.kind in "iu" else (np.float32,):
-        if values.dtype == dtype:
-            return values
-        with np.errstate(over="ignore"):
-            smaller = values.astype(dtype)
-        if (smaller == values).all():
-            return np.asarray(smaller)
-    return values
+    narrowest: type[np.generic] = np.float32
+    if whole and all(_is_whole(block) for _, block in blocks(values)):
+        narrowest = np.int32
+    exact = all(_is_exact(block, narrowest) for _, block in blocks(values))
+    wide = np.int64 if narrowest is np.int32 else np.float64
+    array: AnyArray = np.empty(len(values), dtype=narrowest if exact else wide)
+    for rows, block in blocks(values):
+        array[rows] = block
+    return array
+
+
+def _is_whole(block: AnyArray) -> bool:
+    return block.dtype.kind in "iu" or bool(((np.abs(block) < 2.0**53) & (block % 1 == 0)).all())
+
+
+def _is_exact(block: AnyArray, dtype: type[np.generic]) -> bool:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool((block.astype(dtype) == block).all())
 
 
 def _text(column: str) -> pl.Expr:
     text = pl.col(column).str.strip_chars()
     return pl.when(text != "").then(text).alias(column)
-
-
-def _castable(series: pl.Series) -> bool:
-    return series.dtype.is_numeric() or series.dtype in (pl.String, pl.Boolean)
 
 
 def _dates(texts: pl.Series) -> pl.Series:

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import polars as pl
 
 from truerank.core.errors import InvalidData
-from truerank.core.types import BoolArray, IntArray
+from truerank.core.types import AnyArray, BoolArray, IntArray
 from truerank.core.vocabulary import Vocabulary
 
 CHUNK = 1 << 20  # rows treated at once, so that scratch stays small whatever the number of rows
+
+
+def blocks(values: AnyArray | pl.Series) -> Iterator[tuple[slice, AnyArray]]:
+    """Yield successive rows and their values; a chunked series is never joined.
+
+    Examples
+    --------
+    >>> [(rows.start, block.tolist()) for rows, block in blocks(pl.Series([7, 8]).append(pl.Series([9])))]
+    [(0, [7, 8]), (2, [9])]
+    """
+    start = 0
+    for chunk in values.get_chunks() if isinstance(values, pl.Series) else [values]:
+        for offset in range(0, len(chunk), CHUNK):
+            block = np.asarray(chunk[offset : offset + CHUNK])
+            yield slice(start, start + len(block)), block
+            start += len(block)
 
 
 def encode(ids: pl.Series) -> tuple[IntArray, Vocabulary]:
@@ -25,9 +43,10 @@ def encode(ids: pl.Series) -> tuple[IntArray, Vocabulary]:
     ([1, 0, 1], [10, 30])
     """
     if ids.dtype.is_integer() and len(ids):
-        low, high = (int(end) for end in (ids.to_numpy().min(), ids.to_numpy().max()))
+        ends = [(int(block.min()), int(block.max())) for _, block in blocks(ids)]
+        low, high = min(end[0] for end in ends), max(end[1] for end in ends)
         if high - low < max(1 << 22, len(ids)):
-            return _encode_dense(ids.to_numpy(), low, high)
+            return _encode_dense(ids, low, high)
         return _encode_sparse(ids)
     distinct = ids.unique().sort()
     codes = ids.cast(pl.Enum(distinct)).to_physical().to_numpy()
@@ -64,21 +83,20 @@ def recode(codes: IntArray, present: BoolArray) -> IntArray:
     return table[codes]
 
 
-def _encode_dense(values: IntArray, low: int, high: int) -> tuple[IntArray, Vocabulary]:
+def _encode_dense(ids: pl.Series, low: int, high: int) -> tuple[IntArray, Vocabulary]:
     present = np.zeros(high - low + 1, dtype=np.bool_)
-    for start in range(0, len(values), CHUNK):
-        present[values[start : start + CHUNK].astype(np.int64) - low] = True
+    for _, block in blocks(ids):
+        present[block.astype(np.int64) - low] = True
     table = (np.cumsum(present, dtype=np.int64) - 1).astype(np.int32)
-    codes = np.empty(len(values), dtype=np.int32)
-    for start in range(0, len(values), CHUNK):
-        codes[start : start + CHUNK] = table[values[start : start + CHUNK].astype(np.int64) - low]
+    codes = np.empty(len(ids), dtype=np.int32)
+    for rows, block in blocks(ids):
+        codes[rows] = table[block.astype(np.int64) - low]
     return codes, Vocabulary(pl.Series("id", np.flatnonzero(present) + low))
 
 
 def _encode_sparse(ids: pl.Series) -> tuple[IntArray, Vocabulary]:
     distinct = ids.unique().sort()
-    sorted_ids, values = distinct.to_numpy(), ids.to_numpy()
     codes = np.empty(len(ids), dtype=np.int32)
-    for start in range(0, len(ids), CHUNK):
-        codes[start : start + CHUNK] = np.searchsorted(sorted_ids, values[start : start + CHUNK])
+    for rows, block in blocks(ids):
+        codes[rows] = np.searchsorted(distinct.to_numpy(), block)
     return codes, Vocabulary(distinct.rename("id"))

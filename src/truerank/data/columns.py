@@ -18,7 +18,17 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     ),
     "item": (
         *("item", "itemid", "iid", "movie", "movieid", "asin", "parentasin", "businessid", "isbn", "bookid"),
-        *("product", "productid", "songid", "trackid", "artistid", "articleid", "newsid", "videoid", "gameid"),
+        *(
+            "product",
+            "productid",
+            "songid",
+            "trackid",
+            "artistid",
+            "articleid",
+            "newsid",
+            "videoid",
+            "gameid",
+        ),
         *("beerid", "beerbeerid", "locationid", "venueid", "poiid", "stockcode", "sku"),
     ),
     "rating": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -33,8 +34,8 @@ def merge_duplicates(interactions: Interactions, policy: str = "last") -> Intera
 
     Notes
     -----
-    ``origin["duplicate_rows"]`` counts the rows beyond the first of each pair. Cost: one sort of n 64-bit
-    keys; nothing else is touched when there are no duplicates.
+    ``origin["duplicate_rows"]`` counts the rows beyond the first of each pair. They are searched for by
+    blocks of users, so scratch stays small; events already ordered by user are fastest.
 
     Examples
     --------
@@ -43,31 +44,63 @@ def merge_duplicates(interactions: Interactions, policy: str = "last") -> Intera
     ([9, 1], [2, 1])
     """
     check_choice("duplicates", policy, POLICIES)
-    twice = _repeated_keys(interactions)
+    rows, repeats = _repeated(interactions)
     counted = dict(interactions.origin)
-    counted["duplicate_rows"] = counted.get("duplicate_rows", 0) + len(twice)
-    if len(twice) and policy == "error":
-        user, item = divmod(int(twice[0]), interactions.n_items)
+    counted["duplicate_rows"] = counted.get("duplicate_rows", 0) + repeats
+    if repeats and policy == "error":
+        first = rows[:1]
         raise InvalidData(
-            f"each pair must occur once, but {len(twice)} rows repeat one, such as user "
-            f"{interactions.users.decode(np.array([user]))[0]!r} and item "
-            f"{interactions.items.decode(np.array([item]))[0]!r}. Choose a policy such as duplicates='last'."
+            f"each pair must occur once, but {repeats} rows repeat one, such as user "
+            f"{interactions.users.decode(interactions.user[first])[0]!r} and item "
+            f"{interactions.items.decode(interactions.item[first])[0]!r}. "
+            f"Choose a policy such as duplicates='last'."
         )
-    if len(twice) and policy != "keep":
-        interactions = _merge(interactions, np.unique(twice), policy)
+    if repeats and policy != "keep":
+        interactions = _merge(interactions, rows, policy)
     elif policy == "sum" and interactions.value is None:
         interactions = replace(interactions, value=np.ones(len(interactions), dtype=np.float32))
     return replace(interactions, origin=counted)
 
 
-def _repeated_keys(interactions: Interactions) -> IntArray:
-    """Return the key of each row beyond the first of its pair, ascending."""
-    keys = np.empty(len(interactions), dtype=np.int64)
-    for start in range(0, len(keys), CHUNK):
-        keys[start : start + CHUNK] = _keys(interactions, slice(start, start + CHUNK))
-    keys.sort()
-    repeats: IntArray = keys[1:][keys[1:] == keys[:-1]]
-    return repeats
+def _repeated(interactions: Interactions) -> tuple[IntArray, int]:
+    """Return all rows whose pair occurs more than once, and how many of them are beyond the first."""
+    found: list[IntArray] = [np.empty(0, dtype=np.int64)]
+    count = 0
+    for rows in _blocks_of_users(interactions):
+        keys = _keys(interactions, rows)
+        ordered = np.sort(keys)
+        repeats = ordered[1:][ordered[1:] == ordered[:-1]]
+        if len(repeats):
+            count += len(repeats)
+            hits = _among(keys, repeats)
+            found.append(hits + rows.start if isinstance(rows, slice) else rows[hits])
+    return np.concatenate(found), count
+
+
+def _among(keys: IntArray, repeats: IntArray) -> IntArray:
+    """Return the places of keys that are among the sorted repeats."""
+    sieve = np.zeros(1 << 16, dtype=np.bool_)  # few keys pass it, and only these are searched for
+    sieve[repeats & (len(sieve) - 1)] = True
+    passed = np.flatnonzero(sieve[keys & (len(sieve) - 1)])
+    places = np.minimum(np.searchsorted(repeats, keys[passed]), len(repeats) - 1)
+    hits: IntArray = passed[repeats[places] == keys[passed]]
+    return hits
+
+
+def _blocks_of_users(interactions: Interactions) -> Iterator[slice | IntArray]:
+    """Yield the rows of successive users, about `CHUNK` rows at a time."""
+    user = interactions.user
+    ends = np.cumsum(interactions.user_counts())
+    is_sorted = bool((user[1:] >= user[:-1]).all())
+    done, low = 0, 0
+    while done < len(user):
+        high = max(int(np.searchsorted(ends, done + CHUNK, side="right")), low + 1)
+        next_done = int(ends[high - 1])
+        if is_sorted:
+            yield slice(done, next_done)
+        else:
+            yield np.flatnonzero((user >= low) & (user < high))
+        done, low = next_done, high
 
 
 def _keys(interactions: Interactions, rows: slice | IntArray) -> IntArray:
@@ -75,8 +108,7 @@ def _keys(interactions: Interactions, rows: slice | IntArray) -> IntArray:
     return keys + interactions.item[rows]
 
 
-def _merge(interactions: Interactions, repeated: IntArray, policy: str) -> Interactions:
-    rows = _rows_of(interactions, repeated)
+def _merge(interactions: Interactions, rows: IntArray, policy: str) -> Interactions:
     keys = _keys(interactions, rows)
     later = () if interactions.time is None else (interactions.time[rows],)
     order = np.lexsort((rows, *later, keys))
@@ -96,17 +128,3 @@ def _merge(interactions: Interactions, repeated: IntArray, policy: str) -> Inter
     mask[rows] = False
     mask[kept] = True
     return replace(interactions, value=value).where(mask)
-
-
-def _rows_of(interactions: Interactions, repeated: IntArray) -> IntArray:
-    """Return all rows whose key is among the repeated ones."""
-    sieve = np.zeros(1 << 22, dtype=np.bool_)
-    sieve[repeated & (len(sieve) - 1)] = True
-    found = []
-    for start in range(0, len(interactions), CHUNK):
-        keys = _keys(interactions, slice(start, start + CHUNK))
-        passed = np.flatnonzero(sieve[keys & (len(sieve) - 1)])
-        places = np.searchsorted(repeated, keys[passed])
-        hit = repeated[np.minimum(places, len(repeated) - 1)] == keys[passed]
-        found.append(passed[hit] + start)
-    return np.concatenate(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import gzip
 import re
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from truerank.core.check import check_choice
-from truerank.core.errors import InvalidData, suggestion
+from truerank.core.errors import InvalidData
 
 FORMATS = ("csv", "tsv", "parquet", "inter", "dat", "json", "lists", "dicts")
 
@@ -107,9 +108,10 @@ def _existing(path: Path) -> Path:
         hint = f" Name one file in it, such as {inside[0]!r}." if inside else ""
         raise InvalidData(f"data must be a file, but '{path}' is a folder.{hint}")
     if not path.exists():
-        near = tuple(child.name for child in path.parent.iterdir()) if path.parent.is_dir() else ()
-        hint = suggestion(path.name, near)
-        raise InvalidData(f"there is no file '{path}'.{' ' + hint if hint.startswith('Did') else ''}")
+        around = [child.name for child in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = difflib.get_close_matches(path.name, around, n=1, cutoff=0.7)
+        hint = f" Did you mean '{path.parent / near[0]}'?" if near else ""
+        raise InvalidData(f"there is no file '{path}'.{hint}")
     if path.stat().st_size == 0:
         raise InvalidData(f"'{path}' must hold interactions, but it is empty.")
     if path.suffix == ".zip":
@@ -200,10 +202,7 @@ def _scan_dicts(path: Path, where: str) -> Table:
 def _item_lists(path: Path, where: str) -> pl.LazyFrame:
     _first_lines(path, where)
     lines = (
-        _scan_lines(path)
-        .select(pl.col("line").str.split(" ").alias("item"))
-        .with_row_index("user")
-        .collect()
+        _scan_lines(path).select(pl.col("line").str.split(" ").alias("item")).with_row_index("user").collect()
     )
     counted = pl.col("item").list.first() == (pl.col("item").list.len() - 1).cast(pl.String)
     if lines.select(counted.all()).item():

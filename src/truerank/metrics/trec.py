@@ -27,8 +27,8 @@ class RunRanks:
 
     Parameters
     ----------
-    ranks : user codes are positions in ``queries``. Without a pool size there are rows for retrieved documents
-        only, while ``n_relevant`` counts all relevant ones; with it there are rows for all of them.
+    ranks : user codes are positions in ``queries``. Without a pool size there are rows for retrieved
+        documents only, while ``n_relevant`` counts all relevant ones; with it, rows for all of them.
     queries : judged queries with at least one relevant document, sorted
     depth : (n_queries,) documents retrieved
     has_pool : whether the size of the pool was given
@@ -125,8 +125,8 @@ def _rows_of_query(
     depth = len(scored)
     if n_pool is not None and n_pool < depth + len(missing):
         raise InvalidParameter(
-            f"n_pool must be at least the {depth + len(missing)} documents that are retrieved or relevant for a "
-            f"query, got {n_pool}."
+            f"n_pool must be at least the {depth + len(missing)} documents that are retrieved or relevant "
+            f"for a query, got {n_pool}."
         )
     every = np.sort(-np.fromiter(scored.values(), dtype=np.float64, count=depth))
     mine = -np.array([scored[document] for document in retrieved], dtype=np.float64)
@@ -178,10 +178,7 @@ def run_values(
             metric.check_pool(found.ranks)
         elif metric.needs_pool:
             raise InvalidParameter(
-                f"metric '{metric}' of a run needs the number of documents in the collection. "
-                f"Give n_pool or a cut-off that does without."
-                if metric.name != "auc"
-                else f"metric '{metric}' of a run needs the number of documents in the collection. Give n_pool."
+                f"metric '{metric}' of a run needs the number of documents in the collection. Give n_pool."
             )
         result[present, column] = metric.totals(placement)
     _warn_of_short_lists(found, made)
@@ -201,7 +198,7 @@ def evaluate_run(
     """Return the metrics of a run file judged by a qrels file, one value per query.
 
     Scores decide the order and the tie policy the order of equal scores; trec_eval instead puts the document
-    with the greater id first. Queries that the run lacks count as 0, as with ``trec_eval -c``; queries without a
+    with the greater id first. Queries the run lacks count as 0, as with ``trec_eval -c``. Queries with no
     relevant document are left out and counted. Grades are made binary at ``relevance``, for ndcg too.
 
     Parameters
@@ -218,8 +215,8 @@ def evaluate_run(
     if len(grades) > 1 and any(metric.name == "ndcg" for metric in made):
         shown = ", ".join(map(str, sorted(grades)[:3]))
         warnings.warn(
-            f"ndcg takes all {len(grades)} grades from {relevance} up ({shown}{', ...' if len(grades) > 3 else ''}) "
-            f"as equally relevant; graded gains are not supported.",
+            f"ndcg takes the {len(grades)} grades from {relevance} up, such as {shown}, as equally relevant; "
+            f"graded gains are not supported.",
             DataWarning,
             stacklevel=2,
         )
@@ -229,12 +226,12 @@ def evaluate_run(
 
 def _warn_of_short_lists(found: RunRanks, metrics: tuple[Metric, ...]) -> None:
     deepest = max((metric.cutoff or 0 for metric in metrics), default=0)
-    short = np.flatnonzero(found.depth < deepest)
+    short = np.flatnonzero((found.depth > 0) & (found.depth < deepest))
     if len(short) and not found.has_pool:
         examples = ", ".join(repr(found.queries[code]) for code in short[:3])
         warnings.warn(
-            f"{len(short)} of {len(found.queries)} queries have fewer than {deepest} retrieved documents, such as "
-            f"{examples}; the empty places count as irrelevant.",
+            f"{len(short)} of {len(found.queries)} queries have fewer than {deepest} retrieved documents, "
+            f"such as {examples}; the empty places count as irrelevant.",
             DataWarning,
             stacklevel=3,
         )

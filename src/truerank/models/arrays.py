@@ -74,7 +74,7 @@ class Arrays(Model):
 
     def _load(self) -> dict[str, AnyArray]:
         try:
-            with np.load(self.path, allow_pickle=False) as file:
+            with Path(self.path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 return {key: file[key] for key in file.files}
         except _DAMAGED as error:
             raise self._unreadable(error) from None
@@ -97,8 +97,9 @@ class Arrays(Model):
         from scipy.sparse import csr_array
 
         written = arrays["format"].item()
-        if (written.decode() if isinstance(written, bytes) else written) != "csr":
-            raise InvalidData(f"the sparse matrix in {self.path} must be in CSR form, got {written!r}.")
+        layout = written.decode() if isinstance(written, bytes) else written
+        if layout != "csr":
+            raise InvalidData(f"the sparse matrix in {self.path} must be in CSR form, got {layout!r}.")
         if tuple(arrays["shape"]) != shape:
             raise self._wrong_shape("scores", tuple(int(n) for n in arrays["shape"]), shape)
         self._check_no_nan("scores", arrays["data"])

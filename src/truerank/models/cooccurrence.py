@@ -20,7 +20,7 @@ def by_item(train: Interactions) -> Lists:
 
 
 def cooccurrence_lower(train: Interactions, task: Task) -> FloatArray:
-    """Return X^T X of the binary matrix X, (n_items, n_items) float64, lower triangle filled.
+    """Return X^T X of the binary matrix X, (n_items, n_items) float64, lower triangle filled, zeros above.
 
     Counts are integers, hence exact. Takes 8 n_items^2 bytes and about sum over users of |H_u|^2 / 2 steps;
     the task advances by one per item.
@@ -28,7 +28,7 @@ def cooccurrence_lower(train: Interactions, task: Task) -> FloatArray:
     from truerank.models.kernels.cooccurrence import count_lower
 
     rows, columns = train.by_user(), by_item(train)
-    counts = np.empty((train.n_items, train.n_items))
+    counts = np.zeros((train.n_items, train.n_items))
 
     def count(first: int, last: int) -> None:
         count_lower(columns.indptr, columns.items, rows.indptr, rows.items, first, last, counts)

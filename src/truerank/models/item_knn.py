@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 
@@ -129,7 +129,7 @@ class ItemKNN(Model):
             weights = weights.T.tocsr()
             weights.sort_indices()
         if self.norm is not None:
-            entries: FloatArray = weights.data
+            entries = cast(FloatArray, weights.data)
             size = entries if self.norm == "l1" else entries**2
             norms = np.bincount(weights.indices, size, minlength=train.n_items)
             entries /= (norms if self.norm == "l1" else np.sqrt(norms))[weights.indices]

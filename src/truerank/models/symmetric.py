@@ -68,7 +68,7 @@ def _inverse(block: FloatArray) -> FloatArray:
     from scipy.linalg import LinAlgError, cho_solve, cholesky
 
     try:
-        factor = cholesky(block, lower=True)
+        factor = cholesky(block, lower=True, check_finite=False)
     except LinAlgError:
         raise InvalidParameter(
             "reg is too small to invert the item-item matrix in float64. Use a larger reg."

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,10 +14,9 @@ from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import SEEN_POLICIES, Ranks, SeenPolicy
 from truerank.core.scorer import HasFactors, HasSparseRows, Scorer
 from truerank.core.split import Split
+from truerank.core.threads import available_threads, ordered_map
 from truerank.core.types import IntArray
-
-if TYPE_CHECKING:
-    from truerank.ranks.kernels.counts import Counts
+from truerank.ranks.kernels.counts import Counts, ScoreIsNaN
 
 _BLOCK_BYTES = 16 << 20
 
@@ -82,7 +79,13 @@ def exact_ranks(
         )
     queries = make_queries(split, seen)
     with tracked(progress, "ranking", len(queries)) as task:
-        counts = _count(scorer, queries, n_threads or _cores(), task.advance)
+        try:
+            counts = _count(scorer, queries, n_threads or available_threads(), task.advance)
+        except ScoreIsNaN as error:
+            user = split.train.users.decode(queries.users[[error.row]])[0]
+            raise InvalidData(
+                f"scores must be numbers, but user {user!r} gets NaN. Check how it was trained."
+            ) from None
     lengths = queries.targets.lengths()
     removed = queries.excluded.lengths() if seen == "remove" else np.zeros_like(lengths)
     return Ranks(
@@ -115,7 +118,7 @@ def make_queries(split: Split, seen: SeenPolicy) -> Queries:
 def _count(scorer: Scorer, queries: Queries, n_threads: int, advance: Callable[[int], None]) -> Counts:
     if isinstance(scorer, HasFactors):
         return _count_factors(scorer, queries, n_threads, advance)
-    return _count_blocks(scorer, queries, advance)
+    return _count_blocks(scorer, queries, n_threads, advance)
 
 
 def _count_factors(
@@ -139,28 +142,39 @@ def _count_factors(
     )
 
 
-def _count_blocks(scorer: Scorer, queries: Queries, advance: Callable[[int], None]) -> Counts:
-    from truerank.ranks.kernels.counts import Counts
+def _count_blocks(scorer: Scorer, queries: Queries, n_threads: int, advance: Callable[[int], None]) -> Counts:
+    """Count block after block; a scorer that says it is thread-safe is asked from several threads."""
+    size = max(1, _BLOCK_BYTES // (8 * max(1, scorer.n_items)))
+    starts = range(0, len(queries), size)
+    parts: list[Counts] = []
+
+    def count(start: int) -> Counts:
+        try:
+            return _count_block(scorer, queries.block(start, start + size))
+        except ScoreIsNaN as error:
+            raise ScoreIsNaN(start + error.row) from None
+
+    workers = n_threads if getattr(scorer, "is_thread_safe", False) else 1
+    for part in ordered_map(count, starts, n_threads=workers):
+        parts.append(part)
+        advance(min(size, len(queries) - starts[len(parts) - 1]))
+    columns = zip(*((p.n_above, p.n_tied, p.n_relevant_above, p.n_relevant_tied) for p in parts), strict=True)
+    return Counts(*(np.concatenate(column) for column in columns))
+
+
+def _count_block(scorer: Scorer, block: Queries) -> Counts:
     from truerank.ranks.kernels.dense import count_rows
     from truerank.ranks.kernels.sparse import count_sparse_rows
 
-    everything = np.arange(scorer.n_items)
-    size = max(1, _BLOCK_BYTES // (8 * max(1, scorer.n_items)))
-    parts = []
-    for start in range(0, len(queries), size):
-        block = queries.block(start, start + size)
-        if isinstance(scorer, HasSparseRows):
-            parts.append(count_sparse_rows(scorer.sparse_rows(block.users), *_csr(block)))
-        else:
-            scores = np.asarray(scorer.score(block.users, everything))
-            if scores.shape != (len(block), scorer.n_items):
-                raise InvalidData(
-                    f"score(users, items) must return shape {(len(block), scorer.n_items)}, "
-                    f"got {scores.shape}. See the scorer protocol in the documentation."
-                )
-            parts.append(count_rows(scores, *_csr(block)))
-        advance(len(block))
-    return Counts.concatenate(parts)
+    if isinstance(scorer, HasSparseRows):
+        return count_sparse_rows(scorer.sparse_rows(block.users), *_csr(block))
+    scores = np.asarray(scorer.score(block.users, np.arange(scorer.n_items)))
+    if scores.shape != (len(block), scorer.n_items):
+        raise InvalidData(
+            f"score(users, items) must return shape {(len(block), scorer.n_items)}, "
+            f"got {scores.shape}. See the scorer protocol in the documentation."
+        )
+    return count_rows(scores, *_csr(block))
 
 
 def _csr(queries: Queries) -> tuple[IntArray, IntArray, IntArray, IntArray]:
@@ -185,8 +199,3 @@ def _select(lists: Lists, users: IntArray) -> Lists:
         return lists
     shift = np.repeat(lists.indptr[users] - indptr[:-1], lengths)
     return Lists(indptr, lists.items[np.arange(indptr[-1]) + shift])
-
-
-def _cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1

@@ -6,12 +6,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from truerank.core.output import replace_text
 from truerank.core.result import Result
 from truerank.report.board import build_board
 from truerank.report.curve import top_share_curve
 from truerank.report.dots import dot_panels
 from truerank.report.facts import data_facts, model_facts, repeat_facts
-from truerank.report.file import replace_text
 from truerank.report.number import MISSING, fixed, percent
 from truerank.report.palette import DARK, LIGHT
 from truerank.report.summary import summarise
@@ -36,7 +36,7 @@ def write_report(result: Result, path: Path) -> None:
     InvalidParameter
         When the folder does not exist, the path is not a file or it cannot be written.
     """
-    replace_text(Path(path), render_report(result))
+    replace_text(Path(path), render_report(result), "the report")
 
 
 def render_report(result: Result) -> str:

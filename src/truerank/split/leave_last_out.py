@@ -48,9 +48,7 @@ class LeaveLastOut(Splitter):
         return leave_out(interactions, lambda block: time[block], self.n, self.valid)
 
 
-def leave_out(
-    interactions: Interactions, key_of: Callable[[slice], AnyArray], n: int, valid: bool
-) -> Parts:
+def leave_out(interactions: Interactions, key_of: Callable[[slice], AnyArray], n: int, valid: bool) -> Parts:
     """Give each user's n events of largest key to test and perhaps the next n to validation.
 
     Costs two passes over the events per left-out event and no sort.

@@ -75,7 +75,5 @@ def _moment(at: float | str) -> float:
     try:
         moment = datetime.fromisoformat(at)
     except ValueError:
-        raise InvalidParameter(
-            f"at must be a number or a date such as '2015-03-31', got {at!r}."
-        ) from None
+        raise InvalidParameter(f"at must be a number or a date such as '2015-03-31', got {at!r}.") from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

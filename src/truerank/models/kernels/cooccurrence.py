@@ -18,10 +18,8 @@ def count_lower(
     last: int,
     out: FloatArray,
 ) -> None:
-    """Fill rows first..last of the lower triangle of X^T X; ``out`` is (n_items, n_items)."""
+    """Add rows first..last of the lower triangle of X^T X to ``out``, (n_items, n_items)."""
     for item in range(first, last):
-        for other in range(item + 1):
-            out[item, other] = 0.0
         for p in range(item_ptr[item], item_ptr[item + 1]):
             user = item_users[p]
             for q in range(user_ptr[user], user_ptr[user + 1]):

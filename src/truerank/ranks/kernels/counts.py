@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from truerank.core.errors import InvalidData
+
 Ints = NDArray[np.int64]
 
 
@@ -67,3 +69,11 @@ def count_among_targets(indptr: Ints, scores: NDArray[np.floating], order: Ints)
     above[order] = np.repeat(row_ends - starts - sizes, sizes)
     tied[order] = np.repeat(sizes - 1, sizes)
     return above, tied
+
+
+class ScoreIsNaN(InvalidData):
+    """A score row that holds a NaN; ``row`` says which, so that the caller can name the user."""
+
+    def __init__(self, row: int) -> None:
+        super().__init__(f"scores must be numbers, row {row} holds a NaN. Check the scorer for that user.")
+        self.row = row

@@ -27,16 +27,16 @@ def count_sorted(
         for row, scores in zip(range(start, stop), score(start, stop), strict=True):
             pairs = slice(pools.target_indptr[row], pools.target_indptr[row + 1])
             targets = scores[pools.targets(row)]
-            out[:2, pairs] = _above_and_tied(np.delete(scores, pools.seen(row)), targets)
-            out[2:, pairs] = _above_and_tied(targets, targets)
+            out[:2, pairs] = above_and_tied(np.delete(scores, pools.seen(row)), targets)
+            out[2:, pairs] = above_and_tied(targets, targets)
         if on_rows is not None:
             on_rows(stop - start)
     return Counts(*out)
 
 
-def _above_and_tied(pool: NDArray[Any], targets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Count in a pool that holds the targets."""
+def above_and_tied(pool: NDArray[Any], targets: NDArray[Any]) -> NDArray[Any]:
+    """Return two rows of counts per target: pool scores above it, and equal ones less the target itself."""
     ascending = np.sort(pool)
     left = np.searchsorted(ascending, targets, side="left")
     right = np.searchsorted(ascending, targets, side="right")
-    return len(ascending) - right, right - left - 1
+    return np.array([len(ascending) - right, right - left - 1])

@@ -8,7 +8,7 @@ import numpy as np
 
 from truerank.core.types import frozen
 from truerank.ranks.kernels import factor_compiled as kernel
-from truerank.ranks.kernels.counts import Counts, count_among_targets, order_within_rows
+from truerank.ranks.kernels.counts import Counts, Ints, count_among_targets, order_within_rows
 from truerank.ranks.kernels.lanes import Lanes, Scratch, panels_per_block
 from truerank.ranks.kernels.pair_score import Doubles
 from truerank.ranks.kernels.pool import Pools
@@ -45,11 +45,12 @@ class FactorJob:
         self.lanes = Lanes.of(pools)
         self.n_above = np.zeros(len(scores), np.int64)
         self.n_tied = np.zeros(len(scores), np.int64)
+        self._tie_zero_rows(rows)
         self._recomputed: list[int] = []
 
     def run(self, *, n_threads: int, on_rows: Callable[[int], None] | None) -> None:
         """Count everything."""
-        n_panels = panels_per_block(len(self.lanes), self.user.fast.shape[1], n_threads)
+        n_panels = self.n_panels(n_threads)
         block = n_panels * LANES
         run_blocks(
             -(-len(self.lanes) // block),
@@ -58,11 +59,32 @@ class FactorJob:
             on_rows=on_rows,
         )
 
+    def _tie_zero_rows(self, rows: Ints) -> None:
+        """Answer rows of zeros, such as users a model has not seen: every item ties with every other."""
+        if len(self.bias):
+            return
+        zero = self.user.square_norms == 0
+        zero[zero] = ~self.user.exact[zero].any(axis=1)
+        pairs = zero[rows]
+        rest = self.pools.n_items - np.diff(self.pools.seen_indptr) - self.pools.n_targets
+        self.n_tied[pairs] = rest[rows][pairs]
+        self.low[pairs] = self.high[pairs] = np.inf
+
+    def n_panels(self, n_threads: int) -> int:
+        """Return how many panels a block has."""
+        return panels_per_block(
+            len(self.lanes),
+            n_coordinates=self.user.fast.shape[1],
+            n_targets=self.lanes.most_targets,
+            n_threads=n_threads,
+        )
+
     def scratch(self, n_panels: int) -> Scratch:
         """Return the memory of one thread."""
-        n_targets = int(self.lanes.size.max(initial=1))
         return Scratch.allocate(
-            n_coordinates=self.user.fast.shape[1], n_targets=n_targets, n_panels=n_panels
+            n_coordinates=self.user.fast.shape[1],
+            n_targets=self.lanes.most_targets,
+            n_panels=n_panels,
         )
 
     def _worker(self, n_panels: int) -> Worker:

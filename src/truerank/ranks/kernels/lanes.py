@@ -13,7 +13,7 @@ from truerank.ranks.kernels.pool import Pools
 from truerank.ranks.kernels.tile import ITEMS, LANES, UNROLL
 
 TARGETS_PER_LANE = 16
-USER_BYTES = 128 * 1024
+USER_BYTES = 160 * 1024
 ITEM_BYTES = 128 * 1024
 
 
@@ -52,6 +52,11 @@ class Lanes:
     def __len__(self) -> int:
         return len(self.row)
 
+    @property
+    def most_targets(self) -> int:
+        """Targets of the fullest lane."""
+        return int(self.size.max(initial=1))
+
 
 @dataclass(frozen=True, eq=False)
 class Scratch:
@@ -88,12 +93,12 @@ class Scratch:
         return sum(getattr(self, field.name).nbytes for field in fields(self))
 
 
-def panels_per_block(n_lanes: int, n_coordinates: int, n_threads: int) -> int:
+def panels_per_block(n_lanes: int, *, n_coordinates: int, n_targets: int, n_threads: int) -> int:
     """Return how many panels of 16 lanes share a pass over the items.
 
     As many as fit the cache beside a tile of items, but few enough that every thread gets several blocks.
     """
-    fit = USER_BYTES // (4 * LANES * n_coordinates)
+    fit = USER_BYTES // (4 * LANES * (n_coordinates + 3 * n_targets) + 8 * LANES)
     fair = -(-n_lanes // LANES) if n_threads == 1 else n_lanes // (LANES * 4 * n_threads)
     return max(1, min(fit, fair))
 
@@ -103,4 +108,5 @@ def _aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
     memory = np.zeros(n_bytes + 64, np.uint8)
     start = -memory.ctypes.data % 64
-    return memory[start : start + n_bytes].view(dtype).reshape(shape)
+    array: NDArray[Any] = memory[start : start + n_bytes].view(dtype).reshape(shape)
+    return array

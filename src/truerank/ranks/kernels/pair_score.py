@@ -1,10 +1,10 @@
-"""The score of a pair, as a pure function of the pair.
+r"""The score of a pair, as a pure function of the pair.
 
 Library matrix products change their bits with the shape of the batch and the order of the items. Ranks
 and ties are decided by this sum instead: float64, coordinates in ascending order, one rounding per product
 and one per addition, the bias last.
 
-.. math:: s_{ui} = (\\dots((0 + u_1 v_1) + u_2 v_2) + \\dots + u_d v_d) + b_i
+.. math:: s_{ui} = (\dots((0 + u_1 v_1) + u_2 v_2) + \dots + u_d v_d) + b_i
 
 Products of float32 factors are exact in float64.
 """

@@ -19,8 +19,8 @@ class Pools:
 
     Parameters
     ----------
-    target_indptr, target_items : row r has the targets ``target_items[target_indptr[r]:target_indptr[r + 1]]``,
-        at least one and each only once
+    target_indptr, target_items : the targets of row r are the entries target_indptr[r] to
+        target_indptr[r + 1] of target_items, at least one and each only once
     seen_indptr, seen_items : the same for the items that do not compete; ascending, never a target
     n_items : size of the catalogue
 
@@ -51,9 +51,8 @@ class Pools:
             raise InvalidData(f"every row must have a target, row {empty[0]} has none. Leave such rows out.")
         outside = (self.target_items < 0) | (self.target_items >= self.n_items)
         if outside.any():
-            raise InvalidData(
-                f"target_items must lie in 0..{self.n_items - 1}, got {self.target_items[np.argmax(outside)]}."
-            )
+            item = self.target_items[np.argmax(outside)]
+            raise InvalidData(f"target_items must lie in 0..{self.n_items - 1}, got {item}.")
 
     @property
     def n_rows(self) -> int:

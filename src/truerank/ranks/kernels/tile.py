@@ -43,8 +43,7 @@ _FLOAT, _I1, _I16, _I32, _I64 = ir.FloatType(), ir.IntType(1), ir.IntType(16), i
 _FLOATS, _INTS, _FLAGS = (ir.VectorType(t, LANES) for t in (_FLOAT, _I32, _I1))
 
 
-@intrinsic
-def count_tile(
+def _typed_tile(
     typing_context: Any,
     users: Any,
     items: Any,
@@ -77,9 +76,14 @@ def count_tile(
     return types.int64(*[types.int64] * 10), _emit
 
 
+count_tile: Any = intrinsic(_typed_tile)
+
+
 def _emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     users, items, stride, width, pool, low, high, n_targets, n_above, near = args
-    scores = _scores(builder, _pointer(builder, users, _FLOAT), _pointer(builder, items, _FLOAT), stride, width)
+    scores = _scores(
+        builder, _pointer(builder, users, _FLOAT), _pointer(builder, items, _FLOAT), stride, width
+    )
     scores = _without_excluded(builder, _pointer(builder, pool, _I16), scores)
     return _counted(
         builder,
@@ -118,7 +122,9 @@ def _multiply_add(b: Any, left: Any, right: Any, total: Any) -> Any:
     if not HAS_FMA:
         return b.fadd(b.fmul(left, right), total)
     kind = ir.FunctionType(_FLOATS, [_FLOATS] * 3)
-    fused = cgutils.get_or_insert_function(b.module, kind, f"llvm.fma.v{LANES}f32")
+    fused = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+        b.module, kind, f"llvm.fma.v{LANES}f32"
+    )
     return b.call(fused, [left, right, total])
 
 
@@ -175,9 +181,7 @@ def _without_excluded(b: Any, pool: Any, scores: list[Any]) -> list[Any]:
     return merged
 
 
-def _counted(
-    b: Any, scores: list[Any], low: Any, high: Any, n_targets: Any, n_above: Any, near: Any
-) -> Any:
+def _counted(b: Any, scores: list[Any], low: Any, high: Any, n_targets: Any, n_above: Any, near: Any) -> Any:
     """Compare with every target; stop at the first one that no score reaches."""
     before, loop = b.block, b.append_basic_block("target")
     reached, write = b.append_basic_block("reached"), b.append_basic_block("near")

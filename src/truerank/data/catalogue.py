@@ -1,0 +1,211 @@
+"""Public data sets by name: what there is, where it lies, how to get it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+
+from truerank.core.errors import DataWarning, InvalidData, UnknownName
+from truerank.core.interactions import Interactions
+from truerank.core.progress import SILENT, Progress, tracked
+from truerank.data.columns import choose
+from truerank.data.dataset import Dataset
+from truerank.data.demo import demo
+from truerank.data.download import download
+from truerank.data.duplicate import merge_duplicates
+from truerank.data.filter import min_history, min_rating
+from truerank.data.listing import DATASETS
+from truerank.data.read import read_interactions, read_table
+from truerank.data.scan import Table, scan
+
+_OWN_FORMAT = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".inter")
+_SUFFIXES = (*_OWN_FORMAT, ".dat", ".data", ".txt", ".txt.gz", ".json", ".json.gz", ".jsonl", ".jsonl.gz")
+
+
+def list_datasets() -> list[Dataset]:
+    """Return all entries of the catalogue by name."""
+    return [DATASETS[name] for name in sorted(DATASETS)]
+
+
+def describe(name: str) -> Dataset:
+    """Return one entry of the catalogue.
+
+    Examples
+    --------
+    >>> describe("ml-1m").n_items
+    3706
+    """
+    if name not in DATASETS:
+        raise UnknownName("data set", name, [*DATASETS, "demo"])
+    return DATASETS[name]
+
+
+def find_local(name: str) -> Path | None:
+    """Return the file of a data set that already lies on this machine, or None.
+
+    Looked for, in this order, as ``NAME.parquet``, ``NAME.csv`` and so on in the folder ``$TRUERANK_DATA``
+    and in ``../shared/data`` beside the working directory and beside the project.
+    """
+    found = _locate(describe(name))
+    return None if found is None else found.path
+
+
+def fetch(name: str, *, folder: str | Path | None = None, progress: Progress = SILENT) -> list[Path]:
+    """Return the files of a data set, after downloading them if they are not there.
+
+    Raises
+    ------
+    InvalidData
+        When the download fails, or must be done by hand; the sentence says how.
+    """
+    entry = describe(name)
+    local = _locate(entry)
+    if local is not None:
+        return [local.path]
+    if not entry.is_automatic:
+        raise InvalidData(f"{name!r} cannot be downloaded automatically: {entry.by_hand}.")
+    return [download(file, name=name, folder=folder, progress=progress) for file in entry.files]
+
+
+def load(
+    name: str,
+    *,
+    columns: Mapping[str, str] | None = None,
+    keep: Sequence[str] = (),
+    duplicates: str = "last",
+    folder: str | Path | None = None,
+    progress: Progress = SILENT,
+    tell: Callable[[str], None] | None = None,
+) -> Interactions:
+    """Read a data set of the catalogue, from this machine if it lies there, else after a download.
+
+    Filters that belong to its definition are applied before repeated pairs are merged. An incomplete copy
+    is used with a `DataWarning` and marked by ``origin["partial"]``.
+
+    Parameters are those of `read_interactions` and `fetch`.
+    """
+    if name == "demo":
+        return demo()
+    entry = describe(name)
+    local = _locate(entry)
+    if local is not None and local.is_partial:
+        warnings.warn(
+            f"{name!r} is read from an incomplete copy, '{local.path}'; figures differ from those of the "
+            f"whole data set.",
+            DataWarning,
+            stacklevel=2,
+        )
+    paths = fetch(name, folder=folder, progress=progress)
+    table = _open(entry, paths)
+    columns = columns or _own_columns(entry, table)
+    choice = choose(table.names, columns, keep=keep, where=table.where, by_position=table.by_position)
+    if tell is not None:
+        tell(f"columns of {paths[0]}: {choice}")
+    is_filtered = entry.min_rating is not None or entry.min_history > 0
+    with tracked(progress, f"reading {name}"):
+        events = read_table(table, choice, duplicates="keep" if is_filtered else duplicates, name=name)
+        if local is not None and local.is_partial:
+            events = replace(events, origin={**events.origin, "partial": 1})
+        return _defined(events, entry, duplicates) if is_filtered else events
+
+
+def open_data(
+    data: str | Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    keep: Sequence[str] = (),
+    duplicates: str = "last",
+    format: str | None = None,
+    progress: Progress = SILENT,
+    tell: Callable[[str], None] | None = None,
+) -> Interactions:
+    """Read what a DATA argument names: an existing file, else a data set of the catalogue, else ``demo``.
+
+    Raises
+    ------
+    UnknownName
+        When there is no such file and no such data set.
+    """
+    text = str(data)
+    looks_like_path = any(mark in text for mark in (os.sep, "/")) or Path(text).suffix in _SUFFIXES
+    if Path(data).exists() or (looks_like_path and text not in DATASETS):
+        return read_interactions(
+            data,
+            columns=columns,
+            keep=keep,
+            duplicates=duplicates,
+            format=format,
+            progress=progress,
+            tell=tell,
+        )
+    return load(text, columns=columns, keep=keep, duplicates=duplicates, progress=progress, tell=tell)
+
+
+def _defined(events: Interactions, entry: Dataset, duplicates: str) -> Interactions:
+    """Apply the filters of the definition, then merge repeated pairs and count them anew."""
+    if entry.min_rating is not None and events.value is not None:
+        events = min_rating(events, entry.min_rating)
+    if entry.min_history:
+        events = min_history(events, entry.min_history)
+    origin = {key: count for key, count in events.origin.items() if key != "duplicate_rows"}
+    return merge_duplicates(replace(events, origin=origin), duplicates)
+
+
+@dataclass(frozen=True)
+class _Local:
+    path: Path
+    is_partial: bool
+
+
+def _folders() -> list[Path]:
+    folders = []
+    named = os.environ.get("TRUERANK_DATA")
+    if named:
+        if not Path(named).is_dir():
+            raise InvalidData(f"TRUERANK_DATA must be a folder, but {named!r} is none. Correct or unset it.")
+        folders.append(Path(named))
+    folders.append(Path("..") / "shared" / "data")
+    project = Path(__file__).resolve().parents[3]
+    if (project / "pyproject.toml").exists():
+        folders.append(project.parent / "shared" / "data")
+    return [folder for folder in folders if folder.is_dir()]
+
+
+def _locate(entry: Dataset) -> _Local | None:
+    for stems, is_partial in (((entry.name, *entry.local), False), (entry.partial, True)):
+        for folder in _folders():
+            for stem in stems:
+                for suffix in _SUFFIXES:
+                    path = folder / f"{stem}{suffix}"
+                    if path.is_file():
+                        return _Local(path, is_partial)
+    return None
+
+
+def _open(entry: Dataset, paths: Sequence[Path]) -> Table:
+    tables = [
+        scan(
+            path,
+            format=None if path.name.endswith(_OWN_FORMAT) else entry.format,
+            encoding=entry.encoding,
+        )
+        for path in paths
+    ]
+    if len(tables) == 1:
+        return tables[0]
+    frames = [
+        table.frame.with_columns(pl.lit(file.part).alias(entry.part_column))
+        for table, file in zip(tables, entry.files, strict=True)
+    ]
+    return replace(tables[0], frame=pl.concat(frames), names=[*tables[0].names, entry.part_column])
+
+
+def _own_columns(entry: Dataset, table: Table) -> Mapping[str, str] | None:
+    """Return the entry's columns if this table has them; other copies have names that are understood."""
+    named = [column for column in entry.columns.values() if column]
+    return entry.columns if named and all(column in table.names for column in named) else None
