@@ -22,6 +22,7 @@ from truerank.core.progress import SILENT, Progress
 from truerank.core.ranks import SEEN_POLICIES, TIE_POLICIES, Ranks, SeenPolicy, TiePolicy
 from truerank.core.result import Result
 from truerank.core.scorer import Scorer, as_scorer
+from truerank.core.spec import parse_spec
 from truerank.core.split import Split
 from truerank.core.stream import check_seed
 from truerank.core.types import FloatArray
@@ -70,6 +71,7 @@ class Evaluated:
     """What evaluating one model gave."""
 
     name: str
+    model: str
     estimates: tuple[Estimate, ...]
     ranks: Ranks
     seconds: Mapping[str, float]
@@ -123,13 +125,16 @@ def make_options(
 
 
 def name_models(models: Any) -> dict[str, Model | Scorer]:
-    """Return models and scorers by the name they have in the result."""
+    """Return models and scorers by the name they have in the result: a spec as it was written."""
     if isinstance(models, Mapping):
         return {name: _model_or_scorer(model) for name, model in models.items()}
     listed = models if isinstance(models, list) else [models]
     named: dict[str, Model | Scorer] = {}
-    for model in (_model_or_scorer(entry) for entry in listed):
+    for entry in listed:
+        model = _model_or_scorer(entry)
         name = str(model) if isinstance(model, Model) else type(model).__name__
+        if isinstance(entry, str):
+            name = str(parse_spec(entry))
         if name in named:
             raise InvalidParameter(f"model {name!r} is given twice. Leave one out or name them in a mapping.")
         named[name] = model
@@ -167,7 +172,13 @@ def evaluate_each(
         estimates = tuple(summarise(name, per_user, options))
         finished = time.perf_counter()
         seconds = {"fit": fitted - started, "rank": ranked - fitted, "metrics": finished - ranked}
-        yield Evaluated(name, estimates, ranks, seconds, ranks.n_users * split.train.n_items)
+        yield Evaluated(
+            name, _described(model), estimates, ranks, seconds, ranks.n_users * split.train.n_items
+        )
+
+
+def _described(model: Model | Scorer) -> str:
+    return str(model) if isinstance(model, Model) else f"scores ({type(model).__name__})"
 
 
 def summarise(name: str, per_user: FloatArray, options: Options) -> Iterator[Estimate]:
@@ -194,6 +205,7 @@ def assemble(done: Sequence[Evaluated], split: Split, options: Options) -> Resul
         estimates=tuple(estimate for model in done for estimate in model.estimates),
         data=split.summary(),
         provenance={
+            "models": {model.name: model.model for model in done},
             "split": split.method,
             "ties": options.ties,
             "seen": options.seen,

@@ -65,7 +65,7 @@ def test_makes(text: str, expected: Toy) -> None:
 
 def test_defaults_are_not_written() -> None:
     assert str(Toy()) == "toy"
-    assert str(Toy(cutoff=10, rate=2.0)) == "toy(rate=2.0)@10"
+    assert str(Toy(cutoff=10, rate=2.0)) == "toy(rate=2)@10"
     assert Toy(size=4).spec() == Spec("toy", (("size", 4),))
 
 

@@ -46,7 +46,12 @@ def render(result: Result, style: Format) -> str:
     for model in result.models():
         found = [result.estimate(metric, model) for metric in metrics]
         rows.append([model, *(f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]" for e in found)])
-    return table_text(["model", *metrics], rows, style)
+    columns = ["model", *metrics]
+    needed = sum(max(map(len, column)) + 2 for column in zip(columns, *rows, strict=True)) - 2
+    if style is Format.table and needed > _console().width:
+        # the interval below the value instead of beside it
+        rows = [[row[0], *(cell.replace(" [", "\n[", 1) for cell in row[1:])] for row in rows]
+    return table_text(columns, rows, style)
 
 
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[object]], style: Format) -> str:
@@ -71,9 +76,13 @@ def _rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
         table.add_column(column, justify="right" if is_number and cells else "left", overflow="fold")
     for row in cells:
         table.add_row(*(escape(cell) for cell in row))
-    console = Console(file=sys.stdout, highlight=False)
-    if not console.is_terminal:
-        console = Console(file=sys.stdout, highlight=False, width=200)
+    console = _console()
     with console.capture() as captured:
         console.print(table)
     return captured.get()
+
+
+def _console() -> Console:
+    """Return stdout as a terminal of its width, or as a file whose lines are never folded."""
+    is_terminal = sys.stdout.isatty()
+    return Console(file=sys.stdout, highlight=False, width=None if is_terminal else 10_000)

@@ -166,11 +166,11 @@ class Interactions:
 
     def user_counts(self) -> IntArray:
         """Return the number of events per user."""
-        return np.bincount(self.user, minlength=self.n_users)
+        return _counts(self.user, self.n_users)
 
     def item_counts(self) -> IntArray:
         """Return the number of events per item (popularity)."""
-        return np.bincount(self.item, minlength=self.n_items)
+        return _counts(self.item, self.n_items)
 
     def matrix(self, *, values: bool = False) -> csr_array:
         """Return the (n_users, n_items) matrix, float32: ones, or the sum of values per pair."""
@@ -184,3 +184,11 @@ class Interactions:
         if not values:
             matrix.data[:] = 1.0
         return matrix
+
+
+def _counts(codes: IntArray, size: int) -> IntArray:
+    """Count each code, by blocks: bincount would make a 64-bit copy of all codes."""
+    counts = np.zeros(size, dtype=np.int64)
+    for start in range(0, len(codes), 1 << 20):
+        counts += np.bincount(codes[start : start + (1 << 20)], minlength=size)
+    return counts

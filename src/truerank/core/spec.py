@@ -101,6 +101,8 @@ def _format_value(value: Value) -> str:
             return value
         escaped = value.replace("\\", "\\\\").replace("'", "\\'")
         return f"'{escaped}'"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))  # 500, not 500.0: the reader turns it back where a number is wanted
     return repr(value) if isinstance(value, int | float) else str(value)
 
 

@@ -66,8 +66,10 @@ def _repeated(interactions: Interactions) -> tuple[IntArray, int]:
     """Return all rows whose pair occurs more than once, and how many of them are beyond the first."""
     found: list[IntArray] = [np.empty(0, dtype=np.int64)]
     count = 0
-    for rows in _blocks_of_users(interactions):
-        keys = _keys(interactions, rows)
+    for rows, low, high in _blocks_of_users(interactions):
+        dtype = np.uint32 if (high - low) * interactions.n_items < 1 << 32 else np.uint64
+        keys = (interactions.user[rows] - low).astype(dtype) * dtype(interactions.n_items)
+        keys += interactions.item[rows].astype(dtype)
         ordered = np.sort(keys)
         repeats = ordered[1:][ordered[1:] == ordered[:-1]]
         if len(repeats):
@@ -87,8 +89,8 @@ def _among(keys: IntArray, repeats: IntArray) -> IntArray:
     return hits
 
 
-def _blocks_of_users(interactions: Interactions) -> Iterator[slice | IntArray]:
-    """Yield the rows of successive users, about `CHUNK` rows at a time."""
+def _blocks_of_users(interactions: Interactions) -> Iterator[tuple[slice | IntArray, int, int]]:
+    """Yield the rows of users low..high-1, about `CHUNK` rows at a time, with low and high."""
     user = interactions.user
     ends = np.cumsum(interactions.user_counts())
     is_sorted = bool((user[1:] >= user[:-1]).all())
@@ -96,20 +98,16 @@ def _blocks_of_users(interactions: Interactions) -> Iterator[slice | IntArray]:
     while done < len(user):
         high = max(int(np.searchsorted(ends, done + CHUNK, side="right")), low + 1)
         next_done = int(ends[high - 1])
-        if is_sorted:
-            yield slice(done, next_done)
-        else:
-            yield np.flatnonzero((user >= low) & (user < high))
+        yield (
+            slice(done, next_done) if is_sorted else np.flatnonzero((user >= low) & (user < high)),
+            low,
+            high,
+        )
         done, low = next_done, high
 
 
-def _keys(interactions: Interactions, rows: slice | IntArray) -> IntArray:
-    keys: IntArray = interactions.user[rows].astype(np.int64) * interactions.n_items
-    return keys + interactions.item[rows]
-
-
 def _merge(interactions: Interactions, rows: IntArray, policy: str) -> Interactions:
-    keys = _keys(interactions, rows)
+    keys = interactions.user[rows].astype(np.int64) * interactions.n_items + interactions.item[rows]
     later = () if interactions.time is None else (interactions.time[rows],)
     order = np.lexsort((rows, *later, keys))
     rows, keys = rows[order], keys[order]

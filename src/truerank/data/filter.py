@@ -9,7 +9,7 @@ import numpy as np
 from truerank.core.check import check_at_least
 from truerank.core.errors import InvalidData
 from truerank.core.interactions import Interactions
-from truerank.core.types import BoolArray, IntArray
+from truerank.core.types import BoolArray
 from truerank.core.vocabulary import Vocabulary
 from truerank.data.coding import CHUNK, recode
 
@@ -30,8 +30,8 @@ def k_core(interactions: Interactions, user: int = 5, item: int = 5) -> Interact
     """
     check_at_least("user", user, 1)
     check_at_least("item", item, 1)
-    of_user = _counts(interactions.user, interactions.n_users)
-    of_item = _counts(interactions.item, interactions.n_items)
+    of_user = interactions.user_counts()
+    of_item = interactions.item_counts()
     alive = np.ones(len(interactions), dtype=np.bool_)
     rounds, removed = 0, 1
     while removed:
@@ -68,7 +68,7 @@ def min_history(interactions: Interactions, n: int) -> Interactions:
     2
     """
     check_at_least("n", n, 1)
-    enough = _counts(interactions.user, interactions.n_users) >= n
+    enough = interactions.user_counts() >= n
     return _filtered(interactions, enough[interactions.user], f"users with at least {n} events")
 
 
@@ -89,9 +89,8 @@ def min_rating(interactions: Interactions, least: float) -> Interactions:
 def _filtered(interactions: Interactions, alive: BoolArray, what: str) -> Interactions:
     if not alive.any():
         raise InvalidData(f"{interactions.name!r} must have {what}, but none is left. Lower the threshold.")
-    of_user = _counts(interactions.user[alive], interactions.n_users)
-    of_item = _counts(interactions.item[alive], interactions.n_items)
-    return _keep(interactions, alive, of_user > 0, of_item > 0)
+    kept = interactions.where(alive)
+    return _keep(interactions, alive, kept.user_counts() > 0, kept.item_counts() > 0)
 
 
 def _keep(interactions: Interactions, alive: BoolArray, users: BoolArray, items: BoolArray) -> Interactions:
@@ -115,10 +114,3 @@ def _keep(interactions: Interactions, alive: BoolArray, users: BoolArray, items:
 
 def _shrunk(vocabulary: Vocabulary, present: BoolArray) -> Vocabulary:
     return vocabulary if present.all() else Vocabulary(vocabulary.take(np.flatnonzero(present)))
-
-
-def _counts(codes: IntArray, size: int) -> IntArray:
-    counts = np.zeros(size, dtype=np.int64)
-    for start in range(0, len(codes), CHUNK):
-        counts += np.bincount(codes[start : start + CHUNK], minlength=size)
-    return counts

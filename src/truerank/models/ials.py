@@ -27,7 +27,7 @@ _GRAM_ROWS = 4096  # rows per partial sum of V^T V
 class IALS(Model):
     r"""Matrix factorisation by alternating least squares over all user-item pairs.
 
-    Small and fast to rank with; takes n_events d^2 + (n_users + n_items) d^3 / 3 operations per sweep.
+    Small and fast to rank with; takes n_events d^2 + (n_users + n_items) d^3 / 6 operations per sweep.
 
     .. math:: L = \sum_{(u,i) \in H} (v_u^\top v_i - 1)^2 + \alpha \sum_{u,i} (v_u^\top v_i)^2
                   + \sum_{x} \lambda_x \lVert v_x \rVert^2
