@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import re
 import resource
@@ -30,21 +31,18 @@ CORE = 5
 
 
 def generate(path: Path, rows: int) -> None:
-    """Write long-tailed interactions, ordered by user, with 0.2 % repeated pairs; 20 M rows resemble ML-20M."""
+    """Write long-tailed interactions, ordered by user and item like MovieLens, with 0.2 % repeated pairs."""
     draw = np.random.default_rng(SEED)
-    n_users, n_items = max(rows * 138_000 // 20_000_000, 50), max(27_000 * rows // 20_000_000, 200)
+    n_users, n_items = max(rows * 138_000 // 20_000_000, 50), max(rows * 27_000 // 20_000_000, 200)
     activity = np.exp(draw.normal(0, 1.1, n_users))
-    popularity = 1 / (np.arange(n_items) + 20.0)
-    keys = np.empty(0, dtype=np.int64)
-    while len(keys) < rows:
-        user = draw.choice(n_users, rows, p=activity / activity.sum())
-        item = draw.choice(n_items, rows, p=popularity / popularity.sum())
-        keys = np.union1d(keys, user * n_items + item)
-    keys = draw.choice(keys, rows - rows // 500, replace=False)
-    keys = np.concatenate([keys, draw.choice(keys, rows // 500)])
-    user, item = np.divmod(keys, n_items)
-    order = np.argsort(user, kind="stable")
-    user, item = user[order], item[order]
+    popularity = np.cumsum(1 / (np.arange(n_items) + 20.0))
+    user = np.repeat(np.arange(n_users), draw.multinomial(rows * 3 // 2, activity / activity.sum()))
+    item = np.searchsorted(popularity, draw.random(len(user)) * popularity[-1])
+    keys = np.unique(user * n_items + item)
+    keys = np.sort(draw.permutation(keys)[: rows - rows // 500])
+    copies = np.ones(len(keys), dtype=np.int64)
+    copies[draw.choice(len(keys), rows - len(keys), replace=False)] = 2
+    user, item = np.divmod(np.repeat(keys, copies), n_items)
     joined = draw.integers(900_000_000, 1_400_000_000, n_users)
     frame = pl.DataFrame(
         {
@@ -153,7 +151,9 @@ def main() -> None:
         size = path.stat().st_size
     ours, theirs = figures["truerank"], figures["pandas"]
     assert ours["outcome"] == theirs["outcome"], (ours["outcome"], theirs["outcome"])
-    print(f"{given.rows:,} rows ({size / 1e6:.0f} MB Parquet), {CORE}-core, leave-last-out: {ours['outcome']}")
+    print(
+        f"{given.rows:,} rows ({size / 1e6:.0f} MB Parquet), {CORE}-core, leave-last-out: {ours['outcome']}"
+    )
     print(f"{'':10} {'seconds':>9} {'spread':>8} {'peak MB':>9}")
     for job, figure in figures.items():
         print(
@@ -168,7 +168,7 @@ def main() -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     record = {
         "benchmark": "read_interactions",
-        "machine": {"cpu": cpu, "cores": len(__import__("os").sched_getaffinity(0)), "system": platform.system()},
+        "machine": {"cpu": cpu, "cores": os.cpu_count(), "system": platform.system()},
         "versions": {name: version(name) for name in ("truerank", "polars", "numpy", "pandas", "pyarrow")}
         | {"python": platform.python_version()},
         "rows": given.rows,

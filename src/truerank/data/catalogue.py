@@ -111,7 +111,7 @@ def load(
         events = read_table(table, choice, duplicates="keep" if is_filtered else duplicates, name=name)
         if local is not None and local.is_partial:
             events = replace(events, origin={**events.origin, "partial": 1})
-        return _defined(events, entry, duplicates) if is_filtered else events
+        return merge_duplicates(_defined(events, entry), duplicates) if is_filtered else events
 
 
 def open_data(
@@ -146,14 +146,11 @@ def open_data(
     return load(text, columns=columns, keep=keep, duplicates=duplicates, progress=progress, tell=tell)
 
 
-def _defined(events: Interactions, entry: Dataset, duplicates: str) -> Interactions:
-    """Apply the filters of the definition, then merge repeated pairs and count them anew."""
+def _defined(events: Interactions, entry: Dataset) -> Interactions:
+    """Apply the filters that belong to the definition of a data set."""
     if entry.min_rating is not None and events.value is not None:
         events = min_rating(events, entry.min_rating)
-    if entry.min_history:
-        events = min_history(events, entry.min_history)
-    origin = {key: count for key, count in events.origin.items() if key != "duplicate_rows"}
-    return merge_duplicates(replace(events, origin=origin), duplicates)
+    return min_history(events, entry.min_history) if entry.min_history else events
 
 
 @dataclass(frozen=True)

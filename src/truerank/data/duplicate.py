@@ -34,7 +34,8 @@ def merge_duplicates(interactions: Interactions, policy: str = "last") -> Intera
 
     Notes
     -----
-    ``origin["duplicate_rows"]`` counts the rows beyond the first of each pair. They are searched for by
+    ``origin["duplicate_rows"]`` counts the rows beyond the first of each pair that were merged into others,
+    ``origin["duplicate_rows_kept"]`` those that ``keep`` leaves. They are searched for by
     blocks of users, so scratch stays small; events already ordered by user are fastest.
 
     Examples
@@ -46,6 +47,9 @@ def merge_duplicates(interactions: Interactions, policy: str = "last") -> Intera
     check_choice("duplicates", policy, POLICIES)
     rows, repeats = _repeated(interactions)
     counted = dict(interactions.origin)
+    counted.pop("duplicate_rows_kept", None)
+    if policy == "keep":
+        return replace(interactions, origin={**counted, "duplicate_rows_kept": repeats})
     counted["duplicate_rows"] = counted.get("duplicate_rows", 0) + repeats
     if repeats and policy == "error":
         first = rows[:1]
@@ -55,7 +59,7 @@ def merge_duplicates(interactions: Interactions, policy: str = "last") -> Intera
             f"{interactions.items.decode(interactions.item[first])[0]!r}. "
             f"Choose a policy such as duplicates='last'."
         )
-    if repeats and policy != "keep":
+    if repeats:
         interactions = _merge(interactions, rows, policy)
     elif policy == "sum" and interactions.value is None:
         interactions = replace(interactions, value=np.ones(len(interactions), dtype=np.float32))
@@ -67,8 +71,9 @@ def _repeated(interactions: Interactions) -> tuple[IntArray, int]:
     found: list[IntArray] = [np.empty(0, dtype=np.int64)]
     count = 0
     for rows, low, high in _blocks_of_users(interactions):
-        dtype = np.uint32 if (high - low) * interactions.n_items < 1 << 32 else np.uint64
-        keys = (interactions.user[rows] - low).astype(dtype) * dtype(interactions.n_items)
+        dtype = np.dtype(np.uint32 if (high - low) * interactions.n_items < 1 << 32 else np.uint64)
+        keys: IntArray = (interactions.user[rows] - low).astype(dtype)
+        keys *= dtype.type(interactions.n_items)
         keys += interactions.item[rows].astype(dtype)
         ordered = np.sort(keys)
         repeats = ordered[1:][ordered[1:] == ordered[:-1]]

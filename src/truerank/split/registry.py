@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from truerank.core.interactions import Interactions
 from truerank.core.registry import Registry
+from truerank.core.split import Split
 from truerank.split.splitter import Splitter
 
 SPLITS: Registry[Splitter] = Registry(
@@ -15,3 +17,17 @@ SPLITS: Registry[Splitter] = Registry(
         "temporal": "truerank.split.temporal:Temporal",
     },
 )
+
+
+def make_split(
+    interactions: Interactions, rule: str | Splitter = "leave-last-out", *, seed: int = 0
+) -> Split:
+    """Divide interactions by a rule written as a spec string.
+
+    Examples
+    --------
+    >>> events = Interactions.from_codes([0, 0, 0], [0, 1, 2])
+    >>> make_split(events, "leave-one-out(n=2)").summary()["n_test"]
+    2
+    """
+    return SPLITS.make(rule).split(interactions, seed=seed)

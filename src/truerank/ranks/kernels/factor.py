@@ -23,7 +23,7 @@ from truerank.ranks.kernels.counts import Counts
 from truerank.ranks.kernels.dense_numpy import count_sorted
 from truerank.ranks.kernels.pair_score import Doubles, Floats, score_block
 from truerank.ranks.kernels.pool import Pools
-from truerank.ranks.kernels.rounding import MOST_COORDINATES, Side, largest_magnitude
+from truerank.ranks.kernels.rounding import MOST_COORDINATES, Side, check_magnitudes, exponent_of
 
 Path = Literal["auto", "numpy", "compiled"]
 
@@ -140,8 +140,7 @@ class FactorCounter:
         return self._count_compiled(users, pools, n_threads, on_rows)
 
     def _count_numpy(self, users: Floats, pools: Pools, on_rows: Callable[[int], None] | None) -> Counts:
-        largest_magnitude("user", users, None)
-        largest_magnitude("item", self.items, self.bias)
+        check_magnitudes(exponent_of("user", users, None), exponent_of("item", self.items, self.bias))
         block = max(1, BLOCK_CELLS // max(1, len(self.items)))
         return count_sorted(
             pools,
@@ -155,7 +154,9 @@ class FactorCounter:
     ) -> Counts:
         from truerank.ranks.kernels.factor_job import FactorJob
 
-        job = FactorJob(self._item_side, self.bias, Side.prepare("user", users, self._ones(users)), pools)
+        item, user = self._item_side, Side.prepare("user", users, self._ones(users))
+        check_magnitudes(user.exponent, item.exponent)
+        job = FactorJob(item, self.bias, user, pools)
         job.run(n_threads=n_threads, on_rows=on_rows)
         return job.counts()
 

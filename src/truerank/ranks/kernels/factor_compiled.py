@@ -90,7 +90,7 @@ def mark_pool(
 ) -> None:
     """Set a bit per (item, lane) for the items start..stop-1 that are neither seen nor targets.
 
-    A seen list that descends or leaves the catalogue stops its cursor for good, which is how bad lists
+    A seen list that does not ascend or leaves the catalogue stops its cursor for good, which is how bad lists
     are found without another pass.
     """
     for at in range(pool.shape[0]):
@@ -99,11 +99,13 @@ def mark_pool(
         row = lane_row[first_lane + lane]
         keep = np.uint16(0xFFFF ^ (1 << (lane % LANES)))
         at, end = cursor[lane], seen_indptr[row + 1]
+        previous = -1
         while at < end:
             place = seen_items[at] - start
-            if place < 0 or place >= stop - start:
+            if place <= previous or place >= stop - start:
                 break
             pool[place] &= keep
+            previous = place
             at += 1
         cursor[lane] = at
         for pair in range(target_indptr[row], target_indptr[row + 1]):

@@ -63,7 +63,7 @@ class Side:
             top = norms.max(initial=0.0)
             if 2.0**-40 <= top <= 2.0**40:
                 return cls(factors, factors, 0, norms)
-        exponent = -int(np.frexp(largest_magnitude(name, factors, extra))[1])
+        exponent = exponent_of(name, factors, extra)
         fast = _scaled(factors, extra, exponent)
         return cls(factors, fast, exponent, _square_norms(fast))
 
@@ -76,9 +76,14 @@ def _square_norms(factors: Singles) -> Singles:
     return norms
 
 
-def largest_magnitude(name: str, factors: Floats, extra: Doubles | None) -> float:
+def exponent_of(name: str, factors: Floats, extra: Doubles | None) -> int:
+    """Return the power of two that scales the largest magnitude into [1/2, 1); raise unless all are finite."""
+    return -int(np.frexp(_largest(name, factors, extra))[1])
+
+
+def _largest(name: str, factors: Floats, extra: Doubles | None) -> float:
     """Return the largest magnitude; raise when one is not finite."""
-    largest = 0.0 if extra is None else largest_magnitude(f"{name} bias", extra[:, None], None)
+    largest = 0.0 if extra is None else _largest(f"{name} bias", extra[:, None], None)
     for start in range(0, len(factors), CHUNK):
         part = np.abs(factors[start : start + CHUNK])
         top = float(part.max(initial=0.0))
@@ -103,24 +108,27 @@ def _scaled(factors: Floats, extra: Doubles | None, exponent: int) -> Singles:
     return frozen(out)
 
 
+def check_magnitudes(user_exponent: int, item_exponent: int) -> None:
+    """Raise when float64 scores of factors up to 2^-exponent could overflow."""
+    if user_exponent + item_exponent < -900:
+        raise InvalidData(
+            "factors must give scores far below the largest float64, got factors of magnitude "
+            f"2^{-user_exponent} (user) and 2^{-item_exponent} (item). Divide them by a constant."
+        )
+
+
 def thresholds(user: Side, item: Side, rows: Ints, target_scores: Doubles) -> tuple[Singles, Singles]:
     """Return, per pair, below which float32 score an item is surely below, and above which surely above."""
     shift = user.exponent + item.exponent
-    if shift < -900:
-        raise InvalidData(
-            "factors must give scores far below the largest float64, got factors of magnitude "
-            f"2^{-user.exponent} (user) and 2^{-item.exponent} (item). Divide them by a constant."
-        )
     n = user.fast.shape[1]
     top = item.square_norms.max(initial=0.0)
     norms = _upper_norm(user.square_norms, n) * _upper_norm(top, n)
+    middle, infinite = np.ldexp(target_scores, shift), np.float32(np.inf)
     with np.errstate(over="ignore"):
         smallest = n * 2.0**-104 + np.ldexp(float(n), shift - 1074)
-    bound = (1.01 * 2.0**-24 * (n + 4) * norms + smallest)[rows]
-    middle = np.ldexp(target_scores, shift)
-    infinite = np.float32(np.inf)
-    low = np.nextafter((middle - bound).astype(np.float32), -infinite)
-    high = np.nextafter((middle + bound).astype(np.float32), infinite)
+        bound = (1.01 * 2.0**-24 * (n + 4) * norms + smallest)[rows]
+        low = np.nextafter((middle - bound).astype(np.float32), -infinite)
+        high = np.nextafter((middle + bound).astype(np.float32), infinite)
     # Items that do not compete score -inf in the tile and must stay below every threshold.
     return np.maximum(low, np.finfo(np.float32).min), high
 
