@@ -57,7 +57,7 @@ def test_by_position() -> None:
             "one user column, but 'user' and 'user_id' both.*--columns user=user",
         ),
         (["user", "item", "date", "ts"], {}, "one timestamp column, but 'date' and 'ts' both"),
-        (["user", "thing"], {}, "must have a item column, but none of 'user', 'thing' is known as one"),
+        (["user", "thing"], {}, "must have an item column, but none of 'user', 'thing' is known as one"),
         ([], {}, "must have a user column, but none of no column"),
         ([f"c{i}" for i in range(20)], {}, "'c11' and 8 more is known"),
         (
@@ -65,7 +65,7 @@ def test_by_position() -> None:
             {"user": "usr"},
             "must have a column 'usr', found 'user', 'item'. Did you mean 'user'",
         ),
-        (["user", "item"], {"user": "item"}, "must have a item column"),
+        (["user", "item"], {"user": "item"}, "must have an item column"),
         (["user", "item"], {"user": "item", "item": "item"}, "each role must have its own column"),
         (["user", "item"], {"user": ""}, "must have a user column"),
     ],

@@ -37,6 +37,12 @@ class Reader:
 
     table: Table
 
+    def check_lines(self) -> None:
+        """Read a delimited text once as a whole, so that a line with too many fields is found."""
+        if self.table.is_delimited:
+            with readable(self.table.where, "text"):
+                self.table.frame.select(pl.all().null_count()).collect(engine="streaming")
+
     def ids(self, column: str) -> pl.Series:
         """Return ids as Int64 (all >= 0) or String, without nulls."""
         if self.table.is_text:

@@ -156,7 +156,7 @@ def _needed(role: str, chosen: Mapping[str, str | None], found: Sequence[str], w
     column = chosen[role]
     if column is None:
         raise InvalidData(
-            f"{where} must have a {role} column, but none of {_listed(found)} is known as one. "
+            f"{where} must have {'an' if role == 'item' else 'a'} {role} column, but none of {_listed(found)} is known as one. "
             f"Name it with --columns user=NAME,item=NAME (without a header, columns are called 1, 2, ...)."
         )
     return column

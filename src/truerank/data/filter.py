@@ -18,8 +18,8 @@ def k_core(interactions: Interactions, user: int = 5, item: int = 5) -> Interact
     """Keep users with at least ``user`` and items with at least ``item`` events, until both hold.
 
     The largest such subset is unique, so the order of removal does not matter. Each round costs two
-    look-ups per event; counts are updated with the removed events only. ``origin`` counts the rounds and
-    what was removed. Repeated pairs count as often as they occur.
+    look-ups per event; counts are updated with the removed events only. ``origin`` counts the rounds (the
+    last one removes nothing) and what was removed. Repeated pairs count as often as they occur.
 
     Examples
     --------

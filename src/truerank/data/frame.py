@@ -133,7 +133,8 @@ def from_csr(matrix: Any, *, name: str = "data") -> Interactions:
 
 def _to_polars(column: Any) -> pl.Series:
     try:
-        series = column.to_polars()
+        series: pl.Series = column.to_polars()
     except ImportError:  # pandas without pyarrow
-        series = pl.Series(column.name, column.to_list(), strict=False, nan_to_null=True)
-    return series if isinstance(series, pl.Series) else pl.Series(column.name, series)
+        pairs = zip(column.to_list(), column.is_null().to_list(), strict=True)
+        series = pl.Series(column.name, [None if missing else value for value, missing in pairs])
+    return series

@@ -84,6 +84,7 @@ def read_table(
     """Read the chosen columns of an opened table."""
     check_choice("unknown", unknown, ("error", "drop"))
     reader = Reader(table)
+    reader.check_lines()
     user, users = _codes(reader, choice.user, "user", vocabularies and vocabularies[0], unknown)
     item, items = _codes(reader, choice.item, "item", vocabularies and vocabularies[1], unknown)
     value = None if choice.rating is None else reader.numbers(choice.rating)

@@ -41,6 +41,7 @@ class Table:
     names : column names; without a header they are "1", "2", ...
     is_text : whether the columns are strings still to be typed
     where : how messages call the table
+    is_delimited : whether lines can have too many fields, which shows only when all columns are read
     by_position : whether columns follow the order user, item, rating, timestamp
     """
 
@@ -48,6 +49,7 @@ class Table:
     names: list[str]
     is_text: bool
     where: str
+    is_delimited: bool = False
     by_position: bool = False
 
 
@@ -151,7 +153,7 @@ def _scan_text(path: Path, format: str, where: str, *, lossy: bool) -> Table:
         names = [_INTER_TYPE.sub("", name) for name in names]
     by_position = format == "dat" and not has_header and 2 <= len(names) <= 4
     if len(separator) > 1:
-        fields = pl.col("line").str.split_exact(separator, len(names) - 1).struct.rename_fields(names)
+        fields = pl.col("line").str.splitn(separator, len(names)).struct.rename_fields(names)
         frame = _scan_lines(path).slice(int(has_header)).select(fields).unnest("line")
         return Table(frame, names, is_text=True, where=where, by_position=by_position)
     frame = pl.scan_csv(
@@ -164,7 +166,7 @@ def _scan_text(path: Path, format: str, where: str, *, lossy: bool) -> Table:
         encoding="utf8-lossy" if lossy else "utf8",
         glob=False,
     )
-    return Table(frame, names, is_text=True, where=where, by_position=by_position)
+    return Table(frame, names, is_text=True, where=where, is_delimited=True, by_position=by_position)
 
 
 def _separator(line: str, format: str) -> str:

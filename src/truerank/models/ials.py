@@ -46,7 +46,7 @@ class IALS(Model):
     sweeps : how often users and items are solved for, >= 1
     init_scale : item vectors start as N(0, init_scale / sqrt(d)) draws
     reg_exponent : nu, how much stronger frequent users and items are regularised; 0 (all alike) is the loss
-        of [krichene2020]_, 1 that recommended by [rendle2022]_, which wants a far smaller ``reg``
+        of [krichene2020]_, 1 scales fully by frequency as in [rendle2022]_ and wants a far smaller ``reg``
 
     Notes
     -----

@@ -23,8 +23,7 @@ class Popularity(Model):
     r"""Number of train events per item, the same for every user.
 
     The baseline every other model has to beat. It is written as factors of width one, so that the exact
-    ranking of factor models applies. Items without events score 0; so do all ties among equally popular
-    items stay ties.
+    ranking of factor models applies. Items without events score 0; equally popular items tie.
 
     .. math:: \hat y_{ui} = |\{\text{train events with item } i\}|
 

@@ -89,7 +89,7 @@ class Problem:
 def draw_factors(draw: np.random.Generator, shape: tuple[int, int], kind: str, dtype: type) -> Array:
     """Draw a factor matrix; about a third of its rows are copies of others, so ties are everywhere."""
     normal = draw.standard_normal(shape)
-    factors = {
+    factors: Array = {
         "gaussian": normal,
         "integers": np.rint(normal),
         "zeros": normal * (draw.random((shape[0], 1)) < 0.5),

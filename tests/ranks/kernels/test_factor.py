@@ -95,7 +95,7 @@ def test_hand_made() -> None:
     """Scores 3, 2, 2, 9, 1 for u = 1: of the targets 1 and 4, item 3 is seen, 0 is above, 2 is tied."""
     users, items = np.ones((1, 1), np.float32), np.array([[3], [2], [2], [9], [1]], np.float32)
     for path in ("numpy", "compiled"):
-        counts = count_factors(users, items, None, [0, 2], [1, 4], [0, 1], [3], path=path)  # type: ignore[arg-type]
+        counts = count_factors(users, items, None, [0, 2], [1, 4], [0, 1], [3], path=path)
         assert rows_of(counts) == [(1, 1, 0, 0), (3, 0, 1, 0)]
 
 
@@ -142,7 +142,7 @@ def test_progress_is_reported_in_the_calling_thread() -> None:
     for path in ("numpy", "compiled"):
         for n_threads in (1, 2):
             seen: list[int] = []
-            count_factors(*problem.arguments, path=path, n_threads=n_threads, on_rows=seen.append)  # type: ignore[arg-type]
+            count_factors(*problem.arguments, path=path, n_threads=n_threads, on_rows=seen.append)
             assert sum(seen) == len(problem.users)
 
 
@@ -166,7 +166,7 @@ def test_a_thread_holds_less_than_a_megabyte(width: int, n_targets: int) -> None
 def test_very_wide_factors_take_the_plain_path() -> None:
     draw = np.random.default_rng(0)
     users, items = (draw.standard_normal((n, MOST_COORDINATES + 1)) for n in (2, 9))
-    arguments = (users, items, None, [0, 1, 2], [0, 1], [0, 0, 0], [])
+    arguments: tuple[Any, ...] = (users, items, None, [0, 1, 2], [0, 1], [0, 0, 0], [])
     assert rows_of(count_factors(*arguments, path="compiled")) == rows_of(
         count_factors(*arguments, path="numpy")
     )

@@ -41,7 +41,7 @@ def test_both_paths_equal_the_definition(
     """Negative scores, stored zeros and absent ones, ties everywhere."""
     draw = np.random.default_rng(seed)
     stored = draw.random((n_rows, n_items)) < density
-    dense = np.where(stored, np.rint(draw.standard_normal(stored.shape) * 2), 0).astype(dtype)
+    dense: Any = np.where(stored, np.rint(draw.standard_normal(stored.shape) * 2), 0).astype(dtype)
     lists = draw_lists(draw, n_rows, n_items, most_targets=most_targets, seen=seen)
     values = dense.tolist()
     literal = literal_counts(lambda row, item: values[row][item], lists.targets, lists.seen, n_items)

@@ -77,7 +77,7 @@ def _square_norms(factors: Singles) -> Singles:
 
 
 def exponent_of(name: str, factors: Floats, extra: Doubles | None) -> int:
-    """Return the power of two that scales the largest magnitude into [1/2, 1); raise unless all are finite."""
+    """Return the exponent that scales the largest magnitude into [1/2, 1); raise unless all are finite."""
     return -int(np.frexp(_largest(name, factors, extra))[1])
 
 

@@ -1,0 +1,287 @@
+"""The catalogue: what lies here, what is downloaded, what is said when it cannot be."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import gzip
+import hashlib
+import io
+import threading
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from truerank.core.errors import DataWarning, InvalidData, MissingDependency, UnknownName
+from truerank.data import catalogue, describe, fetch, find_local, list_datasets, load, open_data
+from truerank.data.dataset import Dataset, RemoteFile
+from truerank.data.listing import AMAZON_CATEGORIES, DATASETS
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """A server that logs nothing."""
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """A folder and the address under which it is served."""
+    folder = tmp_path / "web"
+    folder.mkdir()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield folder, f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture(autouse=True)
+def nothing_local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty TRUERANK_DATA and no other folder to look into."""
+    folder = tmp_path / "local"
+    folder.mkdir()
+    monkeypatch.setenv("TRUERANK_DATA", str(folder))
+    monkeypatch.setattr(catalogue, "_folders", lambda: [folder])
+    return folder
+
+
+def register(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
+    entry = Dataset(**{"name": "toy", "description": "", "homepage": "", "licence": "", **fields})
+    monkeypatch.setitem(DATASETS, entry.name, entry)
+
+
+def zipped(member: str, text: str) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr(member, text)
+    return packed.getvalue()
+
+
+def test_entries_are_complete() -> None:
+    """Each entry says where it comes from, on which terms, and how to get it."""
+    names = [entry.name for entry in list_datasets()]
+    wanted = {"ml-100k", "ml-1m", "ml-20m", "citeulike-a", "pinterest-20", "yelp", "book-crossing", "gowalla",
+              "lastfm-hetrec", "online-retail-uci", "beeradvocate", "goodreads-comics", "amazon-luxury-beauty",
+              "amazon-magazine-subscriptions", "amazon-video-games", "amazon-fashion"}  # fmt: skip
+    assert wanted <= set(names)
+    assert len(names) == 13 + len(AMAZON_CATEGORIES)
+    for entry in list_datasets():
+        assert entry.homepage.startswith("http") and entry.licence and entry.description
+        assert bool(entry.by_hand) != entry.is_automatic
+        assert all(file.url.startswith("http") for file in entry.files)
+        assert all(not file.checksum or len(file.checksum) in (36, 71) for file in entry.files)
+        assert entry.facts()["name"] == entry.name
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(UnknownName, match=r"unknown data set 'ml-1mm'. Did you mean 'ml-1m'\?"):
+        describe("ml-1mm")
+    with pytest.raises(UnknownName, match=r"unknown data set 'dmeo'. Did you mean 'demo'\?"):
+        open_data("dmeo")
+
+
+def test_local_files_are_used(nothing_local: Path) -> None:
+    assert find_local("ml-1m") is None
+    (nothing_local / "ml-1m.csv").write_text("user,item\n1,2\n")
+    assert find_local("ml-1m") == nothing_local / "ml-1m.csv"
+    assert fetch("ml-1m") == [nothing_local / "ml-1m.csv"]
+    said: list[str] = []
+    assert (len(load("ml-1m", tell=said.append)), load("ml-1m").name) == (1, "ml-1m")
+    assert said[0].endswith("user=user, item=item")
+
+
+def test_original_files_are_understood(nothing_local: Path) -> None:
+    """The files of the sources, under the name of the data set."""
+    (nothing_local / "ml-100k.data").write_text("196\t242\t3\t881250949\n")
+    (nothing_local / "ml-1m.dat").write_text("1::1193::5::978300760\n1::661::3::978302109\n")
+    (nothing_local / "citeulike-a.dat").write_text("2 5 6\n1 5\n")
+    (nothing_local / "amazon-fashion.csv").write_text("B01,A1,5.0,1400000000\nB02,A1,4.0,1400000001\n")
+    (nothing_local / "yelp.json").write_text(
+        '{"user_id":"a","business_id":"b","stars":4.0,"date":"2018-07-07 22:09:11"}\n'
+    )
+    (nothing_local / "book-crossing.csv").write_bytes(
+        b'"User-ID";"ISBN";"Book-Rating"\r\n"276725";"034545104X";"0"\r\n'
+    )
+    with gzip.open(nothing_local / "gowalla.txt.gz", "wt") as file:
+        file.write(
+            "0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847\n0\t2010-10-18T22:17:43Z\t30.2\t-97.7\t420315\n"
+        )
+    with gzip.open(nothing_local / "beeradvocate.json.gz", "wt") as file:
+        file.write(
+            "{'beer/beerId': '47986', 'review/overall': '1.5', 'review/time': '1234817823', 'review/profileName': 'stcules'}\n"
+        )
+    with gzip.open(nothing_local / "goodreads-comics.json.gz", "wt") as file:
+        for rating in (0, 4):
+            file.write(
+                f'{{"user_id":"u","book_id":"{rating}","rating":{rating},"date_added":"Wed Mar 22 11:37:04 -0700 2017"}}\n'
+            )
+    sizes = {
+        name: len(load(name))
+        for name in ("ml-100k", "ml-1m", "citeulike-a", "yelp", "gowalla", "book-crossing")
+    }
+    assert sizes == {"ml-100k": 1, "ml-1m": 2, "citeulike-a": 3, "yelp": 1, "gowalla": 2, "book-crossing": 1}
+    fashion = load("amazon-fashion")
+    assert (fashion.users.ids.to_list(), fashion.items.ids.to_list()) == (["A1"], ["B01", "B02"])
+    assert load("book-crossing").items.ids.to_list() == ["034545104X"]
+    beer = load("beeradvocate")
+    assert beer.users.ids.to_list() == ["stcules"]
+    assert beer.value is not None and beer.value.tolist() == [1.5]
+    comics = load("goodreads-comics")
+    assert (comics.items.ids.to_list(), comics.origin["events_filtered"]) == (["4"], 1)
+    assert comics.time is not None and comics.time.tolist() == [1490207824]
+
+
+def test_incomplete_copies_warn(nothing_local: Path) -> None:
+    (nothing_local / "pinterest-20-first37501users.csv").write_text("user,item\n1,2\n")
+    with pytest.warns(DataWarning, match="'pinterest-20' is read from an incomplete copy"):
+        assert load("pinterest-20").origin["partial"] == 1
+
+
+def test_definition_filters_before_merging(nothing_local: Path) -> None:
+    (nothing_local / "amazon-magazine-svpcf.csv").write_text("user,item\na,x\na,x\na,y\nb,x\nb,y\n")
+    events = load("amazon-magazine-svpcf")
+    assert (events.users.ids.to_list(), len(events), events.origin["duplicate_rows"]) == (["a"], 2, 1)
+
+
+def test_download_of_a_zip(web: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, address = web
+    packed = zipped("toy/ratings.dat", "1::10::5::100\n2::20::4::200\n")
+    (folder / "toy.zip").write_bytes(packed)
+    file = RemoteFile(f"{address}/toy.zip", "md5:" + hashlib.md5(packed).hexdigest(), "toy/ratings.dat")
+    register(monkeypatch, files=(file,))
+    cache = tmp_path / "cache"
+    (path,) = fetch("toy", folder=cache)
+    assert path == cache / "toy" / "ratings.dat"
+    assert len(load("toy", folder=cache)) == 2
+    (folder / "toy.zip").unlink()
+    assert fetch("toy", folder=cache) == [path], "a file with the right checksum is not downloaded again"
+    assert sorted(child.name for child in (cache / "toy").iterdir()) == ["ratings.dat", "toy.zip"]
+
+
+def test_download_of_parts(web: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several files become one data set with a label column."""
+    folder, address = web
+    (folder / "toy.train.rating").write_text("0\t1\t1\t0\n0\t2\t1\t0\n")
+    (folder / "toy.test.rating").write_text("0\t3\t1\t0\n")
+    files = tuple(RemoteFile(f"{address}/toy.{part}.rating", part=part) for part in ("train", "test"))
+    columns = {"user": "1", "item": "2", "rating": "", "timestamp": ""}
+    register(monkeypatch, files=files, part_column="ncf_split", columns=columns)
+    events = load("toy", folder=tmp_path, keep=["ncf_split"])
+    assert events.labels["ncf_split"].tolist() == ["train", "train", "test"]
+    assert events.time is None
+
+
+def test_downloads_report_progress(
+    web: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, address = web
+    (folder / "toy.csv").write_text("user,item\n1,2\n")
+    register(monkeypatch, files=(RemoteFile(f"{address}/toy.csv"),))
+    seen: list[str] = []
+
+    class Recorder:
+        def task(self, label: str, total: int | None = None) -> Recorder:
+            seen.append(label)
+            return self
+
+        def advance(self, steps: int = 1) -> None:
+            seen.append("step")
+
+        def done(self, task: object) -> None:
+            seen.append("done")
+
+    fetch("toy", folder=tmp_path, progress=Recorder())
+    assert seen == ["downloading toy.csv", "step", "done"]
+
+
+@pytest.mark.parametrize(
+    ("content", "file", "sentence"),
+    [
+        (b"x", {"checksum": "md5:" + "0" * 32}, "must have the checksum md5:0+, but what came has another"),
+        (
+            None,
+            {},
+            r"cannot be downloaded from .*toy.zip \(the server answers 404\).*put 'toy.zip' as 'toy.zip'",
+        ),
+        (b"no zip", {"member": "ratings.csv"}, "must be a zip archive with 'ratings.csv' inside"),
+        (
+            zipped("other.csv", ""),
+            {"member": "ratings.csv"},
+            "must be a zip archive with 'ratings.csv' inside",
+        ),
+    ],
+)
+def test_failed_downloads(
+    web: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    content: bytes | None, file: dict[str, str], sentence: str,
+) -> None:  # fmt: skip
+    folder, address = web
+    if content is not None:
+        (folder / "toy.zip").write_bytes(content)
+    register(monkeypatch, files=(RemoteFile(f"{address}/toy.zip", **file),))
+    with pytest.raises(InvalidData, match=sentence):
+        fetch("toy", folder=tmp_path / "cache")
+    left = [child.name for child in (tmp_path / "cache").rglob("*") if child.is_file()]
+    assert left in ([], ["toy.zip"])
+
+
+def test_no_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, files=(RemoteFile("http://127.0.0.1:9/toy.zip", member="toy/ratings.csv"),))
+    with pytest.raises(
+        InvalidData, match=r"\(no connection\). Try again later, or put 'ratings.csv' as 'toy.csv'"
+    ):
+        fetch("toy", folder=tmp_path)
+
+
+def test_by_hand() -> None:
+    with pytest.raises(InvalidData, match=r"'yelp' cannot be downloaded automatically: accept the terms"):
+        fetch("yelp")
+
+
+def test_without_pooch(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def refuse(name: str, *rest: Any, **named: Any) -> Any:
+        if name == "pooch":
+            raise ImportError(name)
+        return real(name, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(
+        MissingDependency, match=r"downloading data needs pooch. .*pip install 'truerank\[data\]'"
+    ):
+        fetch("ml-20m")
+
+
+def test_open_data(tmp_path: Path, nothing_local: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An existing path wins over a name, a name over nothing."""
+    monkeypatch.chdir(tmp_path)
+    (nothing_local / "ml-1m.csv").write_text("user,item\n1,2\n")
+    assert len(open_data("ml-1m")) == 1
+    Path("ml-1m").write_text("user,item\n1,2\n3,4\n")
+    assert len(open_data("ml-1m")) == 2
+    assert open_data("demo").name == "demo"
+    with pytest.raises(InvalidData, match=r"there is no file 'none.csv'"):
+        open_data("none.csv")
+    with pytest.raises(InvalidData, match="is a folder"):
+        open_data(nothing_local)
+
+
+def test_the_folder_must_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    with contextlib.suppress(AttributeError):
+        monkeypatch.undo()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRUERANK_DATA", "/nowhere/at/all")
+        with pytest.raises(
+            InvalidData, match="TRUERANK_DATA must be a folder, but '/nowhere/at/all' is none"
+        ):
+            find_local("ml-1m")
