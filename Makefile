@@ -3,10 +3,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check bench picture clean
 
 help:
-	@echo "make demo   evaluate six recommenders on the embedded demo data: a table and demo/report.html"
+	@echo "make demo   evaluate five recommenders on the embedded demo data: a table and demo/report.html"
 	@echo "make test   format, lint, types, import directions, doctests and tests"
 	@echo "make bench  print the speed tables (minutes; results under benchmarks/results)"
 	@echo "make clean  remove the virtual environment and caches"
@@ -14,8 +14,11 @@ help:
 demo: $(VENV)/.run
 	@mkdir -p demo
 	$(BIN)/truerank evaluate demo --split leave-last-out \
-	  --model popularity --model item-knn --model 'item-knn(power=3, norm=l2)' --model ease --model ials \
+	  --model popularity --model item-knn --model ease --model ials --model 'ials(factors=64)' \
 	  --metrics ndcg@10,recall@10,ap,auc --out demo/result.json --report demo/report.html
+
+picture: demo
+	$(BIN)/python scripts/readme_picture.py
 
 test: check
 	$(BIN)/pytest

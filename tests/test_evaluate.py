@@ -99,7 +99,7 @@ def test_scores_that_do_not_fit(small: Split) -> None:
 
 def test_public_names_work_together() -> None:
     """Train holds x twice; y and z are tied below it for both users: (1/1 + 1/2) / 2."""
-    data = truerank.from_arrays(["a", "a", "b", "b"], ["x", "y", "x", "z"], time=[1, 2, 1, 2])
+    data = truerank.from_arrays(["a", "a", "b", "b"], ["x", "y", "x", "z"], timestamps=[1, 2, 1, 2])
     split = truerank.make_split(data, "leave-last-out")
     result = truerank.evaluate(["popularity"], split, "mrr", interval="normal")
     assert isinstance(split.train, Interactions)

@@ -35,7 +35,7 @@ def test_codes_are_positions_in_the_sorted_vocabulary(tmp_path: Path) -> None:
     )
     assert read.user.tolist() == [1, 0, 1]
     assert read.item.tolist() == [1, 0, 0]
-    assert (read.user.dtype, read.item.dtype) == (np.int32, np.int32)
+    assert (read.user.dtype.name, read.item.dtype.name) == ("int32", "int32")
     assert read.users.ids.to_list() == [10, 30]
     assert read.items.ids.to_list() == ["a", "b"]
     assert read.value is not None and read.value.tolist() == [5.0, 3.5, 1.0]

@@ -28,7 +28,7 @@ def write(folder: Path, name: str, text: str) -> Path:
         ("a.tsv", 'user\titem\n1\ta"b\n', ["user", "item"], [("1", 'a"b')]),
         ("a.inter", "user_id:token\titem_id:token\trating:float\n1\t2\t3\n", ["user_id", "item_id", "rating"],
          [("1", "2", "3")]),
-        ("a.dat", "1::2::3::4\n5::6::7::8\n", ["1", "2", "3", "4"], [("1", "2", "3", "4"), ("5", "6", "7", "8")]),
+        ("a.dat", "1::2::3\n5::6::7\n", ["1", "2", "3"], [("1", "2", "3"), ("5", "6", "7")]),
         ("a.dat", "userID\tartistID\tweight\n2\t51\t13883\n", ["userID", "artistID", "weight"],
          [("2", "51", "13883")]),
         ("u.data", "196\t242\t3\t881250949\n", ["1", "2", "3", "4"], [("196", "242", "3", "881250949")]),

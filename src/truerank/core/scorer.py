@@ -8,7 +8,8 @@ A scorer is used through the cheapest of three interfaces it offers, tried in th
 ``Scorer``             ``score(users, items)``, called in user blocks of bounded size
 =====================  =============================================================================
 
-Arrays are scorers too: see ``as_scorer``.
+Arrays are scorers too: see ``as_scorer``. A scorer whose methods may be called from several threads at once
+says so by an attribute ``is_thread_safe = True``; others are called from one thread.
 """
 
 from __future__ import annotations

@@ -132,8 +132,9 @@ def open_data(
         When there is no such file and no such data set.
     """
     text = str(data)
+    is_known = text == "demo" or text in DATASETS
     looks_like_path = any(mark in text for mark in (os.sep, "/")) or Path(text).suffix in _SUFFIXES
-    if Path(data).exists() or (looks_like_path and text not in DATASETS):
+    if Path(data).is_file() or (not is_known and (looks_like_path or Path(data).exists())):
         return read_interactions(
             data,
             columns=columns,

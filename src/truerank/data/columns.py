@@ -155,8 +155,9 @@ def _match(role: str, free: Sequence[str], found: Sequence[str], where: str) -> 
 def _needed(role: str, chosen: Mapping[str, str | None], found: Sequence[str], where: str) -> str:
     column = chosen[role]
     if column is None:
+        article = "an" if role == "item" else "a"
         raise InvalidData(
-            f"{where} must have {'an' if role == 'item' else 'a'} {role} column, but none of {_listed(found)} is known as one. "
+            f"{where} must have {article} {role} column, but none of {_listed(found)} is known as one. "
             f"Name it with --columns user=NAME,item=NAME (without a header, columns are called 1, 2, ...)."
         )
     return column

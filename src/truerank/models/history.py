@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class DenseHistoryScorer:
 
     history: Lists
     weights: FloatArray
+    is_thread_safe: ClassVar[bool] = True
 
     @property
     def n_items(self) -> int:
@@ -65,6 +66,7 @@ class SparseHistoryScorer:
 
     history: csr_array
     weights: csr_array
+    is_thread_safe: ClassVar[bool] = True
 
     @property
     def n_items(self) -> int:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
 
 import numpy as np
 
+from truerank.core.threads import available_threads, ordered_map
 from truerank.core.types import IntArray
-
-
-def available_threads() -> int:
-    """Return the number of processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def run_blocks(work: Callable[[int, int], object], blocks: Iterable[tuple[int, int]]) -> None:
@@ -26,20 +18,8 @@ def run_blocks(work: Callable[[int, int], object], blocks: Iterable[tuple[int, i
     Blocks must write to disjoint memory, so that the number of threads cannot change a result. An error or
     an interrupt drops the blocks that have not begun and is raised again.
     """
-    blocks = list(blocks)
-    n_threads = min(available_threads(), len(blocks))
-    if n_threads <= 1:
-        for first, last in blocks:
-            work(first, last)
-        return
-    with ThreadPoolExecutor(n_threads) as pool:
-        jobs = [pool.submit(work, first, last) for first, last in blocks]
-        try:
-            for job in jobs:
-                job.result()
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
+    for _ in ordered_map(lambda block: work(*block), list(blocks), n_threads=available_threads()):
+        pass
 
 
 @contextmanager

@@ -49,13 +49,13 @@ class Splitter(Plugin, ABC):
             raise InvalidData(f"{interactions.name!r} must hold at least one event to be split.")
         parts = self.assign(interactions, seed)
         method = str(self)
-        test = interactions.where(parts == TEST)
-        if len(test) == 0:
-            raise InvalidData(
-                f"split {method!r} must give at least one test event of {interactions.name!r}, but it gives "
-                f"none. Choose another rule or data with longer histories."
-            )
-        train = interactions.where(parts == TRAIN)
+        for role, part in (("train", TRAIN), ("test", TEST)):
+            if not (parts == part).any():
+                raise InvalidData(
+                    f"split {method!r} must give at least one {role} event of {interactions.name!r}, but it "
+                    f"gives none. Choose another rule or data with longer histories."
+                )
+        train, test = interactions.where(parts == TRAIN), interactions.where(parts == TEST)
         valid = interactions.where(parts == VALID)
         in_test, in_train = test.user_counts() > 0, train.user_counts() > 0
         counts = {

@@ -1,0 +1,56 @@
+"""The public data sets that lie on this machine have the sizes the catalogue states."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from truerank.core.errors import DataWarning
+from truerank.data import describe, find_local, load, merge_duplicates, min_history
+
+pytestmark = pytest.mark.data
+
+
+def skip_unless_here(name: str) -> None:
+    if find_local(name) is None:
+        pytest.skip(f"{name} lies neither in TRUERANK_DATA nor in ../shared/data")
+
+
+@pytest.mark.parametrize(
+    "name", ["ml-100k", "ml-1m", "citeulike-a", "book-crossing", "lastfm-hetrec", "online-retail-uci"]
+)
+def test_sizes(name: str) -> None:
+    skip_unless_here(name)
+    entry, events = describe(name), load(name)
+    assert (events.n_users, events.n_items) == (entry.n_users, entry.n_items)
+    assert events.origin["rows_read"] == entry.n_events
+    assert len(events) + events.origin["duplicate_rows"] == entry.n_events
+
+
+def test_pinterest_is_partial() -> None:
+    skip_unless_here("pinterest-20")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        events = load("pinterest-20")
+    if "partial" in events.origin:
+        assert [warning.category for warning in caught] == [DataWarning]
+        assert (events.n_users, events.n_items, len(events)) == (37_501, 9_836, 1_000_154)
+
+
+def test_rule_of_svp_cf() -> None:
+    """12,689 events of 3,092 users with 1,305 items: rows counted before repeated pairs are merged."""
+    skip_unless_here("amazon-magazine-subscriptions")
+    raw = load("amazon-magazine-subscriptions", duplicates="keep")
+    assert (raw.n_users, raw.n_items, len(raw)) == (72_098, 2_428, 89_689)
+    events = min_history(raw, 3)
+    assert (events.n_users, events.n_items, len(events)) == (3_092, 1_305, 12_689)
+    merged = merge_duplicates(events)
+    assert merged.origin["duplicate_rows"] == 472
+    skip_unless_here("amazon-magazine-svpcf")
+    same = load("amazon-magazine-svpcf")
+    assert same.users == merged.users
+    assert same.items == merged.items
+    assert sorted(zip(same.user, same.item, strict=True)) == sorted(
+        zip(merged.user, merged.item, strict=True)
+    )
