@@ -138,15 +138,20 @@ def main() -> None:
     options.add_argument("--rows", type=int, default=20_000_000)
     options.add_argument("--repeats", type=int, default=3)
     options.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
-    options.add_argument("--job", choices=sorted(JOBS))
-    options.add_argument("--path")
+    options.add_argument("--job", choices=["generate", *JOBS], help=argparse.SUPPRESS)
+    options.add_argument("--path", help=argparse.SUPPRESS)
     given = options.parse_args()
+    if given.job == "generate":
+        generate(Path(given.path), given.rows)
+        return
     if given.job:
         run_job(given.job, given.path)
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "interactions.parquet"
-        generate(path, given.rows)
+        # in a process of its own: a child's peak memory starts at that of the parent
+        make = [sys.executable, __file__, "--job", "generate", "--path", str(path), "--rows", str(given.rows)]
+        subprocess.run(make, check=True)
         figures = {job: measure(job, path, given.repeats) for job in JOBS}
         size = path.stat().st_size
     ours, theirs = figures["truerank"], figures["pandas"]

@@ -117,20 +117,23 @@ class Reader:
         yield from frame.iter_columns()
 
     def _text_ids(self, column: str) -> pl.Series:
-        text = _text(column)
+        text = pl.col(column)
         number = text.cast(pl.Int64, strict=False)
-        padded = text.str.starts_with("0") & (text.str.len_bytes() > 1)  # '007' must not become 7
-        odd = text.is_not_null() & (number.is_null() | padded)
+        odd = text.is_not_null() & (number.is_null() | _is_padded(text))
         with readable(self.table.where, "data"):
             is_odd = self.table.frame.head(_SAMPLE).select(odd.any()).collect().item()
         if not is_odd:
             numbers, odds = self._collect_all(number, odd.alias("odd"))
             if not odds.any():
                 return numbers
-        texts = self._collect(text)
-        floats = texts.cast(pl.Float64, strict=False)
-        if floats.null_count() == texts.null_count() and not texts.str.contains("^0[0-9]").any():
-            return floats
+            del numbers, odds
+        texts = self._collect(_text(column))
+        if texts.to_frame().select(_is_padded(pl.col(column)).any()).item():
+            return texts
+        for dtype in (pl.Int64, pl.Float64):
+            numbers = texts.cast(dtype, strict=False)
+            if numbers.null_count() == texts.null_count():
+                return numbers
         return texts
 
     def _whole(self, column: str, series: pl.Series) -> pl.Series:
@@ -194,6 +197,11 @@ def _is_whole(block: AnyArray) -> bool:
 def _is_exact(block: AnyArray, dtype: type[np.generic]) -> bool:
     with np.errstate(over="ignore", invalid="ignore"):
         return bool((block.astype(dtype) == block).all())
+
+
+def _is_padded(text: pl.Expr) -> pl.Expr:
+    """Whether a text has a leading zero that a number would lose: '007' must not become 7."""
+    return text.str.contains("^0[0-9]")
 
 
 def _text(column: str) -> pl.Expr:

@@ -90,7 +90,9 @@ def _encode_dense(ids: pl.Series, low: int, high: int) -> tuple[IntArray, Vocabu
     table = (np.cumsum(present, dtype=np.int64) - 1).astype(np.int32)
     codes = np.empty(len(ids), dtype=np.int32)
     for rows, block in blocks(ids):
-        codes[rows] = table[block.astype(np.int64) - low]
+        places = block.astype(np.int64)
+        places -= low
+        table.take(places, out=codes[rows], mode="clip")  # any other mode copies the output first
     return codes, Vocabulary(pl.Series("id", np.flatnonzero(present) + low))
 
 

@@ -11,13 +11,21 @@ from hypothesis import given, settings
 from tests.ranks.kernels.problems import Array, Problem, gaussian_problem, problems
 from tests.reference.exact_counts import exact_score, literal_score
 from truerank.ranks.kernels.pair_score import pair_scores, score_block
-from truerank.ranks.kernels.rounding import Side, thresholds
+from truerank.ranks.kernels.rounding import brackets, spreads, weights
+from truerank.ranks.kernels.side import Side
 
 
 def sides(problem: Problem) -> tuple[Side, Side]:
     ones = None if problem.bias is None else np.ones(len(problem.users))
     bias = None if problem.bias is None else problem.bias.astype(np.float64)
     return Side.prepare("user", problem.users, ones), Side.prepare("item", problem.items, bias)
+
+
+def thresholds(user: Side, item: Side, rows: Array, codes: Array, scores: Array) -> tuple[Array, Array]:
+    """Return what the tile compares with, for groups of one item."""
+    low, high = brackets(user, item, scores)
+    margin = spreads(user)[rows] * weights(item, 1)[codes]
+    return low - margin, high + margin
 
 
 def float32_score(user: Array, item: Array) -> np.float32:
@@ -35,7 +43,7 @@ def test_float32_scores_stay_in_their_bracket(problem: Problem) -> None:
     user, item = sides(problem)
     rows, codes = (grid.ravel() for grid in np.indices((len(problem.users), len(problem.items))))
     scores = pair_scores(problem.users, problem.items, problem.bias, rows, codes)
-    low, high = thresholds(user, item, rows, scores)
+    low, high = thresholds(user, item, rows, codes, scores)
     scale = Fraction(2) ** (user.exponent + item.exponent)
     for at, (row, code) in enumerate(zip(rows, codes, strict=True)):
         assert low[at] <= float32_score(user.fast[row], item.fast[code]) <= high[at]
@@ -51,7 +59,7 @@ def test_the_bracket_is_tight() -> None:
     user, item = sides(problem)
     rows, codes = (grid.ravel() for grid in np.indices((40, 200)))
     scores = pair_scores(problem.users, problem.items, None, rows, codes)
-    low, high = thresholds(user, item, rows, scores)
+    low, high = thresholds(user, item, rows, codes, scores)
     fast = (problem.users @ problem.items.T).ravel()
     assert ((low <= fast) & (fast <= high)).all()
     assert (np.abs(fast - scores) > (high - scores) / 1000).any()

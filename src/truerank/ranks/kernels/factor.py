@@ -23,7 +23,8 @@ from truerank.ranks.kernels.counts import Counts
 from truerank.ranks.kernels.dense_numpy import count_sorted
 from truerank.ranks.kernels.pair_score import Doubles, Floats, score_block
 from truerank.ranks.kernels.pool import Pools
-from truerank.ranks.kernels.rounding import MOST_COORDINATES, Side, check_magnitudes, exponent_of
+from truerank.ranks.kernels.rounding import MOST_COORDINATES
+from truerank.ranks.kernels.side import Side, check_magnitudes, exponent_of
 
 Path = Literal["auto", "numpy", "compiled"]
 

@@ -42,6 +42,18 @@ def score_targets(users: Array, items: Array, bias: Array, indptr: Array, target
 
 
 @compiled
+def order_rows(indptr: Array, scores: Array, order: Array) -> None:
+    """Write the order that sorts the pairs of each row by score, for rows with few of them."""
+    for row in range(indptr.shape[0] - 1):
+        for pair in range(indptr[row], indptr[row + 1]):
+            at = pair
+            while at > indptr[row] and scores[order[at - 1]] > scores[pair]:
+                order[at] = order[at - 1]
+                at -= 1
+            order[at] = pair
+
+
+@compiled
 def load_lanes(
     first_lane: int,
     lane_row: Array,
@@ -50,10 +62,12 @@ def load_lanes(
     users: Array,
     low: Array,
     high: Array,
+    spread: Array,
     seen_indptr: Array,
     block_users: Array,
     block_low: Array,
     block_high: Array,
+    block_spread: Array,
     block_above: Array,
     cursor: Array,
 ) -> None:
@@ -62,6 +76,7 @@ def load_lanes(
     block_users[:] = 0.0
     block_low[:] = np.inf
     block_high[:] = np.inf
+    block_spread[:] = 0.0
     block_above[:] = 0
     for lane in range(n_lanes):
         panel, column, row = lane // LANES, lane % LANES, lane_row[first_lane + lane]
@@ -71,6 +86,7 @@ def load_lanes(
             pair = lane_pair[first_lane + lane] + t
             block_low[panel, t, column] = low[pair]
             block_high[panel, t, column] = high[pair]
+        block_spread[panel, column] = spread[row]
         cursor[lane] = seen_indptr[row]
 
 
@@ -128,6 +144,8 @@ def count_items(
     seen_items: Array,
     target_score: Array,
     fast_items: Array,
+    square_norms: Array,
+    weight: Array,
     users: Array,
     items: Array,
     bias: Array,
@@ -136,6 +154,7 @@ def count_items(
     block_users: Array,
     block_low: Array,
     block_high: Array,
+    block_spread: Array,
     block_above: Array,
     cursor: Array,
     pool: Array,
@@ -181,6 +200,8 @@ def count_items(
                     pool.ctypes.data + 2 * (first - tile_start),
                     block_low.ctypes.data + 4 * LANES * block_low.shape[1] * panel,
                     block_high.ctypes.data + 4 * LANES * block_high.shape[1] * panel,
+                    block_spread.ctypes.data + 4 * LANES * panel,
+                    weight.ctypes.data + 4 * (first // ITEMS),
                     n_targets,
                     block_above.ctypes.data + 4 * LANES * block_above.shape[1] * panel,
                     near.ctypes.data,
@@ -192,11 +213,16 @@ def count_items(
                         continue
                     for item in range(ITEMS):
                         mask = near[t, item]
+                        if mask == 0:
+                            continue
                         for column in range(n_lanes):
                             if (mask >> column) & 1 == 0:
                                 continue
                             row, pair = lane_row[lane0 + column], lane_pair[lane0 + column] + t
-                            score = score_pair(users, row, items, first + item, bias)
+                            if square_norms[first + item] == 0.0:
+                                score = 0.0
+                            else:
+                                score = score_pair(users, row, items, first + item, bias)
                             n_recomputed += 1
                             if score > target_score[pair]:
                                 n_above[pair] += 1

@@ -12,12 +12,15 @@ from truerank.ranks.kernels.counts import Counts, Ints, count_among_targets, ord
 from truerank.ranks.kernels.lanes import Lanes, Scratch, panels_per_block
 from truerank.ranks.kernels.pair_score import Doubles
 from truerank.ranks.kernels.pool import Pools
-from truerank.ranks.kernels.rounding import Side, thresholds
+from truerank.ranks.kernels.rounding import brackets, spreads, weights
+from truerank.ranks.kernels.side import Side
 from truerank.ranks.kernels.threads import Worker, run_blocks
-from truerank.ranks.kernels.tile import LANES
+from truerank.ranks.kernels.tile import ITEMS, LANES
 
 # Multiplications per compiled call, so that an interrupt waits a few hundredths of a second.
 CALL_WORK = 1 << 31
+# Up to this many targets per row they are sorted by insertion.
+FEW_TARGETS = 64
 
 
 class FactorJob:
@@ -38,14 +41,15 @@ class FactorJob:
             user.exact, item.exact, self.bias, pools.target_indptr, pools.target_items, scores
         )
         self.scores = scores
-        self.order = order_within_rows(pools.target_indptr, scores)
-        rows = np.repeat(np.arange(pools.n_rows), pools.n_targets)
+        self.order = self._order(scores)
         self.sorted_scores = scores[self.order]
-        self.low, self.high = thresholds(user, item, rows, self.sorted_scores)
+        self.low, self.high = brackets(user, item, self.sorted_scores)
+        self.spread, self.weight = spreads(user), weights(item, ITEMS)
         self.lanes = Lanes.of(pools)
         self.n_above = np.zeros(len(scores), np.int64)
         self.n_tied = np.zeros(len(scores), np.int64)
-        self._tie_zero_rows(rows)
+        if bias is None:
+            self._tie_zero_rows()
         self._recomputed: list[int] = []
 
     def run(self, *, n_threads: int, on_rows: Callable[[int], None] | None) -> None:
@@ -59,15 +63,22 @@ class FactorJob:
             on_rows=on_rows,
         )
 
-    def _tie_zero_rows(self, rows: Ints) -> None:
+    def _order(self, scores: Doubles) -> Ints:
+        """Return the order that sorts the pairs of each row by score."""
+        indptr = self.pools.target_indptr
+        if self.pools.is_single or self.pools.n_targets.max() > FEW_TARGETS:
+            return order_within_rows(indptr, scores)
+        order = np.empty(len(scores), np.int64)
+        kernel.order_rows(indptr, scores, order)
+        return order
+
+    def _tie_zero_rows(self) -> None:
         """Answer rows of zeros, such as users a model has not seen: every item ties with every other."""
-        if len(self.bias):
-            return
-        zero = self.user.square_norms == 0
-        zero[zero] = ~self.user.exact[zero].any(axis=1)
-        pairs = zero[rows]
         rest = self.pools.n_items - np.diff(self.pools.seen_indptr) - self.pools.n_targets
-        self.n_tied[pairs] = rest[rows][pairs]
+        ties = np.where(self.user.square_norms == 0, rest, -1)
+        ties = np.repeat(ties, self.pools.n_targets)
+        pairs = ties >= 0
+        self.n_tied[pairs] = ties[pairs]
         self.low[pairs] = self.high[pairs] = np.inf
 
     def n_panels(self, n_threads: int) -> int:
@@ -102,10 +113,12 @@ class FactorJob:
                 self.user.fast,
                 self.low,
                 self.high,
+                self.spread,
                 pools.seen_indptr,
                 scratch.users,
                 scratch.low,
                 scratch.high,
+                scratch.spread,
                 scratch.n_above,
                 scratch.cursor,
             )
@@ -122,6 +135,8 @@ class FactorJob:
                     pools.seen_items,
                     self.sorted_scores,
                     self.item.fast,
+                    self.item.square_norms,
+                    self.weight,
                     self.user.exact,
                     self.item.exact,
                     self.bias,
@@ -130,6 +145,7 @@ class FactorJob:
                     scratch.users,
                     scratch.low,
                     scratch.high,
+                    scratch.spread,
                     scratch.n_above,
                     scratch.cursor,
                     scratch.pool,

@@ -65,6 +65,7 @@ class Scratch:
     users: NDArray[np.float32]
     low: NDArray[np.float32]
     high: NDArray[np.float32]
+    spread: NDArray[np.float32]
     n_above: NDArray[np.int32]
     cursor: Ints
     pool: NDArray[np.uint16]
@@ -80,6 +81,7 @@ class Scratch:
             users=_aligned((n_panels, width, LANES), np.float32),
             low=_aligned((n_panels, n_targets, LANES), np.float32),
             high=_aligned((n_panels, n_targets, LANES), np.float32),
+            spread=_aligned((n_panels, LANES), np.float32),
             n_above=_aligned((n_panels, n_targets, LANES), np.int32),
             cursor=np.zeros(n_panels * LANES, np.int64),
             pool=np.zeros(n_tiles * ITEMS, np.uint16),
@@ -98,7 +100,7 @@ def panels_per_block(n_lanes: int, *, n_coordinates: int, n_targets: int, n_thre
 
     As many as fit the cache beside a tile of items, but few enough that every thread gets several blocks.
     """
-    fit = USER_BYTES // (4 * LANES * (n_coordinates + 3 * n_targets) + 8 * LANES)
+    fit = USER_BYTES // (4 * LANES * (n_coordinates + 3 * n_targets) + 12 * LANES)
     fair = -(-n_lanes // LANES) if n_threads == 1 else n_lanes // (LANES * 4 * n_threads)
     return max(1, min(fit, fair))
 

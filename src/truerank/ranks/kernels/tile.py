@@ -25,10 +25,10 @@ def host_features() -> tuple[str, str]:
     return str(triple), str(features)
 
 
-def _items_per_tile(features: str) -> int:
+def _items_per_tile() -> int:
     # One accumulator per item: a 16-float register with AVX-512, two of eight floats with AVX2,
     # four of four floats with NEON. 14 and 6 were the fastest of those that fit the register file.
-    return 14 if "+avx512f" in features else 6
+    return 14 if HAS_MASKS else 6
 
 
 def _has_fma(triple: str, features: str) -> bool:
@@ -36,7 +36,8 @@ def _has_fma(triple: str, features: str) -> bool:
 
 
 TRIPLE, FEATURES = host_features()
-ITEMS = _items_per_tile(FEATURES)
+HAS_MASKS = "+avx512f" in FEATURES
+ITEMS = _items_per_tile()
 HAS_FMA = _has_fma(TRIPLE, FEATURES)
 
 _FLOAT, _I1, _I16, _I32, _I64 = ir.FloatType(), ir.IntType(1), ir.IntType(16), ir.IntType(32), ir.IntType(64)
@@ -193,9 +194,10 @@ def _counted(b: Any, scores: list[Any], low: Any, high: Any, n_targets: Any, n_a
     at = b.mul(t, _int(LANES))
     lows, highs = _load(b, low, at, _FLOATS), _load(b, high, at, _FLOATS)
     above = not_below = _all(_INTS, 0)
+    one = _one(b)
     for score in scores:
-        above = b.sub(above, b.sext(b.fcmp_ordered(">", score, highs), _INTS))
-        not_below = b.sub(not_below, b.sext(b.fcmp_unordered(">=", score, lows), _INTS))
+        above = _plus(b, above, b.fcmp_ordered(">", score, highs), one)
+        not_below = _plus(b, not_below, b.fcmp_unordered(">=", score, lows), one)
     b.cbranch(_any(b, b.icmp_signed("!=", not_below, _all(_INTS, 0))), reached, after)
 
     b.position_at_end(reached)
@@ -227,6 +229,19 @@ def _counted(b: Any, scores: list[Any], low: Any, high: Any, n_targets: Any, n_a
         for value, block in pairs:
             phi.add_incoming(value, block)
     return result
+
+
+def _one(b: Any) -> Any:
+    """Return ones that LLVM cannot see through, so that it keeps the masked addition of ``_plus``."""
+    kind = ir.FunctionType(_INTS, [_INTS])
+    return b.asm(kind, "", "=v,0", [_all(_INTS, 1)], False) if HAS_MASKS else None
+
+
+def _plus(b: Any, count: Any, flags: Any, one: Any) -> Any:
+    """Add 1 where a flag is set: one masked addition with AVX-512, else the mask is subtracted."""
+    if HAS_MASKS:
+        return b.select(flags, b.add(count, one), count)
+    return b.sub(count, b.sext(flags, _INTS))
 
 
 def _any(b: Any, flags: Any) -> Any:
