@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import truerank
 ROOT = Path(truerank.__file__).parent
 PROJECT = ROOT.parent.parent
 #: a layer may import the layers below it; stages of the middle layer never import each other
-LAYERS = ["cli", "papers", "agreement", "evaluate", "stage", "core", "version"]
+LAYERS = ["cli", "papers", "agreement", "evaluation", "stage", "core", "version"]
 STAGES = {"data", "split", "models", "ranks", "estimators", "metrics", "inference", "subsample", "report"}
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "common", "misc", "manager"}
 MODULES = sorted(ROOT.rglob("*.py"))
@@ -67,9 +68,9 @@ def test_imports_point_down(path: Path) -> None:
         ("core", "import truerank.metrics.ndcg", False),
         ("models", "def f():\n    from truerank.data import demo", False),
         ("data", "from truerank import demo", False),
-        ("evaluate", "from truerank.models import MODELS", True),
-        ("models", "from truerank.evaluate import evaluate", False),
-        ("cli", "from truerank.evaluate import evaluate", True),
+        ("evaluation", "from truerank.models import MODELS", True),
+        ("models", "from truerank.evaluation import evaluate", False),
+        ("cli", "from truerank.evaluation import evaluate", True),
     ],
 )
 def test_the_rule_itself(importer: str, source: str, allowed: bool) -> None:
@@ -97,7 +98,7 @@ def test_import_is_light() -> None:
 def test_public_names() -> None:
     assert len(set(truerank.__all__)) == len(truerank.__all__)
     for name in truerank.__all__:
-        assert getattr(truerank, name) is not None
+        assert not inspect.ismodule(getattr(truerank, name)), f"a module hides truerank.{name}"
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = truerank.nothing
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from truerank.core.scorer import Factors, as_scorer
     from truerank.core.split import Split
     from truerank.data import from_arrays, from_csr, from_frame, k_core, load, min_history, read_interactions
-    from truerank.evaluate import evaluate
+    from truerank.evaluation import evaluate
     from truerank.metrics import METRICS
     from truerank.models import MODELS
     from truerank.ranks import exact_ranks
@@ -33,7 +33,7 @@ _HOMES = {
     "Result": "truerank.core.result",
     "Split": "truerank.core.split",
     "as_scorer": "truerank.core.scorer",
-    "evaluate": "truerank.evaluate",
+    "evaluate": "truerank.evaluation",
     "exact_ranks": "truerank.ranks",
     "from_arrays": "truerank.data",
     "from_csr": "truerank.data",

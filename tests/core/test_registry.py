@@ -16,7 +16,7 @@ from truerank.core.spec import Spec
 class Toy(Plugin):
     """A toy with every kind of parameter."""
 
-    name: ClassVar[str] = "toy"
+    key: ClassVar[str] = "toy"
 
     cutoff: int | None = None
     size: int = 3
@@ -31,7 +31,7 @@ class Toy(Plugin):
 class Bare(Plugin):
     """A toy with none."""
 
-    name: ClassVar[str] = "bare"
+    key: ClassVar[str] = "bare"
 
 
 TOYS: Registry[Plugin] = Registry(

@@ -19,7 +19,7 @@ def test_spec_round_trip(name: str) -> None:
     made = INTERVALS.make(name)
     assert isinstance(made, Plugin)
     assert INTERVALS.make(str(made)) == made
-    assert made.name == name
+    assert made.key == name
 
 
 def test_normal_equals_the_t_interval_of_scipy() -> None:

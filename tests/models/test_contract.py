@@ -41,7 +41,7 @@ def test_spec_round_trip_frozen_picklable(name: str) -> None:
     assert pickle.loads(pickle.dumps(model)) == model
     assert hash(model) == hash(MODELS.make(name))
     with pytest.raises(dataclasses.FrozenInstanceError):
-        model.name = "other"  # type: ignore[misc]
+        model.key = "other"  # type: ignore[misc]
 
 
 def test_unknown_name_suggests_the_nearest() -> None:

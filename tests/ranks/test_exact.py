@@ -92,7 +92,7 @@ def test_nan_scores_are_refused(kind: str) -> None:
     scores = np.ones((3, 4))
     scores[1, 2] = np.nan
     given_scores = {"dense": scores, "sparse": csr_array(scores), "factors": (scores, np.ones((4, 4)))}[kind]
-    with pytest.raises(InvalidData, match="NaN|finite"):
+    with pytest.raises(InvalidData, match=r"NaN|finite"):
         exact_ranks(as_scorer(given_scores), hand_made())
 
 

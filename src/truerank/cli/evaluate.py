@@ -65,7 +65,7 @@ def evaluate(
 ) -> None:
     """Rank all items for every test user and print exact metrics with intervals over users."""
     from truerank.cli.prepare import prepare
-    from truerank.evaluate import assemble, evaluate_each, make_options, name_models
+    from truerank.evaluation import assemble, evaluate_each, make_options, name_models
 
     _check_outputs(out, ranks_out, report)
     options = make_options(

@@ -36,12 +36,13 @@ def prepare(
 ) -> Split:
     """Read, filter and split; with a test file, read it against the vocabularies of the train file."""
     splitter = SPLITS.make(split)
+    is_filtered = least_rating is not None or history > 0
     asked = parse_columns(columns) if columns is not None else None
     events = open_data(
         data,
         columns=asked,
         keep=() if test is not None else splitter.columns,
-        duplicates="keep",
+        duplicates="keep" if is_filtered else duplicates,
         progress=progress,
         tell=say,
     )
@@ -62,12 +63,13 @@ def prepare(
 def _filter(
     events: Interactions, *, least_rating: float | None, core: int, history: int, duplicates: str
 ) -> Interactions:
-    """Filter in the order of the options; users are counted before duplicates are merged."""
+    """Filter by rating and history, merge duplicates unless the reader did, then take the core."""
     if core < 0 or history < 0:
         raise InvalidParameter("--core and --min-history must be at least 0 (0: no filter).")
     if least_rating is not None:
         events = min_rating(events, least_rating)
     if history:
         events = min_history(events, history)
-    events = merge_duplicates(events, duplicates)
+    if least_rating is not None or history:
+        events = merge_duplicates(events, duplicates)
     return k_core(events, core, core) if core else events

@@ -30,7 +30,7 @@ def trec(
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
 ) -> None:
     """Compute metrics from a TREC run and qrels."""
-    from truerank.evaluate import evaluate_trec, make_options
+    from truerank.evaluation import evaluate_trec, make_options
 
     options = make_options(metrics, ties=ties, interval=interval, level=level, seed=seed)
     result = evaluate_trec(run, qrels, options, relevance=relevance, n_pool=n_pool)

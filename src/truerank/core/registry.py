@@ -19,11 +19,11 @@ from truerank.core.spec import Spec, Value, parse_spec
 class Plugin:
     """Base of everything that can be written as a spec string.
 
-    A subclass is a frozen dataclass with defaults for all its fields; ``name`` is how it is written and
+    A subclass is a frozen dataclass with defaults for all its fields; ``key`` is how it is written and
     ``source`` says which work it follows. A field called ``cutoff`` is written behind ``@``.
     """
 
-    name: ClassVar[str] = ""
+    key: ClassVar[str] = ""
     source: ClassVar[Source | None] = None
 
     def spec(self) -> Spec:
@@ -36,7 +36,7 @@ class Plugin:
                 cutoff = value
             elif value != default_of(field):
                 params.append((field.name, value.spec() if isinstance(value, Plugin) else value))
-        return Spec(self.name, tuple(params), cutoff)
+        return Spec(self.key, tuple(params), cutoff)
 
     def __str__(self) -> str:
         return str(self.spec())

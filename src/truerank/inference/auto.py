@@ -18,7 +18,7 @@ class Auto(Interval):
     The result names the one that was used.
     """
 
-    name: ClassVar[str] = "auto"
+    key: ClassVar[str] = "auto"
 
     most: int = 50_000
 

@@ -38,7 +38,7 @@ class BCa(Interval):
     Checked by: ``scipy.stats.bootstrap`` in tests/inference/test_bca.py.
     """
 
-    name: ClassVar[str] = "bca"
+    key: ClassVar[str] = "bca"
     source: ClassVar[Source | None] = Source("efron1987", "Sec. 3")
 
     resamples: int = 2000
@@ -48,7 +48,7 @@ class BCa(Interval):
 
     def band(self, values: FloatArray, *, level: float = 0.95, seed: int = 0) -> Band:
         """Return the intervals."""
-        return band_of(values, level, self.name, lambda varying: self._limits(varying, level, seed))
+        return band_of(values, level, self.key, lambda varying: self._limits(varying, level, seed))
 
     def _limits(self, values: FloatArray, level: float, seed: int) -> tuple[FloatArray, FloatArray]:
         n, mean = len(values), values.mean(axis=0)

@@ -28,11 +28,11 @@ class Normal(Interval):
     ([0.0], [1.0])
     """
 
-    name: ClassVar[str] = "normal"
+    key: ClassVar[str] = "normal"
 
     def band(self, values: FloatArray, *, level: float = 0.95, seed: int = 0) -> Band:
         """Return the intervals."""
-        return band_of(values, level, self.name, lambda varying: _limits(varying, level))
+        return band_of(values, level, self.key, lambda varying: _limits(varying, level))
 
 
 def _limits(values: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:

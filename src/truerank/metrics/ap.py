@@ -44,7 +44,7 @@ class Ap(RankMetric):
     """
 
     norm: Literal["min", "rel", "k", "hits"] = "min"
-    name: ClassVar[str] = "ap"
+    key: ClassVar[str] = "ap"
     source: ClassVar[Source] = Source("rendle2019", "Eq. 7")
 
     def __post_init__(self) -> None:

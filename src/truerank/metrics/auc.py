@@ -52,7 +52,7 @@ class Auc(RankMetric):
     [0.75, 0.25]
     """
 
-    name: ClassVar[str] = "auc"
+    key: ClassVar[str] = "auc"
     source: ClassVar[Source] = Source("rendle2019", "Eq. 4")
 
     @property

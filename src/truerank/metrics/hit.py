@@ -34,7 +34,7 @@ class Hit(RankMetric):
     [0.5, 0.0]
     """
 
-    name: ClassVar[str] = "hit"
+    key: ClassVar[str] = "hit"
     source: ClassVar[Source] = Source("deshpande2004", "Sec. 6.2")
 
     def gain(

@@ -33,7 +33,7 @@ class Mrr(RankMetric):
     [1.0, 0.25, 0.0]
     """
 
-    name: ClassVar[str] = "mrr"
+    key: ClassVar[str] = "mrr"
     source: ClassVar[Source] = Source("kantor2000")
 
     def gain(

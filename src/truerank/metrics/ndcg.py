@@ -47,7 +47,7 @@ class Ndcg(RankMetric):
 
     ideal: Literal["min", "k"] = "min"
     discount: Discount = "log2"
-    name: ClassVar[str] = "ndcg"
+    key: ClassVar[str] = "ndcg"
     source: ClassVar[Source] = Source("jarvelin2002", "Sec. 2.2")
 
     def __post_init__(self) -> None:

@@ -30,7 +30,7 @@ class Precision(RankMetric):
     [0.1, 0.0]
     """
 
-    name: ClassVar[str] = "precision"
+    key: ClassVar[str] = "precision"
     source: ClassVar[Source] = Source("rendle2019", "Eq. 5")
 
     @property

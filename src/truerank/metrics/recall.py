@@ -35,7 +35,7 @@ class Recall(RankMetric):
     """
 
     norm: Literal["rel", "min"] = "rel"
-    name: ClassVar[str] = "recall"
+    key: ClassVar[str] = "recall"
     source: ClassVar[Source] = Source("rendle2019", "Eq. 6")
 
     def __post_init__(self) -> None:

@@ -212,7 +212,7 @@ def evaluate_run(
     made = make_metrics(metrics)
     judged = read_qrels(qrels)
     grades = {grade for documents in judged.values() for grade in documents.values() if grade >= relevance}
-    if len(grades) > 1 and any(metric.name == "ndcg" for metric in made):
+    if len(grades) > 1 and any(metric.key == "ndcg" for metric in made):
         shown = ", ".join(map(str, sorted(grades)[:3]))
         warnings.warn(
             f"ndcg takes the {len(grades)} grades from {relevance} up, such as {shown}, as equally relevant; "

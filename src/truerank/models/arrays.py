@@ -51,7 +51,7 @@ class Arrays(Model):
     'arrays(path=scores/model.npz)'
     """
 
-    name: ClassVar[str] = "arrays"
+    key: ClassVar[str] = "arrays"
 
     path: str = "model.npz"
 

@@ -45,7 +45,7 @@ class Ease(Model):
     [0.0, 0.5]
     """
 
-    name: ClassVar[str] = "ease"
+    key: ClassVar[str] = "ease"
     source: ClassVar[Source | None] = Source("steck2019", "Eq. 8")
 
     reg: float = 500.0
@@ -56,9 +56,9 @@ class Ease(Model):
 
     def fit(self, train: Interactions, *, seed: int = 0, progress: Progress = SILENT) -> DenseHistoryScorer:
         """Invert the regularised co-occurrence matrix."""
-        check_events(self.name, train)
+        check_events(self.key, train)
         check_memory(
-            self.name, 8 * train.n_items**2, "Filter rare items, or use item-knn(neighbours=100) or ials."
+            self.key, 8 * train.n_items**2, "Filter rare items, or use item-knn(neighbours=100) or ials."
         )
         with tracked(progress, str(self), 2 * train.n_items) as task:
             matrix = cooccurrence_lower(train, task)

@@ -64,7 +64,7 @@ class IALS(Model):
     ((2, 2), (2, 2))
     """
 
-    name: ClassVar[str] = "ials"
+    key: ClassVar[str] = "ials"
     source: ClassVar[Source | None] = Source("hu2008", "Eq. 4-5")
 
     factors: int = 16
@@ -86,7 +86,7 @@ class IALS(Model):
 
     def fit(self, train: Interactions, *, seed: int = 0, progress: Progress = SILENT) -> Factors:
         """Alternate; the progress advances once per sweep."""
-        check_events(self.name, train)
+        check_events(self.key, train)
         rows, columns = train.by_user(), by_item(train)
         draws = stream(seed, "ials").standard_normal((train.n_items, self.factors))
         item = draws * (self.init_scale / np.sqrt(self.factors))

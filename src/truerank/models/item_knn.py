@@ -63,7 +63,7 @@ class ItemKNN(Model):
     0.5
     """
 
-    name: ClassVar[str] = "item-knn"
+    key: ClassVar[str] = "item-knn"
     source: ClassVar[Source | None] = Source("krichene2020", "Sec. 9, Eq. 29-30")
 
     power: float = 1.0
@@ -86,7 +86,7 @@ class ItemKNN(Model):
 
     def fit(self, train: Interactions, *, seed: int = 0, progress: Progress = SILENT) -> Scorer:
         """Compute the similarities; the scorer is sparse when few of them are kept."""
-        check_events(self.name, train)
+        check_events(self.key, train)
         with tracked(progress, str(self), train.n_items) as task:
             if self.neighbours is None:
                 return self._fit_full(train, task)

@@ -38,12 +38,12 @@ class Popularity(Model):
     [[1.0, 0.0, 2.0]]
     """
 
-    name: ClassVar[str] = "popularity"
+    key: ClassVar[str] = "popularity"
     source: ClassVar[Source | None] = Source("cremonesi2010", "Sec. 3.1")
 
     def fit(self, train: Interactions, *, seed: int = 0, progress: Progress = SILENT) -> Factors:
         """Count the events."""
-        check_events(self.name, train)
+        check_events(self.key, train)
         counts = train.item_counts()
         dtype = np.float32 if counts.max() < _EXACT_IN_FLOAT32 else np.float64
         return Factors(

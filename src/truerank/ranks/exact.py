@@ -158,8 +158,12 @@ def _count_blocks(scorer: Scorer, queries: Queries, n_threads: int, advance: Cal
     for part in ordered_map(count, starts, n_threads=workers):
         parts.append(part)
         advance(min(size, len(queries) - starts[len(parts) - 1]))
-    columns = zip(*((p.n_above, p.n_tied, p.n_relevant_above, p.n_relevant_tied) for p in parts), strict=True)
-    return Counts(*(np.concatenate(column) for column in columns))
+    return Counts(
+        np.concatenate([part.n_above for part in parts]),
+        np.concatenate([part.n_tied for part in parts]),
+        np.concatenate([part.n_relevant_above for part in parts]),
+        np.concatenate([part.n_relevant_tied for part in parts]),
+    )
 
 
 def _count_block(scorer: Scorer, block: Queries) -> Counts:

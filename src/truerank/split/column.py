@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from truerank.core.errors import InvalidData
 from truerank.core.interactions import Interactions
-from truerank.core.registry import default_of
-from truerank.core.spec import Spec
 from truerank.core.types import AnyArray, BoolArray
 from truerank.split.splitter import DROPPED, TEST, TRAIN, VALID, Parts, Splitter
 
@@ -39,7 +38,8 @@ class Column(Splitter):
     'column(name=part)'
     """
 
-    name: str = "split"  # type: ignore[misc]  # the parameter every user writes; spec() below knows the rule's own name
+    key: ClassVar[str] = "column"
+    name: str = "split"
     train: str | int | bool = "train"
     test: str | int | bool = "test"
     valid: str | int | bool = "valid"
@@ -48,13 +48,6 @@ class Column(Splitter):
     def columns(self) -> tuple[str, ...]:
         """The column to keep."""
         return (self.name,)
-
-    def spec(self) -> Spec:
-        """Return the spec that builds an equal object."""
-        fields = self.__dataclass_fields__.values()
-        given = [(field.name, getattr(self, field.name)) for field in fields]
-        changed = [pair for pair, field in zip(given, fields, strict=True) if pair[1] != default_of(field)]
-        return Spec("column", tuple(changed))
 
     def assign(self, interactions: Interactions, seed: int) -> Parts:
         """Compare each label with the three."""

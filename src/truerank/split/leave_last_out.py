@@ -35,7 +35,7 @@ class LeaveLastOut(Splitter):
     ([0], 1)
     """
 
-    name: ClassVar[str] = "leave-last-out"
+    key: ClassVar[str] = "leave-last-out"
     n: int = 1
     valid: bool = False
 

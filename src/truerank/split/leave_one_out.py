@@ -33,7 +33,7 @@ class LeaveOneOut(Splitter):
     (3, 1)
     """
 
-    name: ClassVar[str] = "leave-one-out"
+    key: ClassVar[str] = "leave-one-out"
     n: int = 1
     valid: bool = False
 

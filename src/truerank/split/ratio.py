@@ -35,7 +35,7 @@ class Ratio(Splitter):
     (9, 1, 1, 1)
     """
 
-    name: ClassVar[str] = "ratio"
+    key: ClassVar[str] = "ratio"
     test: float = 0.1
     valid: float = 0.1
 

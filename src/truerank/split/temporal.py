@@ -37,7 +37,7 @@ class Temporal(Splitter):
     [1, 2]
     """
 
-    name: ClassVar[str] = "temporal"
+    key: ClassVar[str] = "temporal"
     test: float = 0.1
     valid: float = 0.0
     at: float | str | None = None

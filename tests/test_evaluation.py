@@ -14,7 +14,7 @@ from truerank.core.model import Model
 from truerank.core.result import Result
 from truerank.core.split import Split
 from truerank.data import demo, find_local, load
-from truerank.evaluate import data_hash, evaluate
+from truerank.evaluation import data_hash, evaluate
 from truerank.split import SPLITS
 
 
