@@ -79,7 +79,7 @@ def _rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
     console = _console()
     with console.capture() as captured:
         console.print(table)
-    return captured.get()
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
 def _console() -> Console:

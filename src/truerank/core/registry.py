@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
 
 from truerank.core.errors import InvalidParameter, UnknownName, suggestion
 from truerank.core.source import Source
-from truerank.core.spec import Spec, Value, parse_spec
+from truerank.core.spec import Spec, Value, format_value, parse_spec
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Registry(Generic[PluginT]):
         for name in sorted(self.table):
             cls = self.type_of(name)
             shown = [
-                f"{field.name}={_shown(default_of(field))}"
+                f"{field.name}={format_value(default_of(field))}"
                 for field in fields(cast(Any, cls))
                 if field.name != "cutoff"
             ]
@@ -176,10 +176,6 @@ def _wanted(option: Any) -> str:
         return " or ".join(str(choice) for choice in typing.get_args(option))
     names = {int: "an integer", float: "a number", bool: "true or false", str: "text", type(None): "none"}
     return names.get(option, "a spec such as name(key=value)")
-
-
-def _shown(value: Any) -> str:
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def _first_line(cls: type) -> str:

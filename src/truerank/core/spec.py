@@ -57,7 +57,7 @@ class Spec:
     cutoff: int | None = None
 
     def __str__(self) -> str:
-        inner = ", ".join(f"{key}={_format_value(value)}" for key, value in self.params)
+        inner = ", ".join(f"{key}={format_value(value)}" for key, value in self.params)
         cut = f"@{self.cutoff}" if self.cutoff is not None else ""
         return f"{self.name}({inner}){cut}" if inner else f"{self.name}{cut}"
 
@@ -93,7 +93,8 @@ def split_specs(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def _format_value(value: Value) -> str:
+def format_value(value: Value) -> str:
+    """Return a value as it stands in a spec string."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

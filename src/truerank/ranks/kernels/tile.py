@@ -53,6 +53,8 @@ def _typed_tile(
     pool: Any,
     low: Any,
     high: Any,
+    spread: Any,
+    weight: Any,
     n_targets: Any,
     n_above: Any,
     near: Any,
@@ -65,8 +67,9 @@ def _typed_tile(
     items : float32, ITEMS rows that lie item_stride floats apart; what is read beyond a row's end must be
         finite and meets zeros in ``users``
     pool : uint16 [ITEMS], bit u set when the item competes for user u
-    low, high : float32 [n_targets][LANES], ascending in the first axis; a score above ``high`` is above the
-        target, one below ``low`` is not, one between them is near
+    low, high : float32 [n_targets][LANES], ascending in the first axis
+    spread, weight : float32 [LANES] and [1]; a score above high + spread weight is above the target, one
+        below low - spread weight is not, one between them is near
     n_above : int32 [n_targets][LANES], added to
     near : uint16 [n_targets][ITEMS], written for the targets whose bit is set in the result
 
@@ -74,21 +77,24 @@ def _typed_tile(
     -------
     int64, bit t set when some score is near target t
     """
-    return types.int64(*[types.int64] * 10), _emit
+    return types.int64(*[types.int64] * 12), _emit
 
 
 count_tile: Any = intrinsic(_typed_tile)
 
 
 def _emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    users, items, stride, width, pool, low, high, n_targets, n_above, near = args
+    users, items, stride, width, pool, low, high, spread, weight, n_targets, n_above, near = args
     scores = _scores(
         builder, _pointer(builder, users, _FLOAT), _pointer(builder, items, _FLOAT), stride, width
     )
     scores = _without_excluded(builder, _pointer(builder, pool, _I16), scores)
+    spread = _load(builder, _pointer(builder, spread, _FLOAT), _int(0), _FLOATS)
+    margin = builder.fmul(spread, _broadcast(builder, _pointer(builder, weight, _FLOAT), _int(0)))
     return _counted(
         builder,
         scores,
+        margin,
         _pointer(builder, low, _FLOAT),
         _pointer(builder, high, _FLOAT),
         n_targets,
@@ -182,7 +188,9 @@ def _without_excluded(b: Any, pool: Any, scores: list[Any]) -> list[Any]:
     return merged
 
 
-def _counted(b: Any, scores: list[Any], low: Any, high: Any, n_targets: Any, n_above: Any, near: Any) -> Any:
+def _counted(
+    b: Any, scores: list[Any], margin: Any, low: Any, high: Any, n_targets: Any, n_above: Any, near: Any
+) -> Any:
     """Compare with every target; stop at the first one that no score reaches."""
     before, loop = b.block, b.append_basic_block("target")
     reached, write = b.append_basic_block("reached"), b.append_basic_block("near")
@@ -192,7 +200,8 @@ def _counted(b: Any, scores: list[Any], low: Any, high: Any, n_targets: Any, n_a
     b.position_at_end(loop)
     t, flags = b.phi(_I64), b.phi(_I64)
     at = b.mul(t, _int(LANES))
-    lows, highs = _load(b, low, at, _FLOATS), _load(b, high, at, _FLOATS)
+    lows = b.fsub(_load(b, low, at, _FLOATS), margin)
+    highs = b.fadd(_load(b, high, at, _FLOATS), margin)
     above = not_below = _all(_INTS, 0)
     one = _one(b)
     for score in scores:
