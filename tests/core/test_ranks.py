@@ -56,19 +56,54 @@ def test_empty_tables_are_allowed() -> None:
     assert Ranks.single([], n_pool=5).n_users == 0
 
 
-def test_sampled_rank_cannot_exceed_its_sample() -> None:
-    ranks = Ranks.single([0, 7], n_pool=100)
-    assert len(SampledRanks(ranks, np.array([9, 9]))) == 2
-    with pytest.raises(InvalidData, match="at most n_negatives \\+ 1, but row 1"):
-        SampledRanks(ranks, np.array([9, 6]))
+def sampled(**changes: Any) -> SampledRanks:
+    """One user with two targets among 9 negatives drawn from 98 of 100 items."""
+    columns: dict[str, Any] = {
+        "user": [0, 0],
+        "item": [1, 2],
+        "n_above": [3, 10],
+        "n_tied": [0, 0],
+        "n_pool": [100, 100],
+        "n_relevant": [2, 2],
+        "n_relevant_above": [0, 1],
+        "n_relevant_tied": [0, 0],
+        "n_negatives": [9, 9],
+        "n_candidates": [98, 98],
+    }
+    replacement = changes.pop("replacement", False)
+    columns.update(changes)
+    return SampledRanks(
+        **{name: np.asarray(column) for name, column in columns.items()},
+        design=Design(replacement=replacement),
+    )
 
 
-def test_sample_cannot_exceed_the_pool_without_replacement() -> None:
-    ranks = Ranks.single([0], n_pool=10)
-    SampledRanks(ranks, np.array([9]))
-    SampledRanks(ranks, np.array([20]), Design(replacement=True))
-    with pytest.raises(InvalidData, match="without replacement"):
-        SampledRanks(ranks, np.array([10]))
+def test_sampled_ranks_count_users_and_rows() -> None:
+    assert (len(sampled()), sampled().n_users, sampled().starts.tolist()) == (2, 1, [0])
+    single = SampledRanks.single([0, 7], n_negatives=9, n_pool=100)
+    assert single.n_candidates.tolist() == [99, 99]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n_above": [3, 11]}, r"at most n_negatives \+ 1, but row 1"),
+        ({"n_above": [9, 10], "n_tied": [1, 0]}, r"at most n_negatives \+ 1, but row 0"),
+        ({"n_above": [-1, 10]}, "a sampled rank must be >= 1, but row 0"),
+        ({"n_negatives": [0, 9], "n_above": [0, 10]}, "n_negatives must be >= 1, but row 0"),
+        ({"n_candidates": [98, 99]}, "at most the irrelevant items of the pool, but row 1"),
+        ({"n_candidates": [8, 98]}, "without replacement n_negatives must be at most the candidates"),
+        ({"n_relevant": [2, 1]}, "n_relevant must count more targets"),
+        ({"n_negatives": [9.5, 9]}, "n_negatives must be one integer per row"),
+    ],
+)
+def test_impossible_samples(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidData, match=message):
+        sampled(**changes)
+
+
+def test_with_replacement_a_sample_may_exceed_its_candidates() -> None:
+    assert len(sampled(n_negatives=[500, 500], n_above=[300, 400], replacement=True)) == 2
 
 
 @pytest.mark.parametrize(

@@ -49,14 +49,7 @@ class Ranks:
     n_relevant_tied: IntArray
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            array = np.asarray(getattr(self, field.name))
-            if array.dtype.kind not in "iu" or array.shape != np.shape(self.user) or array.ndim != 1:
-                raise InvalidData(
-                    f"{field.name} must be one integer per row ({len(self.user)} rows), "
-                    f"got {array.dtype} of shape {array.shape}."
-                )
-            object.__setattr__(self, field.name, frozen(array))
+        _freeze_columns(self)
         _check_rows(
             [
                 ("n_above must be >= 0", self.n_above >= 0),
@@ -73,8 +66,7 @@ class Ranks:
                 ("n_relevant must be at most n_pool", self.n_relevant <= self.n_pool),
             ]
         )
-        if len(self.starts) != len(np.unique(self.user)):
-            raise InvalidData("rows of one user must lie together. Sort the rows by user.")
+        _check_together(self.user)
 
     @classmethod
     def single(
@@ -110,9 +102,7 @@ class Ranks:
     @property
     def starts(self) -> IntArray:
         """First row of each user."""
-        if len(self.user) == 0:
-            return np.zeros(0, dtype=np.int64)
-        return np.flatnonzero(np.diff(self.user, prepend=self.user[:1] - 1))
+        return _starts(self.user)
 
     @property
     def n_users(self) -> int:
@@ -142,37 +132,128 @@ class SampledRanks:
 
     Parameters
     ----------
-    ranks : the counts within the sample; ``ranks.n_pool`` is the *global* pool the sample was drawn for
-    n_negatives : (n,) sampled items per row, the target not counted
+    user, item, n_above, n_tied, n_relevant, n_relevant_above, n_relevant_tied : (n,) as in ``Ranks``, but
+        counted among the sampled negatives and the user's other targets
+    n_pool : (n,) size of the *global* pool the target competes in, the target included
+    n_negatives : (n,) sampled items, the target not counted
+    n_candidates : (n,) items the negatives were drawn from: those of the pool that are not relevant, unless
+        seen items stand at the bottom of the pool
     design : how they were drawn
 
     Raises
     ------
     InvalidData
-        When a rank exceeds its sample or the sample exceeds the pool without replacement.
+        When a rank exceeds its sample or the sample exceeds its candidates without replacement.
     """
 
-    ranks: Ranks
+    user: IntArray
+    item: IntArray
+    n_above: IntArray
+    n_tied: IntArray
+    n_pool: IntArray
+    n_relevant: IntArray
+    n_relevant_above: IntArray
+    n_relevant_tied: IntArray
     n_negatives: IntArray
+    n_candidates: IntArray
     design: Design = Design()
 
     def __post_init__(self) -> None:
-        negatives = np.asarray(self.n_negatives)
-        if negatives.shape != self.ranks.user.shape or negatives.dtype.kind not in "iu":
-            raise InvalidData(f"n_negatives must be one integer per row ({len(self.ranks)} rows).")
-        object.__setattr__(self, "n_negatives", frozen(negatives))
-        irrelevant = self.ranks.worst - 1 - self.ranks.n_relevant_above - self.ranks.n_relevant_tied
+        _freeze_columns(self)
+        irrelevant_above = self.n_above - self.n_relevant_above
+        irrelevant_tied = self.n_tied - self.n_relevant_tied
         checks = [
-            ("n_negatives must be >= 1", negatives >= 1),
-            ("the sampled rank must be at most n_negatives + 1", irrelevant <= negatives),
+            ("n_negatives must be >= 1", self.n_negatives >= 1),
+            ("a sampled rank must be >= 1", irrelevant_above >= 0),
+            ("n_tied must be >= 0", irrelevant_tied >= 0),
+            ("n_relevant_above must be >= 0", self.n_relevant_above >= 0),
+            ("n_relevant_tied must be >= 0", self.n_relevant_tied >= 0),
+            (
+                "the sampled rank must be at most n_negatives + 1",
+                irrelevant_above + irrelevant_tied <= self.n_negatives,
+            ),
+            (
+                "n_relevant must count more targets than lie above or tied",
+                self.n_relevant > self.n_relevant_above + self.n_relevant_tied,
+            ),
+            ("n_candidates must be >= 1", self.n_candidates >= 1),
+            (
+                "n_candidates must be at most the irrelevant items of the pool",
+                self.n_candidates <= self.n_pool - self.n_relevant,
+            ),
         ]
         if not self.design.replacement:
-            fits = negatives <= self.ranks.n_pool - self.ranks.n_relevant
-            checks.append(("without replacement n_negatives must be smaller than the pool", fits))
+            sentence = "without replacement n_negatives must be at most the candidates they are drawn from"
+            checks.append((sentence, self.n_negatives <= self.n_candidates))
         _check_rows(checks)
+        _check_together(self.user)
+
+    @classmethod
+    def single(
+        cls,
+        n_above: IntArray | list[int],
+        *,
+        n_negatives: int | IntArray,
+        n_pool: int | IntArray,
+        n_tied: int | IntArray = 0,
+        design: Design | None = None,
+    ) -> SampledRanks:
+        """Build sampled ranks of one target per user; user and item codes are just row numbers and 0."""
+        above = np.asarray(n_above, dtype=np.int64)
+        zeros = np.zeros_like(above)
+        return cls(
+            user=np.arange(len(above)),
+            item=zeros,
+            n_above=above,
+            n_tied=zeros + n_tied,
+            n_pool=zeros + n_pool,
+            n_relevant=zeros + 1,
+            n_relevant_above=zeros,
+            n_relevant_tied=zeros,
+            n_negatives=zeros + n_negatives,
+            n_candidates=zeros + n_pool - 1,
+            design=design or Design(),
+        )
 
     def __len__(self) -> int:
-        return len(self.ranks)
+        return len(self.user)
+
+    @property
+    def starts(self) -> IntArray:
+        """First row of each user."""
+        return _starts(self.user)
+
+    @property
+    def n_users(self) -> int:
+        """Users with at least one target."""
+        return len(self.starts)
+
+
+def _freeze_columns(table: Ranks | SampledRanks) -> None:
+    """Make every column a read-only array of one integer per row, or say which is not."""
+    n_rows = len(table.user)
+    for field in fields(table):
+        column = getattr(table, field.name)
+        if isinstance(column, Design):
+            continue
+        array = np.asarray(column)
+        if array.dtype.kind not in "iu" or array.shape != (n_rows,):
+            raise InvalidData(
+                f"{field.name} must be one integer per row ({n_rows} rows), "
+                f"got {array.dtype} of shape {array.shape}."
+            )
+        object.__setattr__(table, field.name, frozen(array))
+
+
+def _starts(user: IntArray) -> IntArray:
+    if len(user) == 0:
+        return np.zeros(0, dtype=np.int64)
+    return np.flatnonzero(np.diff(user, prepend=user[:1] - 1))
+
+
+def _check_together(user: IntArray) -> None:
+    if len(_starts(user)) != len(np.unique(user)):
+        raise InvalidData("rows of one user must lie together. Sort the rows by user.")
 
 
 def _check_rows(checks: list[tuple[str, np.ndarray]]) -> None:
