@@ -51,7 +51,7 @@ def test_unknown_name_suggests_the_nearest() -> None:
 
 def test_listing_names_summary_parameters_and_source() -> None:
     entries = {entry.name: entry for entry in MODELS.entries()}
-    assert entries["ease"].parameters == "reg=500.0"
+    assert entries["ease"].parameters == "reg=500"
     assert entries["item-knn"].summary.startswith("Sum of cosine similarities")
     assert "preset: item-knn(power=3" in entries["kr20-y"].summary
     assert all(entry.summary.endswith(".") for entry in entries.values() if "preset" not in entry.summary)
