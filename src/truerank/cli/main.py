@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from truerank.cli import data, evaluate, listing, trec
+from truerank.cli import data, evaluate, listing, paper, trec
 from truerank.cli.output import say
 from truerank.core.errors import DataWarning, TruerankError
 from truerank.version import __version__
@@ -24,6 +24,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("list")(listing.list_plugins)
 app.command("trec")(trec.trec)
 app.add_typer(data.app, name="data")
+app.add_typer(paper.app, name="paper")
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,123 @@
+"""The recipes there are, and how one is run."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any, cast
+
+from truerank.core.errors import InvalidData, InvalidParameter, UnknownName
+from truerank.core.progress import SILENT, Progress
+from truerank.data import find_local
+from truerank.papers.outcome import Outcome
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run a recipe.
+
+    Parameters
+    ----------
+    repeats : repetitions of random experiments; None takes the paper's number
+    seed : of everything random
+    progress : where long jobs report
+    """
+
+    repeats: int | None = None
+    seed: int = 0
+    progress: Progress = SILENT
+
+    def __post_init__(self) -> None:
+        if self.repeats is not None and self.repeats < 2:
+            raise InvalidParameter(f"repeats must be at least 2, got {self.repeats}.")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One table or figure of a paper.
+
+    Parameters
+    ----------
+    name : ``paper.table`` as on the command line
+    title : what it shows
+    function : ``module:function`` that takes ``Settings`` and returns an ``Outcome``
+    data : the data set it needs; empty for none
+    """
+
+    name: str
+    title: str
+    function: str
+    data: str = ""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its data set lies on this machine."""
+        return not self.data or find_local(self.data) is not None
+
+
+_TOY = "truerank.papers.rendle2019"
+_KR20 = "truerank.papers.krichene2020"
+RECIPES: dict[str, Recipe] = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe("r19.table1", "Toy example, exact metrics (Section 3.2)", f"{_TOY}:exact_table"),
+        Recipe("r19.table2", "Toy example, sampled metrics (Section 4.3)", f"{_TOY}:sampled_table"),
+        Recipe("r19.figure1", "Metrics against the rank", f"{_TOY}:figure1"),
+        Recipe("r19.figure2", "Expected sampled metrics against the sample size", f"{_TOY}:figure2"),
+        Recipe("r19.figure3", "Expected sampled metrics against the true rank", f"{_TOY}:figure3"),
+        Recipe("kr20.table1", "Toy example, exact metrics (as r19.table1)", f"{_TOY}:exact_table"),
+        Recipe("kr20.table2", "Toy example, sampled metrics (as r19.table2)", f"{_TOY}:sampled_table"),
+        Recipe("kr20.table3", "Exact, sampled and corrected metrics of X, Y, Z", f"{_KR20}:table3", "ml-1m"),
+        Recipe("kr20.table4", "How often pairs of X, Y, Z are ordered correctly", f"{_KR20}:table4", "ml-1m"),
+        Recipe("kr20.figure1", "Metrics against the rank (as r19.figure1)", f"{_TOY}:figure1"),
+        Recipe(
+            "kr20.figure2",
+            "Expected sampled metrics against the sample size (as r19.figure2)",
+            f"{_TOY}:figure2",
+        ),
+        Recipe(
+            "kr20.figure3",
+            "Expected sampled metrics against the true rank (as r19.figure3)",
+            f"{_TOY}:figure3",
+        ),
+        Recipe("kr20.figure4", "Corrected AP, and what it measures", f"{_KR20}:figure4"),
+        Recipe("kr20.figure5", "Distribution of the ranks of X, Y, Z", f"{_KR20}:figure5", "ml-1m"),
+        Recipe("kr20.figure6", "Expected Recall@10 against the sample size", f"{_KR20}:figure6", "ml-1m"),
+        Recipe(
+            "kr20.fit-x", "Sweeps and start of X that fit its printed row best", f"{_KR20}:fit_x", "ml-1m"
+        ),
+    )
+}
+
+
+def run_recipe(name: str, settings: Settings | None = None) -> Outcome:
+    """Run one recipe.
+
+    Raises
+    ------
+    UnknownName
+        When there is no such recipe.
+    InvalidData
+        When its data set does not lie on this machine.
+    """
+    if name not in RECIPES:
+        raise UnknownName("recipe", name, RECIPES)
+    recipe = RECIPES[name]
+    if not recipe.is_ready:
+        raise InvalidData(
+            f"recipe {name!r} needs the data set {recipe.data!r}, which is not at hand. "
+            f"Get it with: truerank data fetch {recipe.data}"
+        )
+    module, _, function = recipe.function.partition(":")
+    run = cast(Callable[[Settings], Outcome], getattr(importlib.import_module(module), function))
+    return run(settings or Settings())
+
+
+def printed(paper: str, table: str) -> list[dict[str, Any]]:
+    """Return the rows of a printed table."""
+    text = resources.files("truerank.papers").joinpath("printed", f"{paper}.json").read_text(encoding="utf-8")
+    rows: list[dict[str, Any]] = json.loads(text)[table]["rows"]
+    return rows

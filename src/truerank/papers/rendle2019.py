@@ -1,0 +1,148 @@
+"""Rendle (2019), Evaluation Metrics for Item Recommendation under Sampling: the toy example.
+
+Tables 1 and 2 and Figures 1 to 3 of Krichene and Rendle (2020) are the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from truerank.core.progress import tracked
+from truerank.core.ranks import Ranks
+from truerank.estimators import ESTIMATORS
+from truerank.estimators.analysis import corrected_values, expected_values
+from truerank.estimators.law import Binomial
+from truerank.estimators.order import order_flips
+from truerank.metrics import make_metrics, values
+from truerank.papers.draw import draw_lines, make_axes
+from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.recipe import Settings, printed
+from truerank.ranks.simulated import simulate_sample
+
+N_ITEMS = 10_000
+N_NEGATIVES = 99
+REPEATS = 1000
+#: name in print to metric
+METRICS = {"AUC": "auc", "AP": "ap", "NDCG": "ndcg", "Recall@10": "recall@10"}
+SIZES = np.unique(np.geomspace(1, N_ITEMS - 1, 160).astype(np.int64))
+
+
+def recommenders() -> dict[str, list[int]]:
+    """Return the ranks of A, B and C."""
+    return {row["recommender"]: row["ranks"] for row in printed("r19", "table1")}
+
+
+def exact_table(settings: Settings) -> Outcome:
+    """Section 3.2: the four metrics of A, B and C."""
+    metrics = make_metrics(list(METRICS.values()))
+    cells = []
+    for row in printed("r19", "table1"):
+        ranks = Ranks.single(np.array(row["ranks"]) - 1, n_pool=N_ITEMS)
+        found = values(metrics, ranks).mean(axis=0)
+        for name, value in zip(METRICS, found, strict=True):
+            cells.append(Cell(row["recommender"], name, row["values"][name], float(value), digits=3))
+    return Outcome(tuple(cells))
+
+
+def sampled_table(settings: Settings) -> Outcome:
+    """Section 4.3: mean and standard deviation over repetitions of the sampled metrics, m = 99."""
+    metrics = make_metrics(list(METRICS.values()))
+    law, naive = Binomial(N_ITEMS - 1, N_NEGATIVES), ESTIMATORS.make("naive")
+    tables = [corrected_values(naive, metric, law) for metric in metrics]
+    repeats = settings.repeats or REPEATS
+    rows = printed("r19", "table2")
+    cells = []
+    with tracked(settings.progress, "repetitions", repeats * len(rows)) as task:
+        for row in rows:
+            name, ranks = row["recommender"], Ranks.single(np.array(row["ranks"]) - 1, n_pool=N_ITEMS)
+            runs = np.empty((repeats, len(metrics)))
+            for repeat in range(repeats):
+                sample = simulate_sample(
+                    ranks, N_NEGATIVES, replacement=True, seed=settings.seed, repeat=repeat, label=name
+                )
+                runs[repeat] = [table[sample.n_above].mean() for table in tables]
+                task.advance()
+            cells.extend(_mean_and_sd(name, row["values"], runs))
+    return Outcome(tuple(cells), notes=_expectations())
+
+
+def _mean_and_sd(name: str, shown: dict[str, dict[str, float]], runs: np.ndarray) -> list[Cell]:
+    cells = []
+    for metric, run in zip(METRICS, runs.T, strict=True):
+        mean, sd = float(run.mean()), float(run.std())
+        there = shown[metric]
+        error = float(np.hypot(sd / np.sqrt(len(run)), there["sd"] / np.sqrt(REPEATS)))
+        cells.append(Cell(name, metric, there["mean"], mean, error, digits=3))
+        # The sd of a sample of n has a standard error of about sd sqrt((kurtosis - 1)/(4 n)).
+        kurtosis = float(np.mean((run - mean) ** 4) / sd**4) if sd else 3.0
+        spread = np.sqrt(max(kurtosis - 1, 1) / 4)
+        error = float(np.hypot(sd * spread / np.sqrt(len(run)), there["sd"] * spread / np.sqrt(REPEATS)))
+        cells.append(Cell(name, f"{metric} sd", there["sd"], sd, error, digits=3))
+    return cells
+
+
+def _expectations() -> tuple[str, ...]:
+    law = Binomial(N_ITEMS - 1, N_NEGATIVES)
+    notes = []
+    for name, ranks in recommenders().items():
+        above = np.array(ranks) - 1
+        shown = []
+        for label, metric in zip(METRICS, make_metrics(list(METRICS.values())), strict=True):
+            mean, variance = expected_values(metric, law, above)
+            shown.append(f"{label} {mean.mean():.4f} +- {np.sqrt(variance.sum()) / len(above):.4f}")
+        notes.append(f"expected, {name}: {', '.join(shown)}")
+    return tuple(notes)
+
+
+def figure1(settings: Settings) -> Outcome:
+    """Draw metrics against the rank: all ranks, and the first hundred."""
+    metrics = make_metrics(list(METRICS.values()))
+    rank = np.arange(1, N_ITEMS + 1)
+    one = np.ones_like(rank)
+    gains = {
+        name: metric.gain(rank, 0 * one, one, N_ITEMS * one)
+        for name, metric in zip(METRICS, metrics, strict=True)
+    }
+    figure, (whole, zoom) = make_axes(1, 2)
+    draw_lines(whole, rank, gains, title="all ranks", labels=("rank", "metric"))
+    draw_lines(
+        zoom, rank[:100], {name: y[:100] for name, y in gains.items()}, title="first 100", labels=("rank", "")
+    )
+    cells = (
+        Cell("AP", "rank 2 / rank 1", 0.5, float(gains["AP"][1] / gains["AP"][0]), digits=1),
+        Cell("NDCG", "rank 1 / rank 2", 1.58, float(gains["NDCG"][0] / gains["NDCG"][1])),
+    )
+    return Outcome(cells, {"r19.figure1": figure})
+
+
+def figure2(settings: Settings) -> Outcome:
+    """Draw expected sampled metrics of A, B and C against the number of samples."""
+    figure, panels = make_axes(1, 4, width=3.6)
+    notes = []
+    for axes, (name, metric) in zip(panels, METRICS.items(), strict=True):
+        flips = order_flips(recommenders(), make_metrics(metric)[0], n_pool=N_ITEMS, n_negatives=SIZES)
+        lines = dict(zip(flips.names, flips.expected.T, strict=True))
+        draw_lines(axes, flips.n_negatives, lines, title=name, labels=("samples m", "expected"), log=True)
+        for color, value in zip(("#0b57b0", "#c4500c", "#1b8a6b"), flips.exact, strict=True):
+            axes.axhline(value, color=color, linewidth=0.7, alpha=0.5)
+        stretches = "; ".join(f"m {first}-{last}: {order}" for first, last, order in flips.runs())
+        notes.append(f"{name}: exact {flips.exact_order}; {stretches}")
+    return Outcome((), {"r19.figure2": figure}, tuple(notes))
+
+
+def figure3(settings: Settings) -> Outcome:
+    """Draw expected sampled metrics against the true rank, for several numbers of samples."""
+    figure, panels = make_axes(1, 4, width=3.6)
+    above = np.arange(1000)
+    for axes, (name, written) in zip(panels, METRICS.items(), strict=True):
+        (metric,) = make_metrics(written)
+        lines = {
+            f"m = {size}": expected_values(metric, Binomial(N_ITEMS - 1, size), above)[0]
+            for size in (1, 10, 100, 1000)
+        }
+        one = np.ones_like(above)
+        lines["exact"] = metric.gain(above + 1, 0 * one, one, N_ITEMS * one)
+        draw_lines(
+            axes, above + 1, lines, title=name, labels=("true rank", "expected"), legend=axes is panels[0]
+        )
+    return Outcome((), {"r19.figure3": figure})
