@@ -41,7 +41,7 @@ SIZES = [(6_040, 3_706, 64), (20_000, 100_000, 64), (2_000, 1_000_000, 64)]
 N_SEEN = 165
 N_TARGETS = 10
 BLOCKS = (64, 128, 256, 512, 1024)
-BLOCK_BYTES = 1 << 30
+BLOCK_BYTES = 1 << 32
 ARGSORT_ROWS = 32
 
 
@@ -148,7 +148,7 @@ class Problem:
     def scratch_bytes(self) -> int:
         """Return what a thread holds."""
         user, item = Side.prepare("user", self.users, None), Side.prepare("item", self.items, None)
-        job = FactorJob(item, None, user, Pools(*self.many.arguments, len(self.items)))
+        job = FactorJob(item, None, user, Pools.of(*self.many.arguments, len(self.items)))
         return job.scratch(job.n_panels(1)).nbytes
 
 

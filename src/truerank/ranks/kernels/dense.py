@@ -55,7 +55,7 @@ def count_rows(
     ([1], [1])
     """
     block = _as_scores(scores)
-    pools = Pools(target_indptr, target_items, seen_indptr, seen_items, block.shape[1])  # type: ignore[arg-type]
+    pools = Pools.of(target_indptr, target_items, seen_indptr, seen_items, block.shape[1])
     if len(block) != pools.n_rows:
         raise InvalidData(
             f"scores must have one row per row of target_indptr, {pools.n_rows}, got {len(block)}."

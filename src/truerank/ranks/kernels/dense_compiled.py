@@ -10,7 +10,7 @@ from truerank.ranks.kernels.threshold_compiled import drop, settle
 Array = Any
 
 # Up to this many targets, one vectorised pass each (over scores in cache) beats a binary search per score.
-MOST_PASSES = 16
+MOST_PASSES = 128
 CHUNK = 4096
 
 

@@ -28,8 +28,8 @@ from truerank.ranks.kernels.side import Side, check_magnitudes, exponent_of
 
 Path = Literal["auto", "numpy", "compiled"]
 
-# Below this many multiplications NumPy answers before a cached kernel is loaded (see the benchmark).
-SMALL_WORK = 20_000_000
+# Below this many multiplications NumPy answers in about 0.1 s, before even a cached kernel is loaded.
+SMALL_WORK = 50_000_000
 BLOCK_CELLS = 1 << 16
 
 
@@ -128,7 +128,7 @@ class FactorCounter:
     ) -> Counts:
         """Return exact counts for a batch of rows; parameters as in ``count_factors``."""
         users = _as_factors("user", user_factors)
-        pools = Pools(target_indptr, target_items, seen_indptr, seen_items, len(self.items))  # type: ignore[arg-type]
+        pools = Pools.of(target_indptr, target_items, seen_indptr, seen_items, len(self.items))
         if users.shape != (pools.n_rows, self.items.shape[1]):
             raise InvalidData(
                 f"user factors must have shape ({pools.n_rows}, {self.items.shape[1]}), one row per row of "

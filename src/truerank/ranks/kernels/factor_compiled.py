@@ -54,6 +54,12 @@ def order_rows(indptr: Array, scores: Array, order: Array) -> None:
 
 
 @compiled
+def address_of(array: Array) -> Any:
+    """Return a signed address; numba would add the unsigned one to a signed offset in floating point."""
+    return np.int64(array.ctypes.data)
+
+
+@compiled
 def load_lanes(
     first_lane: int,
     lane_row: Array,
@@ -95,7 +101,7 @@ def mark_pool(
     start: int,
     stop: int,
     first_lane: int,
-    n_lanes: int,
+    panel: int,
     lane_row: Array,
     target_indptr: Array,
     target_items: Array,
@@ -111,7 +117,7 @@ def mark_pool(
     """
     for at in range(pool.shape[0]):
         pool[at] = 0xFFFF if at < stop - start else 0
-    for lane in range(n_lanes):
+    for lane in range(panel * LANES, min((panel + 1) * LANES, lane_row.shape[0] - first_lane)):
         row = lane_row[first_lane + lane]
         keep = np.uint16(0xFFFF ^ (1 << (lane % LANES)))
         at, end = cursor[lane], seen_indptr[row + 1]
@@ -128,6 +134,52 @@ def mark_pool(
             place = target_items[pair] - start
             if place >= 0 and place < stop - start:
                 pool[place] &= keep
+
+
+@compiled
+def copy_tail(items: Array, first: int, tail: Array) -> None:
+    """Copy the last rows, so that nothing is read beyond the end of the matrix."""
+    for row in range(tail.shape[0]):
+        for k in range(tail.shape[1]):
+            is_inside = first + row < items.shape[0] and k < items.shape[1]
+            tail[row, k] = items[first + row, k] if is_inside else np.float32(0.0)
+
+
+@compiled
+def decide_near(
+    flags: int,
+    first: int,
+    lane: int,
+    lane_row: Array,
+    lane_pair: Array,
+    target_score: Array,
+    square_norms: Array,
+    users: Array,
+    items: Array,
+    bias: Array,
+    n_above: Array,
+    n_tied: Array,
+    near: Array,
+) -> int:
+    """Decide the near pairs of one tile by their float64 scores; return how many there were."""
+    n_decided = 0
+    for t in range(near.shape[0]):
+        if (flags >> t) & 1 == 0:
+            continue
+        for at in range(ITEMS):
+            mask = np.int64(near[t, at])
+            column = 0
+            while mask != 0:
+                if mask & 1:
+                    pair, item, score = lane_pair[lane + column] + t, first + at, 0.0
+                    if square_norms[item] != 0.0:
+                        score = score_pair(users, lane_row[lane + column], items, item, bias)
+                    n_above[pair] += score > target_score[pair]
+                    n_tied[pair] += score == target_score[pair]
+                    n_decided += 1
+                mask >>= 1
+                column += 1
+    return n_decided
 
 
 @compiled
@@ -163,71 +215,64 @@ def count_items(
 ) -> int:
     """Count the items start..stop-1 for one block of lanes; return how many were decided in float64."""
     n_items, stride = fast_items.shape
-    width = block_users.shape[1]
-    n_block = min(lane_row.shape[0] - first_lane, cursor.shape[0])
+    n_panels, width, _ = block_users.shape
+    per_target = 4 * LANES * block_low.shape[1]
     n_recomputed = 0
     for tile_start in range(start, stop, pool.shape[0]):
         tile_stop = min(tile_start + pool.shape[0], stop)
-        for panel in range((n_block + LANES - 1) // LANES):
-            lane0 = first_lane + panel * LANES
-            n_lanes = min(LANES, n_block - panel * LANES)
+        for panel in range(n_panels):
+            lane = first_lane + panel * LANES
+            if lane >= lane_row.shape[0]:
+                break
             mark_pool(
                 tile_start,
                 tile_stop,
-                lane0,
-                n_lanes,
+                first_lane,
+                panel,
                 lane_row,
                 target_indptr,
                 target_items,
                 seen_indptr,
                 seen_items,
-                cursor[panel * LANES :],
+                cursor,
                 pool,
             )
-            n_targets = lane_size[lane0 + n_lanes - 1]
+            n_targets = lane_size[min(lane + LANES, lane_row.shape[0]) - 1]
             for first in range(tile_start, tile_stop, ITEMS):
-                address, step = fast_items.ctypes.data + 4 * stride * first, stride
+                address, step = address_of(fast_items) + 4 * stride * first, stride
                 if first + ITEMS >= n_items:
-                    # The last rows are copied so that nothing is read beyond the end of the matrix.
-                    tail[:] = 0.0
-                    tail[: n_items - first, :stride] = fast_items[first:]
-                    address, step = tail.ctypes.data, width
+                    copy_tail(fast_items, first, tail)
+                    address, step = address_of(tail), width
                 flags = count_tile(
-                    block_users.ctypes.data + 4 * LANES * width * panel,
+                    address_of(block_users) + 4 * LANES * width * panel,
                     address,
                     step,
                     width,
-                    pool.ctypes.data + 2 * (first - tile_start),
-                    block_low.ctypes.data + 4 * LANES * block_low.shape[1] * panel,
-                    block_high.ctypes.data + 4 * LANES * block_high.shape[1] * panel,
-                    block_spread.ctypes.data + 4 * LANES * panel,
-                    weight.ctypes.data + 4 * (first // ITEMS),
+                    address_of(pool) + 2 * (first - tile_start),
+                    address_of(block_low) + per_target * panel,
+                    address_of(block_high) + per_target * panel,
+                    address_of(block_spread) + 4 * LANES * panel,
+                    address_of(weight) + 4 * (first // ITEMS),
                     n_targets,
-                    block_above.ctypes.data + 4 * LANES * block_above.shape[1] * panel,
-                    near.ctypes.data,
+                    address_of(block_above) + per_target * panel,
+                    address_of(near),
                 )
-                if flags == 0:
-                    continue
-                for t in range(n_targets):
-                    if (flags >> t) & 1 == 0:
-                        continue
-                    for item in range(ITEMS):
-                        mask = near[t, item]
-                        if mask == 0:
-                            continue
-                        for column in range(n_lanes):
-                            if (mask >> column) & 1 == 0:
-                                continue
-                            row, pair = lane_row[lane0 + column], lane_pair[lane0 + column] + t
-                            if square_norms[first + item] == 0.0:
-                                score = 0.0
-                            else:
-                                score = score_pair(users, row, items, first + item, bias)
-                            n_recomputed += 1
-                            if score > target_score[pair]:
-                                n_above[pair] += 1
-                            elif score == target_score[pair]:
-                                n_tied[pair] += 1
+                if flags != 0:
+                    n_recomputed += decide_near(
+                        flags,
+                        first,
+                        lane,
+                        lane_row,
+                        lane_pair,
+                        target_score,
+                        square_norms,
+                        users,
+                        items,
+                        bias,
+                        n_above,
+                        n_tied,
+                        near,
+                    )
     return n_recomputed
 
 

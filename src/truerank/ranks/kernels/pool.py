@@ -36,9 +36,25 @@ class Pools:
     seen_items: Ints
     n_items: int
 
+    @classmethod
+    def of(
+        cls,
+        target_indptr: ArrayLike,
+        target_items: ArrayLike,
+        seen_indptr: ArrayLike,
+        seen_items: ArrayLike,
+        n_items: int,
+    ) -> Pools:
+        """Build pools from any lists of integers."""
+        return cls(
+            as_integers("target_indptr", target_indptr),
+            as_integers("target_items", target_items),
+            as_integers("seen_indptr", seen_indptr),
+            as_integers("seen_items", seen_items),
+            n_items,
+        )
+
     def __post_init__(self) -> None:
-        for name in ("target_indptr", "target_items", "seen_indptr", "seen_items"):
-            object.__setattr__(self, name, as_integers(name, getattr(self, name)))
         _check_lists("target", self.target_indptr, self.target_items)
         _check_lists("seen", self.seen_indptr, self.seen_items)
         if len(self.seen_indptr) != len(self.target_indptr):

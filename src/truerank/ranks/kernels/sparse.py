@@ -60,7 +60,7 @@ def count_sparse_rows(
     ([1], [1])
     """
     n_rows, n_items = scores.shape
-    pools = Pools(target_indptr, target_items, seen_indptr, seen_items, n_items)  # type: ignore[arg-type]
+    pools = Pools.of(target_indptr, target_items, seen_indptr, seen_items, n_items)
     pools.check_seen()
     if n_rows != pools.n_rows:
         raise InvalidData(f"scores must have one row per row of target_indptr, {pools.n_rows}, got {n_rows}.")
