@@ -5,34 +5,38 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from truerank.core.check import check_choice, check_level
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.estimate import Estimate
+from truerank.core.estimator import Estimator
 from truerank.core.interval import Interval
 from truerank.core.metric import Metric
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress
-from truerank.core.ranks import SEEN_POLICIES, TIE_POLICIES, Ranks, SeenPolicy, TiePolicy
+from truerank.core.ranks import SEEN_POLICIES, TIE_POLICIES, Ranks, SampledRanks, SeenPolicy, TiePolicy
 from truerank.core.result import Result
 from truerank.core.scorer import Scorer, as_scorer
 from truerank.core.spec import parse_spec
 from truerank.core.split import Split
 from truerank.core.stream import check_seed
 from truerank.core.types import FloatArray
+from truerank.estimation import DEFAULT_ESTIMATORS, Estimation, estimate_each, make_estimators
 from truerank.inference import INTERVALS
 from truerank.metrics import make_metrics, values
 from truerank.metrics.trec import evaluate_run
 from truerank.models import MODELS
-from truerank.ranks import exact_ranks
+from truerank.ranks import SAMPLERS, Sampled, Sampler, exact_ranks, sample
 
 DEFAULT_METRICS = "ndcg@10,recall@10"
+ReturnT = TypeVar("ReturnT")
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,9 @@ class Options:
     interval, level : the interval over users
     seed : of everything random
     n_threads : threads for ranking; None takes all cores
+    sampler : how negatives are drawn; None ranks all items
+    estimators : what to make of sampled ranks
+    check : whether to rank all items too, and show the exact values beside the estimates
     """
 
     metrics: tuple[Metric, ...]
@@ -56,8 +63,15 @@ class Options:
     level: float = 0.95
     seed: int = 0
     n_threads: int | None = None
+    sampler: Sampler | None = None
+    estimators: tuple[Estimator, ...] = ()
+    check: bool = False
 
     def __post_init__(self) -> None:
+        if self.sampler is None and (self.estimators or self.check):
+            raise InvalidParameter(
+                "estimators and check need sampled ranks. Say how to sample, for example sampler='uni100'."
+            )
         check_choice("ties", self.ties, TIE_POLICIES)
         check_choice("seen", self.seen, SEEN_POLICIES)
         check_level(self.level)
@@ -73,7 +87,7 @@ class Evaluated:
     name: str
     model: str
     estimates: tuple[Estimate, ...]
-    ranks: Ranks
+    ranks: Ranks | None
     seconds: Mapping[str, float]
     n_scores: int
 
@@ -86,10 +100,11 @@ def evaluate(
     progress: Progress = SILENT,
     **options: Any,
 ) -> Result:
-    """Return exact metrics of one or several models on the test part of a split.
+    """Return metrics of one or several models on the test part of a split.
 
     Every item of each user's pool is ranked, so the values are exact; the intervals say how far they may lie
-    from those of other users like these.
+    from those of other users like these. With a ``sampler`` only sampled items are ranked and the values are
+    estimates.
 
     Parameters
     ----------
@@ -98,7 +113,8 @@ def evaluate(
     split : train, test and perhaps valid events
     metrics : spec strings (a comma-separated text or a list) or metric objects
     progress : where long jobs report
-    **options : ``ties``, ``seen``, ``interval``, ``level``, ``seed``, ``n_threads`` as in ``Options``
+    **options : ``ties``, ``seen``, ``interval``, ``level``, ``seed``, ``n_threads``, ``sampler``,
+        ``estimators`` and ``check`` as in ``Options``
 
     Examples
     --------
@@ -118,10 +134,21 @@ def make_options(
     metrics: str | Metric | Sequence[str | Metric] = DEFAULT_METRICS,
     *,
     interval: str | Interval = "auto",
+    sampler: str | Sampler | None = None,
+    estimators: str | Estimator | Sequence[str | Estimator] | None = None,
     **options: Any,
 ) -> Options:
     """Build ``Options`` from spec strings or objects."""
-    return Options(metrics=make_metrics(metrics), interval=INTERVALS.make(interval), **options)
+    chosen: tuple[Estimator, ...] = ()
+    if estimators is not None or sampler is not None:
+        chosen = make_estimators(DEFAULT_ESTIMATORS if estimators is None else estimators)
+    return Options(
+        metrics=make_metrics(metrics),
+        interval=INTERVALS.make(interval),
+        sampler=None if sampler is None else SAMPLERS.make(sampler),
+        estimators=chosen,
+        **options,
+    )
 
 
 def name_models(models: Any) -> dict[str, Model | Scorer]:
@@ -166,15 +193,54 @@ def evaluate_each(
             else model
         )
         fitted = time.perf_counter()
-        ranks = exact_ranks(scorer, split, seen=options.seen, n_threads=options.n_threads, progress=progress)
-        ranked = time.perf_counter()
-        per_user = values(options.metrics, ranks, ties=options.ties, seed=options.seed)
-        estimates = tuple(summarise(name, per_user, options))
-        finished = time.perf_counter()
-        seconds = {"fit": fitted - started, "rank": ranked - fitted, "metrics": finished - ranked}
-        yield Evaluated(
-            name, _described(model), estimates, ranks, seconds, ranks.n_users * split.train.n_items
-        )
+        seconds = {"fit": fitted - started}
+        estimates: list[Estimate] = []
+        ranks, n_scores = None, 0
+        if options.sampler is not None:
+            sampled, seconds["sample"] = _timed(partial(_sample, scorer, split, name, options, progress))
+            n_scores += sampled.n_scores
+            found, seconds["estimate"] = _timed(partial(_estimate, name, sampled.ranks, options))
+            estimates += found
+        if options.sampler is None or options.check:
+            ranks, seconds["rank"] = _timed(partial(_rank, scorer, split, options, progress))
+            n_scores += ranks.n_users * split.train.n_items
+            found, seconds["metrics"] = _timed(partial(_exact, name, ranks, options))
+            estimates += found
+        yield Evaluated(name, _described(model), tuple(estimates), ranks, seconds, n_scores)
+
+
+def _rank(scorer: Scorer, split: Split, options: Options, progress: Progress) -> Ranks:
+    return exact_ranks(scorer, split, seen=options.seen, n_threads=options.n_threads, progress=progress)
+
+
+def _exact(name: str, ranks: Ranks, options: Options) -> list[Estimate]:
+    per_user = values(options.metrics, ranks, ties=options.ties, seed=options.seed)
+    return list(summarise(name, per_user, options))
+
+
+def _sample(scorer: Scorer, split: Split, name: str, options: Options, progress: Progress) -> Sampled:
+    sampler = options.sampler or SAMPLERS.make("uniform")
+    return sample(
+        scorer,
+        split,
+        sampler,
+        seen=options.seen,
+        seed=options.seed,
+        label=name,
+        n_threads=options.n_threads,
+        progress=progress,
+    )
+
+
+def _estimate(name: str, ranks: SampledRanks, options: Options) -> list[Estimate]:
+    chosen = Estimation(options.metrics, options.estimators, options.ties, options.level, options.seed)
+    return list(estimate_each(name, ranks, chosen))
+
+
+def _timed(work: Callable[[], ReturnT]) -> tuple[ReturnT, float]:
+    started = time.perf_counter()
+    done = work()
+    return done, time.perf_counter() - started
 
 
 def _described(model: Model | Scorer) -> str:
@@ -210,13 +276,14 @@ def assemble(done: Sequence[Evaluated], split: Split, options: Options) -> Resul
             "ties": options.ties,
             "seen": options.seen,
             "interval": str(options.interval),
+            "sampler": None if options.sampler is None else str(options.sampler),
             "seed": options.seed,
             "data_hash": data_hash(split),
             "versions": {"python": platform.python_version(), "numpy": np.__version__},
             "seconds": {model.name: dict(model.seconds) for model in done},
             "scores_computed": {model.name: model.n_scores for model in done},
         },
-        ranks={model.name: model.ranks for model in done},
+        ranks={model.name: model.ranks for model in done if model.ranks is not None},
     )
 
 

@@ -57,20 +57,48 @@ def evaluate(
     min_rating: Annotated[float | None, typer.Option(help="Keep events rated at least this.")] = None,
     core: Annotated[int, typer.Option(help="Keep users and items with at least this many events.")] = 0,
     min_history: Annotated[int, typer.Option(help="Keep users with at least this many events.")] = 0,
+    negatives: Annotated[
+        int | None, typer.Option(help="Rank against this many sampled items instead of all.")
+    ] = None,
+    sampler: Annotated[
+        str | None,
+        typer.Option(help="How to sample, such as uniform(m=99).", autocompletion=names_of("samplers")),
+    ] = None,
+    estimator: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What to make of sampled ranks; may be given several times.",
+            autocompletion=names_of("estimators"),
+        ),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Show the exact values beside the estimates.")
+    ] = False,
     threads: Annotated[int | None, typer.Option(help="Threads for ranking; all cores by default.")] = None,
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
     out: Annotated[Path | None, typer.Option(help="Also write it here: .json, .csv, .md or .txt.")] = None,
     ranks_out: Annotated[Path | None, typer.Option(help="Write the ranks here: .parquet or .csv.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report here.")] = None,
 ) -> None:
-    """Rank all items for every test user and print exact metrics with intervals over users."""
+    """Rank items for every test user and print metrics: exact ones, or estimates from sampled items."""
     from truerank.cli.prepare import prepare
     from truerank.evaluation import assemble, evaluate_each, make_options, name_models
 
     _check_outputs(out, ranks_out, report)
     options = make_options(
-        metrics, ties=ties, seen=seen, interval=interval, level=level, seed=seed, n_threads=threads
+        metrics,
+        ties=ties,
+        seen=seen,
+        interval=interval,
+        level=level,
+        seed=seed,
+        n_threads=threads,
+        sampler=_sampler(negatives, sampler),
+        estimators=estimator or None,
+        check=check,
     )
+    if ranks_out is not None and options.sampler is not None and not check:
+        raise InvalidParameter("--ranks-out writes exact ranks. Add --check, or use truerank sample.")
     models = name_models(list(model))
     with shown_progress() as progress:
         parts = prepare(
@@ -103,6 +131,12 @@ def evaluate(
         raise typer.Exit(130)
 
 
+def _sampler(negatives: int | None, sampler: str | None) -> str | None:
+    if negatives is None or sampler is None:
+        return sampler if negatives is None else f"uniform(m={negatives})"
+    raise InvalidParameter("give either --negatives or --sampler, not both. --sampler says all.")
+
+
 def _check_outputs(out: Path | None, ranks_out: Path | None, report: Path | None) -> None:
     for path, what in ((out, "--out"), (ranks_out, "--ranks-out"), (report, "--report")):
         if path is not None:
@@ -122,8 +156,10 @@ def _explain(result: Result) -> None:
     )
     levels = {estimate.level for estimate in result.estimates if estimate.level is not None}
     methods = sorted({estimate.method for estimate in result.estimates})
+    sampler = result.provenance["sampler"]
+    kind = "exact values" if sampler is None else f"estimates from {sampler}"
     say(
-        f"exact values; {levels.pop():.0%} intervals over users ({', '.join(methods)}); "
+        f"{kind}; {levels.pop():.0%} intervals over users ({'; '.join(methods)}); "
         f"ties {result.provenance['ties']}, seen items: {result.provenance['seen']}."
     )
 

@@ -15,19 +15,31 @@ from truerank.core.registry import Registry
 
 def registries() -> dict[str, Registry[Any]]:
     """Return all registries by the word used on the command line."""
+    from truerank.estimators import ESTIMATORS, PRIORS
     from truerank.inference import INTERVALS
     from truerank.metrics import METRICS
     from truerank.models import MODELS
+    from truerank.ranks import SAMPLERS
     from truerank.split import SPLITS
 
-    return {"metrics": METRICS, "models": MODELS, "splits": SPLITS, "intervals": INTERVALS}
+    return {
+        "metrics": METRICS,
+        "models": MODELS,
+        "splits": SPLITS,
+        "samplers": SAMPLERS,
+        "estimators": ESTIMATORS,
+        "priors": PRIORS,
+        "intervals": INTERVALS,
+    }
 
 
 def list_plugins(
-    kind: Annotated[str, typer.Argument(help="metrics, models, splits or intervals")],
+    kind: Annotated[
+        str, typer.Argument(help="metrics, models, splits, samplers, estimators, priors or intervals")
+    ],
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
 ) -> None:
-    """List the metrics, models, splits or intervals there are, with their parameters."""
+    """List what there is of one kind, with parameters and sources."""
     known = registries()
     if kind not in known:
         raise UnknownName("kind", kind, known)

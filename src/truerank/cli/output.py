@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from truerank.core.estimate import Estimate
 from truerank.core.result import Result
 
 
@@ -42,16 +43,24 @@ def render(result: Result, style: Format) -> str:
         fields = list(result.estimates[0].to_dict())
         return table_text(fields, [list(e.to_dict().values()) for e in result.estimates], style)
     metrics = result.metrics()
+    is_sampled = any(e.kind != "exact" for e in result.estimates)
+    lines = dict.fromkeys((e.model, e.estimator) for e in result.estimates)
     rows = []
-    for model in result.models():
-        found = [result.estimate(metric, model) for metric in metrics]
-        rows.append([model, *(f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]" for e in found)])
-    columns = ["model", *metrics]
+    for model, estimator in lines:
+        found = [result.estimate(metric, model, estimator) for metric in metrics]
+        rows.append([model, *([estimator] if is_sampled else []), *(_with_interval(e) for e in found)])
+    columns = ["model", *(["estimator"] if is_sampled else []), *metrics]
     needed = sum(max(map(len, column)) + 2 for column in zip(columns, *rows, strict=True)) - 2
     if style is Format.table and needed > _console().width:
         # the interval below the value instead of beside it
-        rows = [[row[0], *(cell.replace(" [", "\n[", 1) for cell in row[1:])] for row in rows]
+        rows = [[cell.replace(" [", "\n[", 1) for cell in row] for row in rows]
     return table_text(columns, rows, style)
+
+
+def _with_interval(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.4f}"
+    return f"{estimate.value:.4f} [{estimate.low:.4f}, {estimate.high:.4f}]"
 
 
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[object]], style: Format) -> str:
@@ -72,7 +81,7 @@ def table_text(columns: Sequence[str], rows: Sequence[Sequence[object]], style: 
 def _rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
-        is_number = all(row[index][:1].isdigit() or row[index] in ("", "-") for row in cells)
+        is_number = all(row[index].lstrip("-")[:1].isdigit() or row[index] == "" for row in cells)
         table.add_column(column, justify="right" if is_number and cells else "left", overflow="fold")
     for row in cells:
         table.add_row(*(escape(cell) for cell in row))

@@ -40,15 +40,19 @@ class Result:
     version: str = __version__
     ranks: Mapping[str, Ranks] = field(default_factory=dict, compare=False, repr=False)
 
-    def value(self, metric: str, model: str | None = None) -> float:
-        """Return one value by the names of metric and model (the model may be left out if there is one)."""
-        return self.estimate(metric, model).value
+    def value(self, metric: str, model: str | None = None, estimator: str | None = None) -> float:
+        """Return one value by metric, model and estimator; what there is only one of may be left out."""
+        return self.estimate(metric, model, estimator).value
 
-    def estimate(self, metric: str, model: str | None = None) -> Estimate:
-        """Return one estimate by the names of metric and model."""
-        found = [e for e in self.estimates if e.metric == metric and model in (None, e.model)]
+    def estimate(self, metric: str, model: str | None = None, estimator: str | None = None) -> Estimate:
+        """Return one estimate by the names of metric, model and estimator."""
+        found = [
+            e
+            for e in self.estimates
+            if e.metric == metric and model in (None, e.model) and estimator in (None, e.estimator)
+        ]
         if len(found) != 1:
-            known = sorted({f"{e.metric} of {e.model}" for e in self.estimates})
+            known = sorted({f"{e.metric} of {e.model} ({e.estimator})" for e in self.estimates})
             raise InvalidData(
                 f"there must be exactly one estimate of {metric!r}{f' of {model!r}' if model else ''}, "
                 f"found {len(found)}. There are: {'; '.join(known)}."

@@ -1,0 +1,81 @@
+"""``truerank estimate``: global metrics from ranks among sampled items."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from truerank.cli.complete import names_of
+from truerank.cli.output import Format, emit, render, say
+from truerank.core.output import check_output, replace_text
+
+
+def estimate(
+    ranks: Annotated[
+        Path, typer.Argument(help="A table of sampled ranks: user_id, rank, ... (csv, parquet).")
+    ],
+    n_items: Annotated[
+        int | None,
+        typer.Option(help="Items each target competes with, itself included, if no column says it."),
+    ] = None,
+    negatives: Annotated[
+        int | None, typer.Option(help="Sampled items per target, itself not counted, if no column says it.")
+    ] = None,
+    replacement: Annotated[
+        bool | None,
+        typer.Option("--replacement/--no-replacement", help="Whether items could be drawn twice."),
+    ] = None,
+    zero_based: Annotated[bool, typer.Option("--zero-based", help="The best rank in the file is 0.")] = False,
+    metrics: Annotated[
+        str, typer.Option(help="Metrics, separated by commas.", autocompletion=names_of("metrics"))
+    ] = "ndcg@10,recall@10",
+    estimator: Annotated[
+        list[str] | None,
+        typer.Option(help="An estimator; may be given several times.", autocompletion=names_of("estimators")),
+    ] = None,
+    ties: Annotated[str, typer.Option(help="expected, best, worst or random")] = "expected",
+    level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+    report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report here.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Also write the JSON here.")] = None,
+) -> None:
+    """Estimate what exact evaluation would give from a table of sampled ranks that any framework wrote."""
+    from truerank.estimation import DEFAULT_ESTIMATORS
+    from truerank.estimation import estimate as estimate_ranks
+    from truerank.ranks import read_sampled_models
+
+    for path, what in ((report, "--report"), (out, "--out")):
+        if path is not None:
+            check_output(path, what)
+    models = read_sampled_models(
+        ranks, n_items=n_items, n_negatives=negatives, replacement=replacement, zero_based=zero_based
+    )
+    named = {name or ranks.name: one for name, one in models.items()}
+    result = estimate_ranks(
+        named,
+        metrics,
+        estimator or ["naive", DEFAULT_ESTIMATORS],
+        ties=ties,  # type: ignore[arg-type]  # checked with a sentence inside
+        level=level,
+        seed=seed,
+    )
+    data = result.data
+    drawn = "with" if data["replacement"] else "without"
+    say(
+        f"{data['n_users']:,} users, {data['n_test']:,} targets; pools of {data['smallest_pool']:,} to "
+        f"{data['largest_pool']:,} items; {data['fewest_negatives']:,} to {data['most_negatives']:,} "
+        f"negatives, drawn {drawn} replacement."
+    )
+    say(f"estimates; {level:.0%} intervals over users and samples (normal) that ignore the bias.")
+    emit(render(result, format))
+    if out is not None:
+        replace_text(out, result.to_json() + "\n", "--out")
+        say(f"wrote {out}")
+    if report is not None:
+        from truerank.report import write_report
+
+        write_report(result, report)
+        say(f"wrote {report}")

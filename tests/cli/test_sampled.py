@@ -1,0 +1,129 @@
+"""``truerank sample``, ``estimate`` and ``evaluate --negatives``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.cli.conftest import Truerank
+
+TINY = "user_id,rank\na,1\nb,4\nc,1\nd,8\n"
+
+
+@pytest.fixture
+def ranks(tmp_path: Path) -> Path:
+    path = tmp_path / "ranks.csv"
+    path.write_text(TINY)
+    return path
+
+
+def test_estimate_from_a_table_of_ranks(truerank: Truerank, ranks: Path) -> None:
+    done = truerank(
+        *("estimate", ranks, "--n-items", "1000", "--negatives", "9", "--metrics", "recall@3,mrr"),
+        *("--estimator", "naive", "--estimator", "rank-estimate", "--format", "json"),
+    )
+    assert done.code == 0
+    found = {(e["metric"], e["estimator"]): e for e in json.loads(done.out)["estimates"]}
+    assert found["recall@3", "naive"]["value"] == pytest.approx(1 / 2)
+    # r = 4 of 9 negatives: rank floor(1 + 999 * 3 / 9) = 334; r = 8: floor(1 + 999 * 7 / 9) = 778
+    assert found["mrr", "rank-estimate"]["value"] == pytest.approx((1 + 1 / 334 + 1 + 1 / 778) / 4)
+    assert found["mrr", "naive"]["kind"] == "estimate"
+    assert found["mrr", "naive"]["n_negatives"] == 9
+    assert "4 users, 4 targets; pools of 1,000 to 1,000 items" in done.err.replace("\n", " ")
+
+
+def test_estimate_table_and_files(truerank: Truerank, ranks: Path, tmp_path: Path) -> None:
+    out, report = tmp_path / "r.json", tmp_path / "r.html"
+    flags = ("--n-items", "1000", "--negatives", "9", "--replacement")
+    done = truerank("estimate", ranks, *flags, "--out", out, "--report", report)
+    assert done.code == 0
+    assert done.out.splitlines()[0].split() == ["model", "estimator", "ndcg@10", "recall@10"]
+    assert [line.split()[1] for line in done.out.splitlines()[1:]] == ["naive", "bv"]
+    assert json.loads(out.read_text())["data"]["replacement"] is True
+    assert "ranks.csv" in report.read_text()
+
+
+def test_sample_then_estimate_equals_evaluate(truerank: Truerank, tmp_path: Path) -> None:
+    """The two-step way through a file gives the digits of the one-step way."""
+    table = tmp_path / "s.parquet"
+    common = ("--model", "popularity", "--seed", "5")
+    done = truerank("sample", "demo", *common, "--sampler", "uniform(m=50)", "--out", table)
+    assert done.code == 0
+    assert f"{2500 * 51:,} scores computed" in done.err.replace("\n", " ")
+    assert pl.read_parquet(table)["n_negatives"].unique().to_list() == [50]
+    metrics = ("--metrics", "ndcg@10,auc", "--estimator", "bv(gamma=0.01)", "--format", "json")
+    first = json.loads(truerank("estimate", table, *metrics).out)["estimates"]
+    second = json.loads(truerank("evaluate", "demo", *common, "--negatives", "50", *metrics).out)["estimates"]
+    assert [e["value"] for e in first] == pytest.approx([e["value"] for e in second], abs=1e-15)
+
+
+def test_evaluate_with_check(truerank: Truerank) -> None:
+    done = truerank(
+        *("evaluate", "demo", "--model", "popularity", "--negatives", "99", "--estimator", "naive"),
+        *("--check", "--metrics", "auc", "--format", "csv"),
+    )
+    lines = [line.split(",") for line in done.out.splitlines()[1:]]
+    kinds = [next(cell for cell in line if cell in ("estimate", "exact")) for line in lines]
+    assert kinds == ["estimate", "exact"]
+
+
+@pytest.mark.parametrize(
+    ("content", "flags", "sentence"),
+    [
+        (TINY, ("--negatives", "9"), "--n-items|n_items"),
+        (TINY, ("--n-items", "100"), "--negatives|n_negatives"),
+        (TINY, ("--n-items", "100", "--negatives", "5"), "at most n_negatives"),
+        ("user_id,rank\na,0\n", ("--n-items", "100", "--negatives", "5"), "zero"),
+        ("user_id,rank\na,1.5\n", ("--n-items", "100", "--negatives", "5"), "1.5|integer"),
+        ("user_id,rank\na,\n", ("--n-items", "100", "--negatives", "5"), "rank"),
+        ("", ("--n-items", "100", "--negatives", "5"), "empty"),
+        ("who,place\na,1\n", ("--n-items", "100", "--negatives", "5"), "user"),
+        (TINY, ("--n-items", "9", "--negatives", "9", "--no-replacement"), "without replacement|candidates"),
+        (
+            "user_id,rank,replacement\na,1,true\nb,1,false\n",
+            ("--n-items", "100", "--negatives", "5"),
+            "replacement",
+        ),
+        (TINY, ("--n-items", "100", "--negatives", "9", "--estimator", "bw"), "Did you mean 'bv'"),
+        (
+            TINY,
+            ("--n-items", "100", "--negatives", "9", "--estimator", "bv(prior=file(path=nope.csv))"),
+            "nope.csv",
+        ),
+        (TINY, ("--n-items", "100", "--negatives", "9", "--ties", "coin"), "ties must be one of"),
+        (TINY, ("--n-items", "100", "--negatives", "9", "--metrics", "recall@500"), "500"),
+    ],
+)
+def test_bad_tables(
+    truerank: Truerank, tmp_path: Path, content: str, flags: tuple[str, ...], sentence: str
+) -> None:
+    import re
+
+    path = tmp_path / "ranks.csv"
+    path.write_text(content)
+    done = truerank("estimate", path, *flags, "--out", tmp_path / "out.json")
+    assert (done.code, done.out) == (2, ""), done.err
+    assert re.search(sentence, done.err.replace("\n", " ")), done.err
+    assert not (tmp_path / "out.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (("--negatives", "10", "--sampler", "uni100"), "either --negatives or --sampler"),
+        (("--estimator", "bv"), "need sampled ranks"),
+        (("--check",), "need sampled ranks"),
+        (("--negatives", "100000"), "100000"),
+        (("--negatives", "0"), "0"),
+        (("--sampler", "unifrom"), "Did you mean 'uniform'"),
+        (("--sampler", "popularity(m=9)", "--estimator", "bv"), "drawn uniformly"),
+        (("--negatives", "10", "--ranks-out", "ranks.csv"), "--ranks-out writes exact ranks"),
+    ],
+)
+def test_bad_sampling(truerank: Truerank, flags: tuple[str, ...], sentence: str) -> None:
+    done = truerank("evaluate", "demo", "--model", "popularity", *flags)
+    assert (done.code, done.out) == (2, "")
+    assert sentence in done.err.replace("\n", " ")

@@ -1,0 +1,108 @@
+"""Recipes: our numbers beside the printed ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Truerank, truerank
+from truerank.core.errors import InvalidData, InvalidParameter, UnknownName
+from truerank.data import find_local
+from truerank.papers import RECIPES, Cell, Outcome, Settings, run_recipe
+
+__all__ = ["truerank"]
+
+HAS_ML_1M = find_local("ml-1m") is not None
+needs_ml_1m = pytest.mark.skipif(
+    not HAS_ML_1M, reason="ml-1m does not lie in TRUERANK_DATA or ../shared/data"
+)
+
+
+def unexplained(outcome: Outcome) -> list[str]:
+    return [
+        f"{c.row} {c.column}: {c.value} printed {c.printed}" for c in outcome.cells if c.status == "differs"
+    ]
+
+
+def test_toy_tables_match() -> None:
+    assert run_recipe("r19.table1").count() == {"matches": 12}
+    sampled = run_recipe("kr20.table2")
+    assert len(sampled.cells) == 24
+    assert unexplained(sampled) == []
+    assert "A: AUC 0.9901 +- 0.0045, AP 0.6366 +- 0.1304, NDCG 0.7290 +- 0.0978" in sampled.notes[0]
+
+
+def test_figures_of_the_toy_example() -> None:
+    second = run_recipe("r19.figure2")
+    assert "AUC: exact A > C > B; m 1-9999: A > C > B" in second.notes
+    assert second.notes[3].startswith("Recall@10: exact C > A = B; m 1-9: A = B = C; m 10-")
+    for name in ("r19.figure1", "r19.figure2", "r19.figure3", "kr20.figure4"):
+        assert len(run_recipe(name).figures) == 1
+
+
+@pytest.mark.data
+@needs_ml_1m
+def test_krichene_rendle_tables() -> None:
+    """Twenty repetitions: no cell of Y differs by more than sampling error, none at all without a reason."""
+    settings = Settings(repeats=20)
+    third, fourth = run_recipe("kr20.table3", settings), run_recipe("kr20.table4", settings)
+    assert len(third.cells) == 12 * 8
+    assert len(fourth.cells) == 12 * 7
+    assert unexplained(third) == []
+    assert unexplained(fourth) == []
+    exact = [c for c in third.cells if c.row.endswith("Y") and c.column == "Exact"]
+    assert [c.status for c in exact] == ["matches"] * 4
+    stochastic = [
+        c for c in third.cells if c.row.endswith("Y") and not c.column.startswith(("Exact", "RankE"))
+    ]
+    assert {c.status for c in stochastic} <= {"matches", "within sampling error"}
+
+
+@pytest.mark.data
+@needs_ml_1m
+def test_rank_histogram() -> None:
+    found = {(c.row, c.column): c for c in run_recipe("kr20.figure5").cells}
+    assert found["X", "in the top 100"].value == pytest.approx(2310, abs=25)
+
+
+def test_cell_status() -> None:
+    assert Cell("a", "b", 1.0, 1.004).status == "matches"
+    assert Cell("a", "b", 1.0, 1.1).status == "differs"
+    assert Cell("a", "b", 1.0, 1.1, note="why").status == "explained"
+    assert Cell("a", "b", 1.0, 1.1, error=0.03).status == "within sampling error"
+    assert Cell("a", "b", 1.0, 1.1, error=0.02).status == "differs"
+    assert Cell("a", "b", None, 1.1).status == "new"
+
+
+def test_unknown_and_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnknownName, match=r"Did you mean 'kr20\.table3'"):
+        run_recipe("kr20.tabel3")
+    with pytest.raises(InvalidParameter, match="repeats must be at least 2"):
+        Settings(repeats=1)
+    monkeypatch.setattr("truerank.papers.recipe.find_local", lambda name: None)
+    with pytest.raises(InvalidData, match="needs the data set 'ml-1m', which is not at hand"):
+        run_recipe("kr20.table3")
+
+
+def test_every_recipe_leads_to_a_function() -> None:
+    import importlib
+
+    for recipe in RECIPES.values():
+        module, _, function = recipe.function.partition(":")
+        assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_command_line(truerank: Truerank, tmp_path: Path) -> None:
+    assert "kr20.table3" in truerank("paper", "list").out
+    done = truerank("paper", "run", "r19.table1", "r19.figure1", "--out", tmp_path)
+    assert done.code == 0
+    assert "12 matches" in done.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "r19.figure1.csv",
+        "r19.figure1.png",
+        "r19.figure1.svg",
+        "r19.table1.csv",
+    ]
+    assert truerank("paper", "run", "r19.table9").code == 2
+    assert truerank("paper", "run", "r19.table1", "--out", tmp_path / "none").code == 2

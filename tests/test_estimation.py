@@ -1,0 +1,118 @@
+"""From sampled ranks to estimates, in Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import truerank
+from truerank.core.errors import CannotEstimate, InvalidParameter
+from truerank.core.ranks import Design, SampledRanks
+from truerank.data import demo
+from truerank.estimation import estimate
+from truerank.evaluation import evaluate
+from truerank.split import make_split
+
+
+@pytest.fixture(scope="module")
+def small() -> truerank.Split:
+    return make_split(demo(n_users=300, n_items=400), "leave-last-out")
+
+
+def test_naive_is_the_sampled_metric() -> None:
+    """Ranks 1, 4, 1, 8 of 10: recall@3 is 1/2, mrr (1 + 1/4 + 1 + 1/8)/4, auc mean of (10 - r)/9."""
+    ranks = SampledRanks.single([0, 3, 0, 7], n_negatives=9, n_pool=1000)
+    result = estimate(ranks, "recall@3,mrr,auc", "naive")
+    assert result.value("recall@3") == pytest.approx(1 / 2)
+    assert result.value("mrr") == pytest.approx((1 + 1 / 4 + 1 + 1 / 8) / 4)
+    assert result.value("auc") == pytest.approx((9 + 6 + 9 + 2) / 9 / 4)
+
+
+def test_fields_of_an_estimate() -> None:
+    ranks = SampledRanks.single([0, 3, 0, 7], n_negatives=9, n_pool=1000)
+    found = estimate({"a": ranks, "b": ranks}, "recall@3", ["naive", "rank-estimate"])
+    assert [(e.model, e.estimator) for e in found.estimates] == [
+        ("a", "naive"),
+        ("a", "rank-estimate"),
+        ("b", "naive"),
+        ("b", "rank-estimate"),
+    ]
+    one = found.estimate("recall@3", "a", "naive")
+    assert (one.kind, one.method, one.n_users, one.n_negatives) == ("estimate", "normal, ignores bias", 4, 9)
+    assert one.low is not None and one.high is not None
+    # sd of (1, 0, 1, 0) is sqrt(1/3); Student's t with 3 degrees of freedom: 3.1824
+    assert one.high - one.value == pytest.approx(3.182446 * np.sqrt(1 / 3) / 2, rel=1e-6)
+    assert found.data["most_negatives"] == 9
+
+
+def test_one_user_has_no_interval() -> None:
+    one = estimate(SampledRanks.single([0], n_negatives=9, n_pool=100), "mrr", "naive").estimates[0]
+    assert (one.low, one.high, one.level) == (None, None, None)
+
+
+def test_full_sample_is_exact(small: truerank.Split) -> None:
+    """All candidates sampled without replacement: the sampled metric is the exact one."""
+    result = evaluate(
+        "ials(sweeps=2)",
+        small,
+        "ndcg@10,recall@10,ap,auc",
+        sampler="full",
+        estimators=["naive", "rank-estimate"],
+        check=True,
+    )
+    for metric in result.metrics():
+        exact = result.value(metric, estimator="exact")
+        assert result.value(metric, estimator="naive") == pytest.approx(exact, abs=1e-12)
+        assert result.value(metric, estimator="rank-estimate") == pytest.approx(exact, abs=1e-12)
+
+
+def test_auc_is_unbiased_and_recall_is_not(small: truerank.Split) -> None:
+    result = evaluate(
+        "popularity", small, "auc,recall@10", sampler="uniform(m=50)", estimators="naive,bv", check=True
+    )
+    exact, naive = result.estimate("auc", estimator="exact"), result.estimate("auc", estimator="naive")
+    assert naive.value == pytest.approx(exact.value, abs=0.02)
+    assert result.value("recall@10", estimator="naive") > 2 * result.value("recall@10", estimator="exact")
+    scores = result.provenance["scores_computed"]["popularity"]
+    assert scores == 300 * 51 + 300 * 400
+    assert result.provenance["sampler"] == "uniform(m=50)"
+
+
+def test_threads_and_seed(small: truerank.Split) -> None:
+    options: dict[str, Any] = {"sampler": "uniform(m=20)", "estimators": "bv"}
+    one = evaluate("ease", small, n_threads=1, seed=3, **options)
+    assert evaluate("ease", small, n_threads=3, seed=3, **options).estimates == one.estimates
+    assert evaluate("ease", small, n_threads=3, seed=4, **options).estimates != one.estimates
+
+
+def test_estimators_refuse_other_designs() -> None:
+    ranks = SampledRanks.single([0, 3], n_negatives=9, n_pool=100, design=Design(law="popularity"))
+    assert estimate(ranks, "mrr", "naive").value("mrr") == pytest.approx((1 + 1 / 4) / 2)
+    with pytest.raises(CannotEstimate, match="drawn uniformly, got design 'popularity'"):
+        estimate(ranks, "mrr", "bv")
+    with pytest.raises(CannotEstimate, match="no sum over targets"):
+        estimate(SampledRanks.single([0], n_negatives=9, n_pool=100), "ap(norm=hits)@5", "bv")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"estimators": []}, "at least one estimator is needed"),
+        ({"ties": "coin"}, "ties must be one of"),
+        ({"level": 2.0}, "level must lie between 0 and 1"),
+        ({"estimators": "bv(gamma=2)"}, "gamma"),
+    ],
+)
+def test_bad_options(options: dict[str, object], message: str) -> None:
+    ranks = SampledRanks.single([0, 3], n_negatives=9, n_pool=100)
+    with pytest.raises(InvalidParameter, match=message):
+        estimate(ranks, "mrr", **options)  # type: ignore[arg-type]
+
+
+def test_estimators_need_a_sampler(small: truerank.Split) -> None:
+    with pytest.raises(InvalidParameter, match="need sampled ranks"):
+        evaluate("popularity", small, estimators="bv")
+    with pytest.raises(InvalidParameter, match="need sampled ranks"):
+        evaluate("popularity", small, check=True)
