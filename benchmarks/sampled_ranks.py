@@ -43,7 +43,7 @@ ML_1M = (3_706, 6_040)
 NUMPY_USERS = 500
 
 
-@njit(nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+@njit(nogil=True, fastmath={"reassoc", "contract"})
 def read_rows(items: Any, listed: Any) -> Any:
     """Add up the vectors of the listed items, asking for each some steps ahead."""
     base, stride = np.uint64(items.ctypes.data), np.uint64(4 * items.shape[1])
@@ -173,7 +173,8 @@ def measure_ml_1m(repeats: int) -> dict[str, Any]:
 def show(row: dict[str, Any]) -> None:
     """Print one case."""
     print(
-        f"{row['items']:>9,} {row['negatives']:>5} {row['floor']['ns']:>10.1f} {row['truerank']['ns']:>10.1f} "
+        f"{row['items']:>9,} {row['negatives']:>5} {row['floor']['ns']:>10.1f} "
+        f"{row['truerank']['ns']:>10.1f} "
         f"{row['share_of_floor']:>8.0%} {row['share_of_floor_by_minima']:>9.0%} {row['numpy']['ns']:>9.0f} "
         f"{row['numpy_over_truerank']:>6.1f}",
         flush=True,

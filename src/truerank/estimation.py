@@ -113,7 +113,7 @@ def estimate_each(name: str, ranks: SampledRanks, chosen: Estimation) -> Iterato
     for metric in chosen.metrics:
         if metric.cutoff is not None and metric.cutoff > largest:
             raise InvalidParameter(
-                f"cutoff of {metric} must be at most the largest pool of {largest} items, got {metric.cutoff}."
+                f"cutoff of {metric} must be at most the largest pool of {largest} items. Lower it."
             )
     counted = tally(ranks, ties=chosen.ties, seed=chosen.seed, width=chosen.width)
     sizes = np.unique(ranks.n_negatives)

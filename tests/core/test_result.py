@@ -41,7 +41,7 @@ def test_look_up() -> None:
     assert (RESULT.models(), RESULT.metrics()) == (["a", "b"], ["auc"])
     with pytest.raises(InvalidData, match="exactly one estimate of 'auc', found 2"):
         RESULT.value("auc")
-    with pytest.raises(InvalidData, match="There are: auc of a .exact.; auc of b"):
+    with pytest.raises(InvalidData, match=r"There are: auc of a \(exact\); auc of b"):
         RESULT.value("ndcg")
 
 

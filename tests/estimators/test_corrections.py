@@ -348,6 +348,12 @@ def test_cls_recall_has_a_small_negative_plateau() -> None:
     assert clipped.tolist() == np.maximum(x, 0.0).tolist()
 
 
+def test_clipped_cls_lifts_the_plateau_to_zero() -> None:
+    law, measured = Binomial(3705, 100), metric("recall@10")
+    free, clipped = (corrected_values(ESTIMATORS.make(w), measured, law) for w in ("cls", "cls(clip=true)"))
+    np.testing.assert_array_equal(clipped, np.maximum(free, 0))
+
+
 def test_the_active_set_leaves_what_it_entered() -> None:
     """Random problems against scipy, the free variable written as a difference."""
     draw = np.random.default_rng(3)

@@ -27,10 +27,10 @@ def integer_pmf(n_candidates: int, n_negatives: int, n_above: int, j: int, repla
     """P(j | J) from whole numbers of any size, rounded once."""
     L, m, J = n_candidates, n_negatives, n_above
     if replacement:
-        above, below = math.comb(m, j) * J**j * (L - J) ** (m - j), L**m
+        above, below = math.comb(m, j) * pow(J, j) * pow(L - J, m - j), pow(L, m)
     else:
         above, below = math.comb(J, j) * math.comb(L - J, m - j), math.comb(L, m)
-    return above / below  # Python rounds the quotient of two integers correctly
+    return float(above / below)  # Python rounds the quotient of two integers correctly
 
 
 def literal_block(n_targets: int, n_tied: int) -> dict[tuple[int, int], Fraction]:
@@ -73,19 +73,3 @@ def solve(matrix: list[list[Fraction]], right: list[Fraction]) -> list[Fraction]
             if k != i:
                 rows[k] = [a - rows[k][i] * b for a, b in zip(rows[k], rows[i], strict=True)]
     return [row[-1] for row in rows]
-
-
-def bv_objective(
-    x: Sequence[float],
-    gains: Sequence[float],
-    prior: Sequence[float],
-    law: Sequence[Sequence[float]],
-    gamma: float,
-) -> float:
-    """sum_R P(R) ((E[x | R] - M(R))^2 + gamma Var[x | R])."""
-    total = 0.0
-    for weight, gain, row in zip(prior, gains, law, strict=True):
-        mean = sum(p * value for p, value in zip(row, x, strict=True))
-        variance = sum(p * (value - mean) ** 2 for p, value in zip(row, x, strict=True))
-        total += weight * ((mean - gain) ** 2 + gamma * variance)
-    return total

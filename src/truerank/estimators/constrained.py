@@ -32,8 +32,10 @@ class ConstrainedLeastSquares(Correction):
     Notes
     -----
     The figures of Tables 3 and 4 of [krichene2020]_ are those of ``clip=true``, which the paper does not say:
-    without it Recall@10 and NDCG@10 come out 2 % lower than printed, with it they agree. Section 5.2 of [krichene2020]_ prints the opposite inequality; Section 6.3 the right one. Not an isotonic
-    regression, because the law is not diagonal: pooling adjacent violators does not solve it. With
+    without it Recall@10 and NDCG@10 come out 2 % lower than printed, with it they agree.
+
+    Section 5.2 prints the opposite inequality; Section 6.3 the right one. Not an isotonic regression, because
+    the law is not diagonal: pooling adjacent violators does not solve it. With
     x[r] = t + d[r] + d[r + 1] + ... and d >= 0 it is a non-negative least-squares problem in the steps d,
     which an active set on A'DA solves exactly.
     """

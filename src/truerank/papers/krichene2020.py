@@ -201,7 +201,7 @@ def figure5(settings: Settings) -> Outcome:
         Cell("Z", "tied with other items", None, float((z.n_tied > 0).sum()), digits=0),
     )
     notes = (
-        "the paper says that fewer than 300 users of X lie in the bottom half and over 1,600 of Z in the worst "
+        "in the paper fewer than 300 users of X lie in the bottom half and over 1,600 of Z in the worst "
         "bucket; here users whose target ties with all that Z does not reach are spread over that block",
     )
     return Outcome(cells, {"kr20.figure5": figure}, notes)

@@ -1,6 +1,31 @@
 """From scorers to ranks."""
 
 from truerank.ranks.exact import exact_ranks
+from truerank.ranks.registry import SAMPLERS
+from truerank.ranks.sampled import Sampled, sample, sampled_ranks
+from truerank.ranks.sampled_table import (
+    SampledTable,
+    read_sampled_models,
+    read_sampled_ranks,
+    read_sampled_table,
+    sampled_frame,
+    write_sampled,
+)
+from truerank.ranks.sampler import Sampler
 from truerank.ranks.table import ranks_table
 
-__all__ = ["exact_ranks", "ranks_table"]
+__all__ = [
+    "SAMPLERS",
+    "Sampled",
+    "SampledTable",
+    "Sampler",
+    "exact_ranks",
+    "ranks_table",
+    "read_sampled_models",
+    "read_sampled_ranks",
+    "read_sampled_table",
+    "sample",
+    "sampled_frame",
+    "sampled_ranks",
+    "write_sampled",
+]

@@ -1,0 +1,48 @@
+"""Naive: the sampled metric as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from truerank.core.estimator import Estimator
+from truerank.core.metric import Metric
+from truerank.core.source import Source
+from truerank.core.tally import Tally
+from truerank.core.types import FloatArray
+
+
+@dataclass(frozen=True)
+class Naive(Estimator):
+    r"""The metric of the short list: the sampled negatives and the user's targets.
+
+    What most papers print. It estimates its own expectation, not the global metric; only AUC has the same
+    expectation in both. Time O(m) per pool; treats every design.
+
+    .. math:: x[r] = M(r), \qquad n = m + s
+
+    Notes
+    -----
+    The list has m + s items, with s targets of the user, so AUC divides by m and not by the pool.
+
+    Examples
+    --------
+    >>> str(Naive())
+    'naive'
+    """
+
+    key: ClassVar[str] = "naive"
+    source: ClassVar[Source] = Source("rendle2019", "Sec. 4")
+
+    def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
+        """Return the value of each metric in each cell, (n_cells, n_metrics)."""
+        contexts = tally.contexts
+        each = contexts.take(np.repeat(np.arange(len(contexts)), contexts.n_negatives + 1))
+        j = np.arange(tally.n_cells) - np.repeat(tally.offsets[:-1], contexts.n_negatives + 1)
+        above, relevant = each.n_relevant_above, each.n_relevant
+        length = each.n_negatives + relevant
+        columns = [metric.gain(j + 1 + above, above, relevant, length) for metric in metrics]
+        return np.stack([np.broadcast_to(column, j.shape) for column in columns], axis=1)

@@ -1,0 +1,27 @@
+"""The estimators and priors there are."""
+
+from __future__ import annotations
+
+from truerank.core.estimator import Estimator
+from truerank.core.registry import Registry
+from truerank.estimators.prior import Prior
+
+ESTIMATORS: Registry[Estimator] = Registry(
+    "estimator",
+    {
+        "bv": "truerank.estimators.bias_variance:BiasVariance",
+        "cls": "truerank.estimators.constrained:ConstrainedLeastSquares",
+        "ls": "truerank.estimators.least_squares:LeastSquares",
+        "naive": "truerank.estimators.naive:Naive",
+        "rank-estimate": "truerank.estimators.rank_estimate:RankEstimate",
+    },
+)
+
+PRIORS: Registry[Prior] = Registry(
+    "prior",
+    {
+        "beta": "truerank.estimators.prior:Beta",
+        "file": "truerank.estimators.prior:File",
+        "uniform": "truerank.estimators.prior:Uniform",
+    },
+)

@@ -1,0 +1,1 @@
+"""Drawing negatives and comparing targets with them, in NumPy for small inputs and compiled for others."""

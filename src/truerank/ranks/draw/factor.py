@@ -1,0 +1,146 @@
+"""Comparing targets with negatives for scores that are dot products of factors.
+
+The decisions are those of ``exact_ranks``: float32 where a proven rounding bound allows it, otherwise the
+float64 sum of ``pair_score``, which is a pure function of the pair.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from truerank.core.errors import InvalidData
+from truerank.core.scorer import Factors
+from truerank.core.types import FloatArray, IntArray, frozen
+from truerank.ranks.draw.judge import Judged, judge_scores
+from truerank.ranks.kernels.pair_score import Doubles, pair_scores
+from truerank.ranks.kernels.rounding import brackets, spreads, weights
+from truerank.ranks.kernels.side import Side, check_magnitudes, exponent_of
+from truerank.ranks.sampler import Block, Rows
+
+
+class SmallFactors:
+    """All scores in float64 by NumPy; memory is bounded by the size of a block.
+
+    Parameters
+    ----------
+    factors : the vectors
+    rows : what is compared
+    """
+
+    is_thread_safe = True
+    most_negatives = 1 << 20
+
+    def __init__(self, factors: Factors, rows: Rows) -> None:
+        _check_users(factors, rows)
+        self.factors, self.rows = factors, rows
+        bias = None if factors.item_bias is None else factors.item_bias.astype(np.float64)
+        check_magnitudes(
+            exponent_of("user", _rows_of(factors.user, rows.queries.users), None),
+            exponent_of("item", factors.item, bias),
+        )
+
+    def judge(self, block: Block, items: IntArray) -> Judged:
+        """Return the counts of the targets of some rows."""
+        rows = self.rows
+        pairs = rows.pairs[block.start : block.stop + 1]
+        users = rows.queries.users[rows.owner[block.start : block.stop]]
+        targets = rows.queries.targets.items[pairs[0] : pairs[-1]]
+        negative_scores = self._scores(np.repeat(users, np.diff(block.indptr)), items)
+        target_scores = self._scores(np.repeat(users, np.diff(pairs)), targets)
+        return judge_scores(
+            negative_scores, block.indptr, target_scores, pairs - pairs[0], len(items) + len(targets)
+        )
+
+    def _scores(self, users: IntArray, items: IntArray) -> Doubles:
+        factors = self.factors
+        return pair_scores(
+            factors.user,
+            factors.item,
+            factors.item_bias,
+            users.astype(np.int64, copy=False),
+            items.astype(np.int64),
+        )
+
+
+class CompiledFactors:
+    """Scores in float32, read once from memory and never stored for more than one row.
+
+    Parameters
+    ----------
+    factors : the vectors; float32 items without a bias are used as they are, others are copied once
+    rows : what is compared
+    """
+
+    is_thread_safe = True
+    most_negatives = 1 << 20
+
+    def __init__(self, factors: Factors, rows: Rows) -> None:
+        from truerank.ranks.draw import target_compiled
+
+        _check_users(factors, rows)
+        self.rows = rows
+        users = frozen(np.ascontiguousarray(_rows_of(factors.user, rows.queries.users)))
+        items = frozen(np.ascontiguousarray(factors.item))
+        bias = None if factors.item_bias is None else factors.item_bias.astype(np.float64)
+        self.bias = frozen(np.zeros(0) if bias is None else bias)
+        self.item = Side.prepare("item", items, bias)
+        self.user = Side.prepare("user", users, None if bias is None else np.ones(len(users)))
+        check_magnitudes(self.user.exponent, self.item.exponent)
+        targets = rows.queries.targets
+        owner = np.repeat(np.arange(len(users)), targets.lengths())
+        self.scores = np.empty(len(owner))
+        target_compiled.score_pairs(
+            users,
+            items,
+            self.bias,
+            frozen(owner),
+            frozen(np.ascontiguousarray(targets.items, np.int32)),
+            self.scores,
+        )
+        low, high = brackets(self.user, self.item, self.scores)
+        margin = (spreads(self.user) * weights(self.item, max(1, len(items)))[:1])[owner]
+        self.low, self.high = frozen(low - margin), frozen(high + margin)
+
+    def judge(self, block: Block, items: IntArray) -> Judged:
+        """Return the counts of the targets of some rows."""
+        from truerank.ranks.draw.dot import ROWS
+        from truerank.ranks.draw.factor_compiled import decide_near, scan_listed
+
+        rows = self.rows
+        first, last = rows.pairs[[block.start, block.stop]]
+        above, tied = np.zeros((2, last - first), np.int64)
+        lists = (block.start, block.stop, rows.owner, rows.pairs, frozen(block.indptr), frozen(items))
+        fast = (self.user.fast, self.item.fast)
+        scores = np.empty(int(np.diff(block.indptr).max()) + ROWS, np.float32)
+        scan_listed(*lists, *fast, self.low, self.high, scores, above, tied)
+        if tied.any():
+            decide_near(
+                *lists,
+                *fast,
+                self.user.exact,
+                self.item.exact,
+                self.bias,
+                self.user.square_norms,
+                self.item.square_norms,
+                self.scores,
+                self.low,
+                self.high,
+                scores,
+                above,
+                tied,
+            )
+        return Judged(above, tied, self.scores[first:last], len(items) + int(last - first))
+
+
+def _check_users(factors: Factors, rows: Rows) -> None:
+    users = rows.queries.users
+    if len(users) and users[-1] >= len(factors.user):
+        raise InvalidData(
+            f"there must be a vector for each user, but user {users[-1]} has none "
+            f"({len(factors.user)} vectors). Fit the model on this split."
+        )
+
+
+def _rows_of(vectors: FloatArray, users: IntArray) -> FloatArray:
+    """Return the vectors of some users, without a copy when these are all."""
+    return vectors if len(users) == len(vectors) else vectors[users]

@@ -1,0 +1,191 @@
+"""Sampled ranks: each target is compared with a few negatives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from truerank.core.check import check_at_least, check_choice
+from truerank.core.errors import InvalidData
+from truerank.core.progress import SILENT, Progress, tracked
+from truerank.core.ranks import SEEN_POLICIES, SampledRanks, SeenPolicy
+from truerank.core.scorer import Scorer
+from truerank.core.split import Split
+from truerank.core.threads import available_threads, ordered_map
+from truerank.ranks.draw.judge import Judge, Judged, make_judge
+from truerank.ranks.exact import make_queries
+from truerank.ranks.given import GivenLists
+from truerank.ranks.kernels.counts import ScoreIsNaN, count_among_targets, order_within_rows
+from truerank.ranks.registry import SAMPLERS
+from truerank.ranks.sampler import Block, Negatives, Rows, Sampler, blocks
+
+# Negatives that are drawn and compared in one go, unless there are too few of them for all threads.
+BLOCK_NEGATIVES = 1 << 20
+SHARED_NEGATIVES = 1 << 16
+
+AnySampler = str | Sampler | Mapping[Any, Sequence[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """Sampled ranks and what they cost.
+
+    Parameters
+    ----------
+    ranks : one row per (user, target)
+    n_scores : scores that were computed, those of the targets included
+    """
+
+    ranks: SampledRanks
+    n_scores: int
+
+
+def sampled_ranks(
+    scorer: Scorer,
+    split: Split,
+    sampler: AnySampler = "uniform",
+    *,
+    seen: SeenPolicy = "remove",
+    seed: int = 0,
+    repeat: int = 0,
+    label: str = "",
+    n_threads: int | None = None,
+    progress: Progress = SILENT,
+) -> SampledRanks:
+    """Return where each target of the test part stands among sampled negatives.
+
+    See ``sample``, which takes the same arguments and also counts the scores.
+
+    Examples
+    --------
+    >>> from truerank.core.interactions import Interactions
+    >>> from truerank.core.scorer import as_scorer
+    >>> train = Interactions.from_codes([0], [0], n_items=5)
+    >>> split = Split(train, Interactions.from_codes([0], [2], n_items=5))
+    >>> scores = as_scorer(np.array([[9.0, 5.0, 3.0, 4.0, 1.0]]))
+    >>> sampled_ranks(scorer=scores, split=split, sampler="uniform(m=3)").n_above.tolist()
+    [2]
+    """
+    found = sample(
+        scorer,
+        split,
+        sampler,
+        seen=seen,
+        seed=seed,
+        repeat=repeat,
+        label=label,
+        n_threads=n_threads,
+        progress=progress,
+    )
+    return found.ranks
+
+
+def sample(
+    scorer: Scorer,
+    split: Split,
+    sampler: AnySampler = "uniform",
+    *,
+    seen: SeenPolicy = "remove",
+    seed: int = 0,
+    repeat: int = 0,
+    label: str = "",
+    n_threads: int | None = None,
+    progress: Progress = SILENT,
+) -> Sampled:
+    """Return sampled ranks and the number of scores they took.
+
+    Negatives are drawn per user and serve all its targets, unless the sampler says ``per=target``. Other
+    targets of the user are never drawn: how many of them stand above is known from their own scores, and
+    counted in ``n_above`` as in exact ranks.
+
+    Parameters
+    ----------
+    scorer : what gives the scores; the cheapest interface it offers is used
+    split : the targets are the test part; items of train and valid are the seen ones
+    sampler : a spec string such as ``uniform(m=99)``, a sampler, or a mapping of user id to candidate ids
+    seen : with ``remove`` and ``bottom`` seen items are not drawn, with ``keep`` they are
+    seed, repeat : equal ones give equal draws; use ``repeat`` for repetitions of an experiment
+    label : names the model; matters only for samplers with ``shared=false``
+    n_threads : threads for factors and scorers that say they are thread-safe; None takes all cores
+
+    Raises
+    ------
+    InvalidData
+        When a user has fewer candidates than negatives without replacement, the scorer's catalogue is not the
+        split's, or a score is NaN.
+    """
+    check_choice("seen", seen, SEEN_POLICIES)
+    check_at_least("repeat", repeat, 0)
+    if scorer.n_items != split.train.n_items:
+        raise InvalidData(
+            f"the scorer must know the {split.train.n_items} items of the data, it knows {scorer.n_items}. "
+            "Fit it on this split, or read the data with the vocabulary it was fitted on."
+        )
+    made = GivenLists(sampler) if isinstance(sampler, Mapping) else SAMPLERS.make(sampler)
+    rows = Rows.of(
+        make_queries(split, seen),
+        split,
+        per_target=made.is_per_target,
+        seed=seed,
+        repeat=repeat,
+        label="" if made.is_shared else label,
+    )
+    negatives = made.negatives(split, rows)
+    judge = make_judge(scorer, rows, int(negatives.sizes.sum()))
+    with tracked(progress, "sampling", len(rows)) as task:
+        judged = _judge_blocks(judge, rows, negatives, n_threads or available_threads(), task.advance)
+    return Sampled(_table(rows, negatives, judged, seen), judged.n_scores)
+
+
+def _judge_blocks(judge: Judge, rows: Rows, negatives: Negatives, n_threads: int, advance: Any) -> Judged:
+    """Draw and compare block after block."""
+    if not judge.is_thread_safe:
+        n_threads = 1
+    most = min(BLOCK_NEGATIVES, judge.most_negatives)
+    if n_threads > 1:
+        most = min(most, max(SHARED_NEGATIVES, int(negatives.sizes.sum()) // (4 * n_threads)))
+    runs = list(blocks(negatives.sizes, most))
+
+    def work(block: Block) -> Judged:
+        try:
+            return judge.judge(block, negatives.draw(block.start, block.stop))
+        except ScoreIsNaN as error:
+            raise InvalidData(
+                f"scores must be numbers, but user {rows.user_id(block.start + error.row)!r} gets NaN. "
+                "Check how it was trained."
+            ) from None
+
+    parts = []
+    for block, part in zip(runs, ordered_map(work, runs, n_threads=n_threads), strict=True):
+        parts.append(part)
+        advance(block.stop - block.start)
+    empty = np.zeros(0, np.int64)
+    return Judged(
+        np.concatenate([empty, *(part.n_above for part in parts)]),
+        np.concatenate([empty, *(part.n_tied for part in parts)]),
+        np.concatenate([np.zeros(0, np.float32), *(part.scores for part in parts)]),
+        sum(part.n_scores for part in parts),
+    )
+
+
+def _table(rows: Rows, negatives: Negatives, judged: Judged, seen: SeenPolicy) -> SampledRanks:
+    queries, per_row = rows.queries, np.diff(rows.pairs)
+    lengths, indptr = queries.targets.lengths(), queries.targets.indptr.astype(np.int64)
+    removed = queries.excluded.lengths() if seen == "remove" else np.zeros_like(lengths)
+    above, tied = count_among_targets(indptr, judged.scores, order_within_rows(indptr, judged.scores))
+    return SampledRanks(
+        user=np.repeat(queries.users, lengths),
+        item=queries.targets.items,
+        n_above=judged.n_above + above,
+        n_tied=judged.n_tied + tied,
+        n_pool=np.repeat(rows.n_items - removed, lengths),
+        n_relevant=np.repeat(lengths, lengths),
+        n_relevant_above=above,
+        n_relevant_tied=tied,
+        n_negatives=np.repeat(negatives.sizes, per_row),
+        n_candidates=np.repeat(negatives.n_candidates, per_row),
+        design=negatives.design,
+    )
