@@ -9,13 +9,13 @@ from typing import ClassVar, cast
 
 import numpy as np
 
+from truerank.core.blas import single_threaded_blas
 from truerank.core.errors import InvalidParameter
 from truerank.core.estimator import Estimator, check_uniform
 from truerank.core.metric import Metric
 from truerank.core.spec import Spec
 from truerank.core.tally import Contexts, Tally
 from truerank.core.types import FloatArray, IntArray
-from truerank.estimators.blas import single_threaded_blas
 from truerank.estimators.law import Law, make_law
 from truerank.estimators.memory import Memory
 from truerank.estimators.normal import NormalEquations

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from truerank.core.blas import single_threaded_blas
 from truerank.core.threads import available_threads, ordered_map
 from truerank.core.types import FloatArray
-from truerank.estimators.blas import single_threaded_blas
 from truerank.estimators.kernels.row import add_split
 from truerank.estimators.law import Binomial, Hypergeometric, Law, odds_of
 

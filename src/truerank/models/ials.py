@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from truerank.core.blas import single_threaded_blas
 from truerank.core.check import check_above, check_at_least
 from truerank.core.interactions import Interactions, Lists
 from truerank.core.model import Model
@@ -17,7 +18,7 @@ from truerank.core.stream import stream
 from truerank.core.types import FloatArray, frozen
 from truerank.models.check import check_count, check_events, check_finite
 from truerank.models.cooccurrence import by_item
-from truerank.models.threads import balanced_blocks, even_blocks, run_blocks, single_threaded_blas
+from truerank.models.threads import balanced_blocks, even_blocks, run_blocks
 
 _ENTRIES = 20_000  # events per block of rows
 _GRAM_ROWS = 4096  # rows per partial sum of V^T V

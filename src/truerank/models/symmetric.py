@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from truerank.core.blas import single_threaded_blas
 from truerank.core.errors import InvalidParameter
 from truerank.core.progress import Task
 from truerank.core.types import FloatArray
-from truerank.models.threads import even_blocks, run_blocks, single_threaded_blas
+from truerank.models.threads import even_blocks, run_blocks
 
 _BLOCK = 256  # wide enough for BLAS to reach its peak, fine enough to share among threads
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 import numpy as np
@@ -20,19 +19,6 @@ def run_blocks(work: Callable[[int, int], object], blocks: Iterable[tuple[int, i
     """
     for _ in ordered_map(lambda block: work(*block), list(blocks), n_threads=available_threads()):
         pass
-
-
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
-    """Keep BLAS on one thread per call for the length of a ``with`` block.
-
-    Its sums then have one order only, and blocks that run on threads of ours do not fight for processors.
-    """
-    import scipy.linalg  # noqa: F401 - the library must be loaded to be limited
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(limits=1, user_api="blas"):
-        yield
 
 
 def even_blocks(n: int, size: int) -> list[tuple[int, int]]:
