@@ -32,6 +32,8 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.exact_ranks
 	$(BIN)/python -m benchmarks.read_interactions
 	$(BIN)/python -m benchmarks.fit_models
+	$(BIN)/python -m benchmarks.sampled_ranks
+	$(BIN)/python -m benchmarks.corrections
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "truerank needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'

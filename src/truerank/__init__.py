@@ -9,30 +9,36 @@ from truerank.version import __version__
 if TYPE_CHECKING:
     from truerank.core.estimate import Estimate
     from truerank.core.interactions import Interactions
-    from truerank.core.ranks import Ranks
+    from truerank.core.ranks import Ranks, SampledRanks
     from truerank.core.result import Result
     from truerank.core.scorer import Factors, as_scorer
     from truerank.core.split import Split
     from truerank.data import from_arrays, from_csr, from_frame, k_core, load, min_history, read_interactions
+    from truerank.estimation import estimate
+    from truerank.estimators import ESTIMATORS
     from truerank.evaluation import evaluate
     from truerank.metrics import METRICS
     from truerank.models import MODELS
-    from truerank.ranks import exact_ranks
+    from truerank.ranks import SAMPLERS, exact_ranks, read_sampled_ranks, sampled_ranks
     from truerank.report import write_report
     from truerank.split import SPLITS, make_split
 
 # Public names and where they live; imported on first use so that `import truerank` stays fast.
 _HOMES = {
+    "ESTIMATORS": "truerank.estimators",
     "METRICS": "truerank.metrics",
     "MODELS": "truerank.models",
+    "SAMPLERS": "truerank.ranks",
     "SPLITS": "truerank.split",
     "Estimate": "truerank.core.estimate",
     "Factors": "truerank.core.scorer",
     "Interactions": "truerank.core.interactions",
     "Ranks": "truerank.core.ranks",
     "Result": "truerank.core.result",
+    "SampledRanks": "truerank.core.ranks",
     "Split": "truerank.core.split",
     "as_scorer": "truerank.core.scorer",
+    "estimate": "truerank.estimation",
     "evaluate": "truerank.evaluation",
     "exact_ranks": "truerank.ranks",
     "from_arrays": "truerank.data",
@@ -43,21 +49,27 @@ _HOMES = {
     "make_split": "truerank.split",
     "min_history": "truerank.data",
     "read_interactions": "truerank.data",
+    "read_sampled_ranks": "truerank.ranks",
+    "sampled_ranks": "truerank.ranks",
     "write_report": "truerank.report",
 }
 
 __all__ = [
+    "ESTIMATORS",
     "METRICS",
     "MODELS",
+    "SAMPLERS",
     "SPLITS",
     "Estimate",
     "Factors",
     "Interactions",
     "Ranks",
     "Result",
+    "SampledRanks",
     "Split",
     "__version__",
     "as_scorer",
+    "estimate",
     "evaluate",
     "exact_ranks",
     "from_arrays",
@@ -68,6 +80,8 @@ __all__ = [
     "make_split",
     "min_history",
     "read_interactions",
+    "read_sampled_ranks",
+    "sampled_ranks",
     "write_report",
 ]
 
