@@ -37,7 +37,7 @@ def test_estimate_from_a_table_of_ranks(truerank: Truerank, ranks: Path) -> None
 
 def test_estimate_table_and_files(truerank: Truerank, ranks: Path, tmp_path: Path) -> None:
     out, report = tmp_path / "r.json", tmp_path / "r.html"
-    flags = ("--n-items", "1000", "--negatives", "9", "--replacement")
+    flags = ("--n-items", "1000", "--negatives", "9", "--replacement", "true")
     done = truerank("estimate", ranks, *flags, "--out", out, "--report", report)
     assert done.code == 0
     assert done.out.splitlines()[0].split() == ["model", "estimator", "ndcg@10", "recall@10"]
@@ -81,7 +81,11 @@ def test_evaluate_with_check(truerank: Truerank) -> None:
         ("user_id,rank\na,\n", ("--n-items", "100", "--negatives", "5"), "rank"),
         ("", ("--n-items", "100", "--negatives", "5"), "empty"),
         ("who,place\na,1\n", ("--n-items", "100", "--negatives", "5"), "user"),
-        (TINY, ("--n-items", "9", "--negatives", "9", "--no-replacement"), "without replacement|candidates"),
+        (
+            TINY,
+            ("--n-items", "9", "--negatives", "9", "--replacement", "false"),
+            "without replacement|candidates",
+        ),
         (
             "user_id,rank,replacement\na,1,true\nb,1,false\n",
             ("--n-items", "100", "--negatives", "5"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,13 @@ import typer
 from truerank.cli.complete import names_of
 from truerank.cli.output import Format, emit, render, say
 from truerank.core.output import check_output, replace_text
+
+
+class Answer(StrEnum):
+    """Yes or no, as on the command line."""
+
+    true = "true"
+    false = "false"
 
 
 def estimate(
@@ -24,8 +32,7 @@ def estimate(
         int | None, typer.Option(help="Sampled items per target, itself not counted, if no column says it.")
     ] = None,
     replacement: Annotated[
-        bool | None,
-        typer.Option("--replacement/--no-replacement", help="Whether items could be drawn twice."),
+        Answer | None, typer.Option(help="Whether items could be drawn twice, if no column says it.")
     ] = None,
     zero_based: Annotated[bool, typer.Option("--zero-based", help="The best rank in the file is 0.")] = False,
     metrics: Annotated[
@@ -51,7 +58,11 @@ def estimate(
         if path is not None:
             check_output(path, what)
     models = read_sampled_models(
-        ranks, n_items=n_items, n_negatives=negatives, replacement=replacement, zero_based=zero_based
+        ranks,
+        n_items=n_items,
+        n_negatives=negatives,
+        replacement=None if replacement is None else replacement is Answer.true,
+        zero_based=zero_based,
     )
     named = {name or ranks.name: one for name, one in models.items()}
     result = estimate_ranks(
