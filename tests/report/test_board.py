@@ -71,3 +71,24 @@ def test_sentence(estimates: tuple[Estimate, ...], expected: str) -> None:
 def test_sentence_without_a_name() -> None:
     """Data without a name are left out of the sentence."""
     assert sentence(Estimate("a", "auc", 0.5), name="") == "a reaches auc 0.5000."
+
+
+def test_models_are_compared_within_one_estimator() -> None:
+    """Naive values are higher than exact ones; the star and the sentence go by the exact ones."""
+    estimates = tuple(
+        Estimate(
+            model, "ndcg@10", value, estimator=estimator, kind="exact" if estimator == "exact" else "estimate"
+        )
+        for estimator, values in {"naive": (0.7, 0.6), "bv": (0.2, 0.1), "exact": (0.1, 0.3)}.items()
+        for model, value in zip("ab", values, strict=True)
+    )
+    result = Result("evaluate", estimates)
+    board = build_board(result)
+    assert [row.label for row in board.rows] == [
+        *("b · exact", "a · exact", "a · naive", "b · naive", "a · bv", "b · bv"),
+    ]
+    assert [row.label for row in board.best("ndcg@10")] == ["b · exact", "a · naive", "a · bv"]
+    assert sentence(*estimates) == "Of 2 models on demo, b has the highest ndcg@10, 0.3000."
+    sampled = [e for e in estimates if e.estimator != "exact"]
+    assert sentence(*sampled) == "Of 2 models on demo, a has the highest ndcg@10 by estimator bv, 0.2000."
+    assert build_board(result).mark_of("a") == board.rows[1].mark == board.rows[2].mark

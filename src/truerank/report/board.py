@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from truerank.core.estimate import Estimate
 from truerank.core.result import Result
@@ -19,7 +19,7 @@ class Cell:
     ----------
     estimate : where it comes from
     text, low, high : the numbers; low and high are empty without an interval
-    is_best : whether no other model has a higher value
+    is_best : whether no other model has a higher value by the same estimator
     """
 
     estimate: Estimate
@@ -40,21 +40,27 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One model; ``cells`` holds None where a metric was not computed."""
+    """One model by one estimator; ``cells`` holds None where a metric was not computed."""
 
     label: str
     model: str
+    estimator: str
     mark: Mark
     cells: tuple[Cell | None, ...]
 
 
 @dataclass(frozen=True)
 class Board:
-    """The leaderboard, best model of the first metric on top."""
+    """The leaderboard: one block of rows per estimator, in each the best model of the first metric on top.
+
+    Models are compared within one estimator only. ``reference`` is the one that counts, and its block comes
+    first: exact values where there are any, else the last estimator that was asked for.
+    """
 
     metrics: tuple[str, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
+    reference: str = "exact"
 
     def mark_of(self, model: str) -> Mark:
         """Return how a model looks."""
@@ -65,6 +71,10 @@ class Board:
         at = self.metrics.index(metric)
         cells = [(row, row.cells[at]) for row in self.rows]
         return [(row, cell) for row, cell in cells if cell and math.isfinite(cell.estimate.value)]
+
+    def leaders(self) -> Board:
+        """Return the rows of the reference estimator."""
+        return replace(self, rows=tuple(row for row in self.rows if row.estimator == self.reference))
 
     def best(self, metric: str) -> list[Row]:
         """Return the rows marked as best on one metric."""
@@ -77,25 +87,36 @@ def build_board(result: Result) -> Board:
     A model that was estimated in several ways has one row for each.
     """
     ways = list(dict.fromkeys((e.model, e.estimator) for e in result.estimates))
-    models = [model for model, _ in ways]
+    models = result.models()
+    estimators = list(dict.fromkeys(estimator for _, estimator in ways))
+    reference = "exact" if "exact" in estimators or not estimators else estimators[-1]
     metrics = tuple(result.metrics())
-    columns = {metric: _column(metric, result, has_rivals=len(ways) > 1) for metric in metrics}
+    columns = {metric: _column(metric, result) for metric in metrics}
     rows = [
         Row(
-            label=model if models.count(model) == 1 else f"{model} · {estimator}",
+            label=model if len(estimators) == 1 else f"{model} · {estimator}",
             model=model,
-            mark=mark(position),
+            estimator=estimator,
+            mark=mark(models.index(model)),
             cells=tuple(columns[metric].get((model, estimator)) for metric in metrics),
         )
-        for position, (model, estimator) in enumerate(ways)
+        for model, estimator in ways
     ]
-    return Board(metrics, tuple(sorted(rows, key=_order)), _notes(result, metrics))
+    blocks = [reference, *(estimator for estimator in estimators if estimator != reference)]
+    rows.sort(key=lambda row: (blocks.index(row.estimator), *_order(row)))
+    return Board(metrics, tuple(rows), _notes(result, metrics), reference)
 
 
-def _column(metric: str, result: Result, *, has_rivals: bool) -> dict[tuple[str, str], Cell]:
+def _column(metric: str, result: Result) -> dict[tuple[str, str], Cell]:
     estimates = [e for e in result.estimates if e.metric == metric]
     places = decimals(e.value for e in estimates)
-    highest = max((e.value for e in estimates if math.isfinite(e.value)), default=math.nan)
+    has_rivals = len(result.models()) > 1
+    highest = {
+        way: max(
+            (e.value for e in estimates if e.estimator == way and math.isfinite(e.value)), default=math.nan
+        )
+        for way in {e.estimator for e in estimates}
+    }
     column = {}
     for e in estimates:
         low, high = interval_of(e) or (None, None)
@@ -104,7 +125,7 @@ def _column(metric: str, result: Result, *, has_rivals: bool) -> dict[tuple[str,
             text=fixed(e.value, places),
             low="" if low is None else fixed(low, places),
             high="" if high is None else fixed(high, places),
-            is_best=has_rivals and e.value == highest,
+            is_best=has_rivals and e.value == highest[e.estimator],
         )
     return column
 
@@ -128,6 +149,11 @@ def _notes(result: Result, metrics: tuple[str, ...]) -> tuple[str, ...]:
     has_rivals = len(result.models()) > 1
     if has_rivals:
         notes.append(f"Higher is better; models are in the order of {metrics[0]}.")
+    if len({e.estimator for e in result.estimates}) > 1:
+        notes.append(
+            "Compare models within one estimator: naive is the metric of the sampled list itself, the other "
+            "estimators say what it would be among all items."
+        )
     with_interval = [e for e in result.estimates if interval_of(e)]
     if with_interval:
         levels = sorted({percent(e.level) for e in with_interval if e.level is not None})

@@ -8,21 +8,28 @@ from truerank.report.number import count_of
 
 
 def summarise(result: Result, board: Board) -> str:
-    """Return one sentence: which model is best on the first metric, by what value, and how consistently."""
+    """Return one sentence: which model is best on the first metric, by what value, and how consistently.
+
+    Where there are several estimators, the sentence is about the board's reference.
+    """
     if not board.metrics:
         return "This result holds no estimates."
+    board = board.leaders()
     metric = board.metrics[0]
     place = f" on {result.data['name']}" if result.data.get("name") else ""
     column = board.column(metric)
     if not column:
         return f"No model has a value of {metric}{place}."
     row, cell = column[0]
+    way = "" if row.label == row.model else f" by estimator {board.reference}"
+    if board.reference == "exact":
+        way = ""
     if len(board.rows) == 1:
-        return f"{row.label} reaches {metric} {cell.words}{place}{_users(cell.estimate.n_users)}."
-    best = [name.label for name in board.best(metric)]
+        return f"{row.model} reaches {metric} {cell.words}{place}{way}{_users(cell.estimate.n_users)}."
+    best = [leader.model for leader in board.best(metric)]
     verb = "has" if len(best) == 1 else "share"
     opening = f"Of {count_of(len(board.rows), 'model')}{place}, {_listed(best)} {verb} the highest {metric}"
-    return f"{opening}, {cell.words}{_consistency(board, best)}."
+    return f"{opening}{way}, {cell.words}{_consistency(board, best)}."
 
 
 def _users(n_users: int) -> str:
@@ -32,7 +39,7 @@ def _users(n_users: int) -> str:
 def _consistency(board: Board, best: list[str]) -> str:
     if len(board.metrics) == 1 or len(best) > 1:
         return ""
-    led = sum(best[0] in {row.label for row in board.best(metric)} for metric in board.metrics)
+    led = sum(best[0] in {row.model for row in board.best(metric)} for metric in board.metrics)
     if led == len(board.metrics):
         return f", and is best on all {len(board.metrics)} metrics"
     return f", and is best on {led} of {len(board.metrics)} metrics"
