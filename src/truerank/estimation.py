@@ -15,7 +15,6 @@ from truerank.core.estimator import Estimator
 from truerank.core.metric import Metric
 from truerank.core.ranks import TIE_POLICIES, SampledRanks, TiePolicy
 from truerank.core.result import Result
-from truerank.core.spec import split_specs
 from truerank.core.stream import check_seed
 from truerank.core.tally import WIDTH, tally
 from truerank.estimators import ESTIMATORS
@@ -51,23 +50,6 @@ class Estimation:
         check_seed(self.seed)
 
 
-def make_estimators(written: str | Estimator | Sequence[str | Estimator]) -> tuple[Estimator, ...]:
-    """Build estimators from a comma-separated text, a list, or one estimator; repeated ones are kept once.
-
-    Examples
-    --------
-    >>> [str(estimator) for estimator in make_estimators("naive, bv(gamma=0.01)")]
-    ['naive', 'bv(gamma=0.01)']
-    """
-    if isinstance(written, Estimator):
-        return (written,)
-    listed = split_specs(written) if isinstance(written, str) else written
-    made = tuple(dict.fromkeys(ESTIMATORS.make(estimator) for estimator in listed))
-    if not made:
-        raise InvalidParameter("at least one estimator is needed, got none. Use for example bv(gamma=0.1).")
-    return made
-
-
 def estimate(
     ranks: SampledRanks | Mapping[str, SampledRanks],
     metrics: str | Metric | Sequence[str | Metric] = "ndcg@10,recall@10",
@@ -92,7 +74,7 @@ def estimate(
     0.5
     """
     named = ranks if isinstance(ranks, Mapping) else {"sampled ranks": ranks}
-    chosen = Estimation(make_metrics(metrics), make_estimators(estimators), ties, level, seed)
+    chosen = Estimation(make_metrics(metrics), ESTIMATORS.make_all(estimators), ties, level, seed)
     return Result(
         command="estimate",
         estimates=tuple(e for name, one in named.items() for e in estimate_each(name, one, chosen)),

@@ -28,7 +28,8 @@ from truerank.core.spec import parse_spec
 from truerank.core.split import Split
 from truerank.core.stream import check_seed
 from truerank.core.types import FloatArray
-from truerank.estimation import DEFAULT_ESTIMATORS, Estimation, estimate_each, make_estimators
+from truerank.estimation import DEFAULT_ESTIMATORS, Estimation, estimate_each
+from truerank.estimators import ESTIMATORS
 from truerank.inference import INTERVALS
 from truerank.metrics import make_metrics, values
 from truerank.metrics.trec import evaluate_run
@@ -141,7 +142,7 @@ def make_options(
     """Build ``Options`` from spec strings or objects."""
     chosen: tuple[Estimator, ...] = ()
     if estimators is not None or sampler is not None:
-        chosen = make_estimators(DEFAULT_ESTIMATORS if estimators is None else estimators)
+        chosen = ESTIMATORS.make_all(DEFAULT_ESTIMATORS if estimators is None else estimators)
     return Options(
         metrics=make_metrics(metrics),
         interval=INTERVALS.make(interval),

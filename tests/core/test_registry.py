@@ -63,6 +63,16 @@ def test_makes(text: str, expected: Toy) -> None:
     assert TOYS.make(made) is made
 
 
+def test_makes_all_of_a_list_once() -> None:
+    assert TOYS.make_all("big, toy(size=9),bare") == (Toy(size=9), Bare())
+    assert TOYS.make_all(["toy@2", Bare()]) == (Toy(cutoff=2), Bare())
+    assert TOYS.make_all(Bare()) == (Bare(),)
+    nothing: list[str] = []
+    for written in ("", " , ", nothing):
+        with pytest.raises(InvalidParameter, match=r"at least one toy is needed, got none\. Name a toy"):
+            TOYS.make_all(written)
+
+
 def test_defaults_are_not_written() -> None:
     assert str(Toy()) == "toy"
     assert str(Toy(cutoff=10, rate=2.0)) == "toy(rate=2)@10"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
 
 from truerank.core.errors import InvalidParameter, UnknownName, suggestion
 from truerank.core.source import Source
-from truerank.core.spec import Spec, Value, format_value, parse_spec
+from truerank.core.spec import Spec, Value, format_value, parse_spec, split_specs
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,22 @@ class Registry(Generic[PluginT]):
                 )
             given["cutoff"] = spec.cutoff
         return cls(**given)
+
+    def make_all(self, written: str | PluginT | Sequence[str | PluginT]) -> tuple[PluginT, ...]:
+        """Build from a comma-separated text, a list, or one object; repeated ones are kept once."""
+        listed: Sequence[str | PluginT]
+        if isinstance(written, str):
+            listed = split_specs(written)
+        else:
+            listed = written if isinstance(written, Sequence) else [written]
+        made = tuple(dict.fromkeys(self.make(one) for one in listed))
+        if not made:
+            article = "an" if self.kind[0] in "aeiou" else "a"
+            raise InvalidParameter(
+                f"at least one {self.kind} is needed, got none. Name {article} {self.kind}, such as "
+                f"{min(self.table)}."
+            )
+        return made
 
     def entries(self) -> list[Entry]:
         """One line per name, presets last."""

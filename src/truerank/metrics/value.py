@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from truerank.core.errors import InvalidParameter
 from truerank.core.metric import Metric
 from truerank.core.ranks import Ranks, TiePolicy
-from truerank.core.spec import split_specs
 from truerank.core.types import FloatArray
 from truerank.metrics.base import RankMetric
 from truerank.metrics.registry import METRICS
@@ -24,13 +22,7 @@ def make_metrics(written: str | Metric | Sequence[str | Metric]) -> tuple[Metric
     >>> [str(metric) for metric in make_metrics("ndcg@10, ranx.map@10, ndcg@10")]
     ['ndcg@10', 'ap(norm=rel)@10']
     """
-    if isinstance(written, Metric):
-        return (written,)
-    listed = split_specs(written) if isinstance(written, str) else written
-    made = tuple(dict.fromkeys(METRICS.make(metric) for metric in listed))
-    if not made:
-        raise InvalidParameter("at least one metric is needed, got none. Use for example ndcg@10.")
-    return made
+    return METRICS.make_all(written)
 
 
 def values(

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from truerank.core.jit import compiled
 from truerank.core.types import FloatArray, IntArray
-from truerank.estimators.kernels.compiled import compiled
 
 
 @compiled

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from truerank.core.jit import compiled
 from truerank.core.types import FloatArray, IntArray
-from truerank.models.kernels.compiled import compiled
 
 
 @compiled

@@ -6,8 +6,8 @@ is computed beside it: scores are a function of the pair, bit for bit.
 
 from __future__ import annotations
 
+from truerank.core.jit import compiled
 from truerank.core.types import FloatArray, IntArray
-from truerank.models.kernels.compiled import compiled
 
 TILE = 512  # columns: a tile of the accumulators stays in the first-level cache
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from truerank.core.jit import fused
 from truerank.core.types import FloatArray, IntArray
-from truerank.models.kernels.compiled import compiled_fused
 
 CHUNK = 128  # vectors gathered for one product: fixed, so that a row's sums do not depend on anything else
 
 
-@compiled_fused
+@fused
 def solve_cholesky(system: FloatArray, right: FloatArray) -> None:
     """Solve U^T U x = right in place, with U the Cholesky factor of the upper triangle of ``system``."""
     d = len(right)
@@ -42,7 +42,7 @@ def solve_cholesky(system: FloatArray, right: FloatArray) -> None:
         right[k] = total / system[k, k]
 
 
-@compiled_fused
+@fused
 def solve_rows(
     indptr: IntArray,
     indices: IntArray,

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from truerank.core.jit import compiled, inlined
 from truerank.ranks.draw.dot import ROWS, write_dots
-from truerank.ranks.draw.jit import compiled, inlined
 from truerank.ranks.draw.prefetch import fetch, fetch_entry
 from truerank.ranks.kernels.factor_compiled import score_pair
 

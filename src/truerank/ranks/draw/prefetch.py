@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from truerank.ranks.draw.jit import inlined
+from truerank.core.jit import inlined
 
 LINE = np.uint64(64)
 

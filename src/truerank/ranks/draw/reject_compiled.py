@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from truerank.ranks.draw.jit import compiled, inlined
+from truerank.core.jit import compiled, inlined
 from truerank.ranks.draw.word import GOLDEN, MIX_1, MIX_2
 
 Array = Any

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from truerank.ranks.draw.jit import compiled
+from truerank.core.jit import compiled
 from truerank.ranks.draw.prefetch import fetch
 
 Array = Any

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from truerank.ranks.kernels.jit import compiled, reassociated
+from truerank.core.jit import compiled, reassociated
 from truerank.ranks.kernels.tile import ITEMS, LANES, count_tile
 
 Array = Any

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from truerank.ranks.kernels.jit import compiled
+from truerank.core.jit import compiled
 from truerank.ranks.kernels.threshold_compiled import drop, settle
 
 Array = Any

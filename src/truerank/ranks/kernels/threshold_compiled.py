@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from truerank.ranks.kernels.jit import compiled
+from truerank.core.jit import compiled
 
 Array = Any
 

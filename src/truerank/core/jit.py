@@ -1,0 +1,59 @@
+"""How inner loops are compiled: without the interpreter lock, cached on disk, on first use.
+
+Only modules that are themselves imported on first use may import this one, because it imports numba. They lie
+in a folder of their own within a stage, such as ``ranks/kernels``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from numba import njit
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+Stamp = tuple[tuple[str, float, int], ...]
+
+
+def compiled(function: FunctionT) -> FunctionT:
+    """Compile for the host with strict IEEE arithmetic in the written order: no reordering, no contraction.
+
+    A sum then has the same bits however it is batched. Divisions by zero give infinities, as in NumPy.
+    """
+    return cast(FunctionT, _cached(function))
+
+
+def fused(function: FunctionT) -> FunctionT:
+    """Compile so that ``a * b + c`` may be rounded once; the order of operations stays as written."""
+    return cast(FunctionT, _cached(function, fastmath={"contract"}))
+
+
+def reassociated(function: FunctionT) -> FunctionT:
+    """Compile so that sums may be reordered; only for what a proven bound covers, never for exact scores."""
+    return cast(FunctionT, _cached(function, fastmath={"reassoc", "contract"}))
+
+
+def inlined(function: FunctionT) -> FunctionT:
+    """Compile as a part of each caller."""
+    return cast(FunctionT, njit(inline="always")(function))
+
+
+@cache
+def source_stamp(stage: Path) -> Stamp:
+    """Return what changes whenever a file in a sub-folder of the stage does."""
+    files = sorted([*stage.glob("*/*.py"), Path(__file__)])
+    return tuple((path.name, path.stat().st_mtime, path.stat().st_size) for path in files)
+
+
+def _cached(function: FunctionT, **options: Any) -> Any:
+    options = {"nogil": True, "error_model": "numpy", **options}
+    try:
+        dispatcher = njit(cache=True, **options)(function)
+    except RuntimeError:  # no folder can be written to: compile in every process
+        return njit(**options)(function)
+    # numba looks only at the file of the function itself; what it calls lies in other files here.
+    stage = Path(function.__code__.co_filename).resolve().parent.parent
+    dispatcher._cache._cache_file._source_stamp = source_stamp(stage)
+    return dispatcher

@@ -1,0 +1,24 @@
+"""Compiled code is taken from the cache only while no file it may depend on has changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from numba.core.caching import IndexDataCacheFile
+
+from truerank.core import jit
+from truerank.ranks.kernels import factor_compiled
+
+
+def test_the_cache_depends_on_all_files_of_the_stage() -> None:
+    stored = factor_compiled.count_items._cache._cache_file  # type: ignore[attr-defined]
+    assert isinstance(stored, IndexDataCacheFile)
+    stamp = jit.source_stamp(Path(factor_compiled.__file__).resolve().parent.parent)
+    assert stored._source_stamp == stamp
+    assert {"tile.py", "jit.py", "factor_compiled.py", "reject_compiled.py"} <= {name for name, _, _ in stamp}
+
+
+def test_without_a_folder_to_write_to_it_is_compiled_all_the_same() -> None:
+    namespace: dict[str, object] = {}
+    exec("def double(x):\n    return 2 * x", namespace)  # a function without a file cannot be cached
+    assert jit.compiled(namespace["double"])(21) == 42  # type: ignore[type-var, operator]
