@@ -1,4 +1,4 @@
-"""Tied blocks of sampled ranks: targets and negatives with the same score, in random order."""
+"""Tied blocks: targets and other items with the same score, in random order."""
 
 from __future__ import annotations
 
@@ -46,19 +46,41 @@ def block_order(sample: SampledRanks, seed: int | None) -> IntArray:
     if seed is not None:
         key = pair_keys(seed, "ties/sampled/order", sample.user[rows], key)
     rows = rows[np.lexsort((key, sample.n_relevant_above[rows], sample.user[rows]))]
-    user, above = sample.user[rows], sample.n_relevant_above[rows]
-    is_first = np.concatenate([[True], (user[1:] != user[:-1]) | (above[1:] != above[:-1])])
+    order[rows] = order_in_blocks(
+        rows, sample.user, sample.n_relevant_above, sample.n_relevant_tied, name="n_relevant_above"
+    )
+    return order
+
+
+def order_in_blocks(
+    rows: IntArray, user: IntArray, above: IntArray, n_relevant_tied: IntArray, *, name: str
+) -> IntArray:
+    """Return the place of each of ``rows`` in its tied block, from 0.
+
+    Parameters
+    ----------
+    rows : rows with tied targets, sorted by user, by block, and within a block in the wanted order
+    user, above, n_relevant_tied : columns of the table; rows of a user with equal ``above`` are a block
+    name : of the column ``above``, for the message
+
+    Raises
+    ------
+    InvalidData
+        When a tied target of the user has no row.
+    """
+    users, blocks = user[rows], above[rows]
+    is_first = np.ones(len(rows), dtype=np.bool_)
+    is_first[1:] = (users[1:] != users[:-1]) | (blocks[1:] != blocks[:-1])
     starts = np.flatnonzero(is_first)
     counts = np.diff(starts, append=len(rows))
-    wrong = counts != sample.n_relevant_tied[rows[starts]] + 1
+    wrong = counts != n_relevant_tied[rows[starts]] + 1
     if wrong.any():
         row = int(rows[starts[np.argmax(wrong)]])
         raise InvalidData(
             f"n_relevant_tied of row {row} (counted from 0) must count the other rows of its user with the "
-            f"same n_relevant_above. Give all tied targets of a user or use ties 'expected'."
+            f"same {name}. Give all tied targets of a user or use ties 'expected'."
         )
-    order[rows] = np.arange(len(rows)) - np.repeat(starts, counts)
-    return order
+    return np.arange(len(rows)) - np.repeat(starts, counts)
 
 
 def random_split(

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from truerank.core.block import order_in_blocks
 from truerank.core.check import check_choice
-from truerank.core.errors import InvalidData
 from truerank.core.ranks import TIE_POLICIES, Ranks, TiePolicy
 from truerank.core.stream import pair_keys
 from truerank.core.types import FloatArray, IntArray
@@ -120,7 +120,9 @@ def _slots(ranks: Ranks, ties: TiePolicy, seed: int) -> tuple[IntArray, IntArray
         if ties == "random":
             key = pair_keys(seed, "ties/order", ranks.user[shared], key)
         shared = shared[np.lexsort((key, ranks.n_above[shared], ranks.user[shared]))]
-        order[shared] = _order(ranks, shared)
+        order[shared] = order_in_blocks(
+            shared, ranks.user, ranks.n_above, ranks.n_relevant_tied, name="n_above"
+        )
     if ties == "best":
         return 1 + order, order
     if ties == "worst":
@@ -130,23 +132,6 @@ def _slots(ranks: Ranks, ties: TiePolicy, seed: int) -> tuple[IntArray, IntArray
         rows = shared[relevant[shared] == count].reshape(-1, count)
         slot[rows] = 1 + _random_subset(uniform[rows], size[rows[:, 0]])
     return slot, order
-
-
-def _order(ranks: Ranks, rows: IntArray) -> IntArray:
-    """Return the place of each row in its block, from 0; ``rows`` are sorted by user and block."""
-    user, above = ranks.user[rows], ranks.n_above[rows]
-    is_first = np.ones(len(rows), dtype=np.bool_)
-    is_first[1:] = (user[1:] != user[:-1]) | (above[1:] != above[:-1])
-    starts = np.flatnonzero(is_first)
-    counts = np.diff(starts, append=len(rows))
-    wrong = counts != ranks.n_relevant_tied[rows[starts]] + 1
-    if wrong.any():
-        row = int(rows[starts[np.argmax(wrong)]])
-        raise InvalidData(
-            f"n_relevant_tied of row {row} (counted from 0) must count the other rows of its user with the "
-            f"same n_above. Give all tied targets of a user or use ties 'expected'."
-        )
-    return np.arange(len(rows)) - np.repeat(starts, counts)
 
 
 def _random_subset(uniform: FloatArray, size: IntArray) -> IntArray:
