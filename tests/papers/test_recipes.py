@@ -10,6 +10,7 @@ from tests.cli.conftest import Truerank, truerank
 from truerank.core.errors import InvalidData, InvalidParameter, UnknownName
 from truerank.data import find_local
 from truerank.papers import RECIPES, Cell, Outcome, Settings, run_recipe
+from truerank.papers.krichene2020 import _reason
 
 __all__ = ["truerank"]
 
@@ -57,6 +58,23 @@ def test_krichene_rendle_tables() -> None:
         c for c in third.cells if c.row.endswith("Y") and not c.column.startswith(("Exact", "RankE"))
     ]
     assert {c.status for c in stochastic} <= {"matches", "within sampling error"}
+
+
+@pytest.mark.data
+@needs_ml_1m
+def test_reasons_do_not_cover_everything() -> None:
+    """A reason is given only where it is large enough, and never for what it cannot explain."""
+    assert _reason("X", "Recall", "Exact", 7.63, 7.60, 7.63)
+    assert not _reason("X", "Recall", "Exact", 8.60, 7.60, 8.60)
+    assert not _reason("X", "Recall", "BV_0.1", 6.60, 6.49, 7.63)
+    assert not _reason("Y", "AUC", "Sampled", 85.40, 85.33, 85.33)
+    assert _reason("Y", "AUC", "RankEstimate", 85.35, 85.48, 85.33)
+    assert not _reason("Y", "AUC", "RankEstimate", 85.35, 85.60, 85.33)
+    assert not _reason("Z", "Recall", "Exact", 9.50, 9.42, 9.50)
+    assert _reason("Z", "AUC", "Exact", 74.81, 74.73, 74.81)
+    assert not _reason("Z", "AUC", "Exact", 74.81, 96.0, 74.81)
+    fourth = run_recipe("kr20.table4", Settings(repeats=20))
+    assert {cell.note for cell in fourth.cells} == {""}
 
 
 @pytest.mark.data

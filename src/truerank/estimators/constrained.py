@@ -31,8 +31,8 @@ class ConstrainedLeastSquares(Correction):
 
     Notes
     -----
-    The figures of Tables 3 and 4 of [krichene2020]_ are those of ``clip=true``, which the paper does not say:
-    without it Recall@10 and NDCG@10 come out 2 % lower than printed, with it they agree.
+    Recall@10 and NDCG@10 in Table 3 of [krichene2020]_ agree with ``clip=true`` and lie 2 % above what comes
+    without it; the paper does not mention clipping, so this is inferred (docs/papers.md).
 
     Section 5.2 prints the opposite inequality; Section 6.3 the right one. Not an isotonic regression, because
     the law is not diagonal: pooling adjacent violators does not solve it. With
