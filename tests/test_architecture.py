@@ -16,7 +16,18 @@ import truerank
 ROOT = Path(truerank.__file__).parent
 PROJECT = ROOT.parent.parent
 #: a layer may import the layers below it; stages of the middle layer never import each other
-LAYERS = ["cli", "papers", "agreement", "evaluation", "estimation", "stage", "core", "version"]
+LAYERS = [
+    "cli",
+    "papers",
+    "agreement",
+    "study",
+    "evaluation",
+    "estimation",
+    "validation",
+    "stage",
+    "core",
+    "version",
+]
 STAGES = {"data", "split", "models", "ranks", "estimators", "metrics", "inference", "subsample", "report"}
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "common", "misc", "manager"}
 MODULES = sorted(ROOT.rglob("*.py"))

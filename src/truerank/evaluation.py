@@ -35,6 +35,7 @@ from truerank.metrics import make_metrics, values
 from truerank.metrics.trec import evaluate_run
 from truerank.models import MODELS
 from truerank.ranks import SAMPLERS, Sampled, Sampler, exact_ranks, sample
+from truerank.validation import make_validate
 
 DEFAULT_METRICS = "ndcg@10,recall@10"
 ReturnT = TypeVar("ReturnT")
@@ -186,10 +187,11 @@ def evaluate_each(
             f"the test part must hold at least one target, but split {split.method!r} left none. "
             "Choose another split or check the data."
         )
+    validate = make_validate(split, seen=options.seen, n_threads=options.n_threads)
     for name, model in models.items():
         started = time.perf_counter()
         scorer = (
-            model.fit(split.train, seed=options.seed, progress=progress)
+            model.fit(split.train, validate=validate, seed=options.seed, progress=progress)
             if isinstance(model, Model)
             else model
         )

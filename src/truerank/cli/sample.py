@@ -44,6 +44,7 @@ def sample(
     from truerank.evaluation import name_models
     from truerank.ranks import SAMPLERS, write_sampled
     from truerank.ranks import sample as sample_ranks
+    from truerank.validation import make_validate
 
     check_output(out, "--out")
     chosen = SAMPLERS.make(sampler)
@@ -52,8 +53,13 @@ def sample(
     n_scores = 0
     with shown_progress() as progress:
         parts = prepare(data, split=split, columns=columns, seed=seed, progress=progress)
+        validate = make_validate(parts, n_threads=threads)
         for name, one in models.items():
-            scorer = one.fit(parts.train, seed=seed, progress=progress) if isinstance(one, Model) else one
+            scorer = (
+                one.fit(parts.train, validate=validate, seed=seed, progress=progress)
+                if isinstance(one, Model)
+                else one
+            )
             drawn = sample_ranks(
                 scorer,
                 parts,

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from truerank.core.interactions import Interactions
 from truerank.core.progress import SILENT, Progress
 from truerank.core.registry import Plugin
 from truerank.core.scorer import Scorer
+
+#: How good a scorer is on held-out events; higher is better. What early stopping watches.
+Validate: TypeAlias = Callable[[Scorer], float]
 
 
 @dataclass(frozen=True)
@@ -16,5 +21,59 @@ class Model(Plugin, ABC):
     """Hyper-parameters of a recommender; ``fit`` returns a scorer and leaves the model as it is."""
 
     @abstractmethod
-    def fit(self, train: Interactions, *, seed: int = 0, progress: Progress = SILENT) -> Scorer:
-        """Learn from the train events."""
+    def fit(
+        self,
+        train: Interactions,
+        *,
+        validate: Validate | None = None,
+        seed: int = 0,
+        progress: Progress = SILENT,
+    ) -> Scorer:
+        """Learn from the train events.
+
+        Parameters
+        ----------
+        train : the events
+        validate : says after an epoch how good the scorer is; models that train in epochs keep the best one
+            and stop when it is long past. Others have no use for it.
+        seed : of everything random
+        progress : where long jobs report
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Epoch:
+    """What is known at the end of an epoch of training.
+
+    Parameters
+    ----------
+    number : counted from 1
+    loss : mean over the epoch
+    validation : what ``validate`` said; None where it was not asked
+    scorer : the model as it is now; good until the next epoch starts
+    """
+
+    number: int
+    loss: float
+    validation: float | None
+    scorer: Scorer
+
+
+OnEpoch: TypeAlias = Callable[[Epoch], None]
+
+
+@dataclass(frozen=True)
+class EpochModel(Model, ABC):
+    """A model that is trained in epochs and lets others look on."""
+
+    @abstractmethod
+    def fit(
+        self,
+        train: Interactions,
+        *,
+        validate: Validate | None = None,
+        seed: int = 0,
+        progress: Progress = SILENT,
+        on_epoch: OnEpoch | None = None,
+    ) -> Scorer:
+        """Learn from the train events; ``on_epoch`` is called at the end of every epoch."""

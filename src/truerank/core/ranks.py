@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from truerank.core.errors import InvalidData
+from truerank.core.stopping import Stopping
 from truerank.core.types import IntArray, frozen
 
 TiePolicy: TypeAlias = Literal["expected", "best", "worst", "random"]
@@ -119,11 +120,13 @@ class Design:
     law : ``uniform``, ``popularity`` or ``given`` (candidate lists of the user's own)
     replacement : whether an item can be drawn twice
     shared : whether several models were ranked against the same draws
+    stopping : the rule by which each target's sample grew; None when its size was fixed beforehand
     """
 
     law: Literal["uniform", "popularity", "given"] = "uniform"
     replacement: bool = False
     shared: bool = False
+    stopping: Stopping | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import numpy as np
 
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
-from truerank.core.model import Model
+from truerank.core.model import Model, Validate
 from truerank.core.progress import SILENT, Progress, Task, tracked
 from truerank.core.scorer import DenseScores, Factors, Scorer, SparseScores
 from truerank.core.types import AnyArray, frozen
@@ -59,7 +59,14 @@ class Arrays(Model):
         if Path(self.path).suffix not in (".npz", ".npy"):
             raise InvalidParameter(f"path must end in .npz or .npy, got {self.path!r}.")
 
-    def fit(self, train: Interactions, *, seed: int = 0, progress: Progress = SILENT) -> Scorer:
+    def fit(
+        self,
+        train: Interactions,
+        *,
+        validate: Validate | None = None,
+        seed: int = 0,
+        progress: Progress = SILENT,
+    ) -> Scorer:
         """Read the file and check it against the vocabularies of train."""
         path, shape = Path(self.path), (train.n_users, train.n_items)
         if path.is_dir():

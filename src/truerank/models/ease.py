@@ -9,7 +9,7 @@ import numpy as np
 
 from truerank.core.check import check_above
 from truerank.core.interactions import Interactions
-from truerank.core.model import Model
+from truerank.core.model import Model, Validate
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.source import Source
 from truerank.models.check import check_events, check_finite, check_memory
@@ -54,7 +54,14 @@ class Ease(Model):
         check_above("reg", self.reg, 0)
         check_finite("reg", self.reg)
 
-    def fit(self, train: Interactions, *, seed: int = 0, progress: Progress = SILENT) -> DenseHistoryScorer:
+    def fit(
+        self,
+        train: Interactions,
+        *,
+        validate: Validate | None = None,
+        seed: int = 0,
+        progress: Progress = SILENT,
+    ) -> DenseHistoryScorer:
         """Invert the regularised co-occurrence matrix."""
         check_events(self.key, train)
         check_memory(

@@ -10,7 +10,7 @@ import numpy as np
 from truerank.core.blas import single_threaded_blas
 from truerank.core.check import check_above, check_at_least
 from truerank.core.interactions import Interactions, Lists
-from truerank.core.model import Model
+from truerank.core.model import Model, Validate
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.scorer import Factors
 from truerank.core.source import Source
@@ -85,7 +85,14 @@ class IALS(Model):
         for name in ("reg", "alpha", "init_scale", "reg_exponent"):
             check_finite(name, getattr(self, name))
 
-    def fit(self, train: Interactions, *, seed: int = 0, progress: Progress = SILENT) -> Factors:
+    def fit(
+        self,
+        train: Interactions,
+        *,
+        validate: Validate | None = None,
+        seed: int = 0,
+        progress: Progress = SILENT,
+    ) -> Factors:
         """Alternate; the progress advances once per sweep."""
         check_events(self.key, train)
         rows, columns = train.by_user(), by_item(train)

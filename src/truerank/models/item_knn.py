@@ -9,7 +9,7 @@ import numpy as np
 
 from truerank.core.check import check_above, check_at_least, check_choice
 from truerank.core.interactions import Interactions
-from truerank.core.model import Model
+from truerank.core.model import Model, Validate
 from truerank.core.progress import SILENT, Progress, Task, tracked
 from truerank.core.scorer import Scorer
 from truerank.core.source import Source
@@ -84,7 +84,14 @@ class ItemKNN(Model):
         check_at_least("shrink", self.shrink, 0)
         check_finite("shrink", self.shrink)
 
-    def fit(self, train: Interactions, *, seed: int = 0, progress: Progress = SILENT) -> Scorer:
+    def fit(
+        self,
+        train: Interactions,
+        *,
+        validate: Validate | None = None,
+        seed: int = 0,
+        progress: Progress = SILENT,
+    ) -> Scorer:
         """Compute the similarities; the scorer is sparse when few of them are kept."""
         check_events(self.key, train)
         with tracked(progress, str(self), train.n_items) as task:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from truerank.core.interactions import Interactions
-from truerank.core.model import Model
+from truerank.core.model import Model, Validate
 from truerank.core.progress import SILENT, Progress
 from truerank.core.scorer import Factors
 from truerank.core.source import Source
@@ -41,7 +41,14 @@ class Popularity(Model):
     key: ClassVar[str] = "popularity"
     source: ClassVar[Source | None] = Source("cremonesi2010", "Sec. 3.1")
 
-    def fit(self, train: Interactions, *, seed: int = 0, progress: Progress = SILENT) -> Factors:
+    def fit(
+        self,
+        train: Interactions,
+        *,
+        validate: Validate | None = None,
+        seed: int = 0,
+        progress: Progress = SILENT,
+    ) -> Factors:
         """Count the events."""
         check_events(self.key, train)
         counts = train.item_counts()
