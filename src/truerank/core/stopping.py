@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from truerank.core.errors import InvalidParameter
@@ -28,7 +29,7 @@ class Stopping:
 
     def __post_init__(self) -> None:
         sizes = self.sizes
-        if not sizes or sizes[0] < 1 or any(b <= a for a, b in zip(sizes, sizes[1:], strict=False)):
+        if not sizes or sizes[0] < 1 or any(b <= a for a, b in itertools.pairwise(sizes)):
             raise InvalidParameter(
                 f"sizes must be numbers of negatives >= 1 that grow from round to round, got {sizes}."
             )
