@@ -1,0 +1,1 @@
+"""What models that are trained in epochs share; torch is imported on use."""

@@ -1,0 +1,1 @@
+"""Compiled inner loops, imported on first use."""

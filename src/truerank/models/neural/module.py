@@ -1,0 +1,190 @@
+"""Torch modules under the trainer: seeds, device, threads, optimiser.
+
+A model file imports torch nowhere at its top; in ``fit`` it writes::
+
+    require_torch(self.key)                          # MissingDependency with the install hint
+    device = pick_device(self.device)
+    with seeded(seed, f"{self.key} init"):           # torch's global generators are as before afterwards
+        module = SomeModule(...).to(device)
+    training = ModuleTraining(
+        module,
+        optimiser=make_optimiser(module, learning_rate=self.learning_rate),
+        batches=lambda rng, number: ...,             # one epoch's batches: any objects the loss understands
+        loss=lambda batch: ...,                      # mean loss of one batch, a scalar tensor
+        make_scorer=lambda: ...,                     # called in eval mode without gradients
+        seed=seed,
+        stage=self.key,
+    )
+    return train(str(self), training, Schedule(self.epochs, self.patience), validate=validate, ...)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+from truerank.core.check import check_above, check_at_least, check_choice
+from truerank.core.errors import InvalidParameter, MissingDependency
+from truerank.core.scorer import Scorer
+from truerank.core.stream import stream
+from truerank.core.threads import available_threads
+from truerank.core.types import FloatArray, frozen
+from truerank.models.check import check_finite
+
+if TYPE_CHECKING:
+    import torch
+
+BatchT = TypeVar("BatchT")
+DEVICES = ("auto", "cpu", "cuda")
+
+
+def require_torch(what: str) -> Any:
+    """Import torch, or raise the sentence that says how to install it; ``what`` needs it."""
+    try:
+        import torch
+    except ImportError:
+        raise MissingDependency(f"model {what!r}", "PyTorch", extra="torch") from None
+    return torch
+
+
+def check_training(*, learning_rate: float, device: str, weight_decay: float = 0.0) -> None:
+    """Raise unless the settings that all modules share can be used."""
+    check_above("learning_rate", learning_rate, 0)
+    check_at_least("weight_decay", weight_decay, 0)
+    check_finite("learning_rate", learning_rate)
+    check_finite("weight_decay", weight_decay)
+    check_choice("device", device, DEVICES)
+
+
+def check_rate(name: str, value: float) -> None:
+    """Raise unless 0 <= value < 1, as a share of what dropout drops must be."""
+    if not 0 <= value < 1:
+        raise InvalidParameter(f"{name} must be at least 0 and below 1, got {value!r}.")
+
+
+def pick_device(name: str) -> torch.device:
+    """Return the device: ``auto`` is cuda when there is one, else cpu."""
+    import torch
+
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InvalidParameter("device 'cuda' was asked for, but torch sees no GPU. Use device=auto or cpu.")
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
+
+
+@contextmanager
+def seeded(seed: int, stage: str, number: int = 0) -> Iterator[None]:
+    """Seed torch's generators for the length of a ``with`` block; afterwards they are as before."""
+    import torch
+
+    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(int(stream(seed, stage, number).integers(2**63)))
+        yield
+
+
+@contextmanager
+def limited_threads() -> Iterator[None]:
+    """Hold torch to the processors this process may use, and to what it was set to before."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(min(before, available_threads()))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def make_optimiser(
+    module: torch.nn.Module,
+    *,
+    learning_rate: float,
+    weight_decay: float = 0.0,
+    betas: tuple[float, float] = (0.9, 0.999),
+) -> torch.optim.Optimizer:
+    """Return Adam over all parameters; weight decay is coupled (an L2 term of the loss)."""
+    import torch
+
+    return torch.optim.Adam(
+        module.parameters(), lr=learning_rate, weight_decay=weight_decay, betas=betas, fused=True
+    )
+
+
+def to_numpy(tensor: torch.Tensor) -> FloatArray:
+    """Return a read-only copy as an array."""
+    array: FloatArray = np.array(tensor.detach().cpu().numpy())
+    return frozen(array)
+
+
+class ModuleTraining(Generic[BatchT]):
+    """A torch module under training; satisfies ``trainer.Training``.
+
+    Parameters
+    ----------
+    module : on its device
+    optimiser : over its parameters
+    batches : (rng, epoch number) to the batches of one epoch; ``rng`` is a NumPy generator that depends on
+        the seed, the stage and the epoch alone
+    loss : batch to its mean loss, with gradients
+    make_scorer : the fitted model as it is now; called in eval mode under ``no_grad``, copies what it keeps
+    seed, stage : of all randomness; dropout and sampling noise within an epoch depend on them and the epoch
+
+    Notes
+    -----
+    On the CPU results repeat to the digit for the same number of threads. Torch's global generators and its
+    number of threads are as before after every call.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        *,
+        optimiser: torch.optim.Optimizer,
+        batches: Callable[[np.random.Generator, int], Iterable[BatchT]],
+        loss: Callable[[BatchT], torch.Tensor],
+        make_scorer: Callable[[], Scorer],
+        seed: int,
+        stage: str,
+    ) -> None:
+        self.module, self.optimiser = module, optimiser
+        self.batches, self.loss, self.make_scorer = batches, loss, make_scorer
+        self.seed, self.stage = seed, stage
+
+    def run_epoch(self, number: int) -> float:
+        """Step once per batch; the loss is the mean over batches, NaN when a parameter is not finite."""
+        import torch
+
+        losses: list[torch.Tensor] = []
+        rng = stream(self.seed, f"{self.stage} batches", number)
+        self.module.train()
+        with seeded(self.seed, f"{self.stage} noise", number), limited_threads():
+            for batch in self.batches(rng, number):
+                self.optimiser.zero_grad(set_to_none=True)
+                loss = self.loss(batch)
+                loss.backward()  # type: ignore[no-untyped-call]
+                self.optimiser.step()
+                losses.append(loss.detach())
+            is_sound = all(bool(torch.isfinite(each).all()) for each in self.module.parameters())
+            return float(torch.stack(losses).mean()) if losses and is_sound else math.nan
+
+    def scorer(self) -> Scorer:
+        """Return the model as it is now."""
+        import torch
+
+        self.module.eval()
+        with torch.no_grad(), limited_threads():
+            return self.make_scorer()
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Return a copy of the module's parameters and buffers."""
+        return {name: tensor.detach().clone() for name, tensor in self.module.state_dict().items()}
+
+    def restore(self, state: dict[str, torch.Tensor]) -> None:
+        """Go back to such a copy; the optimiser keeps its moments, for training ends here."""
+        self.module.load_state_dict(state)

@@ -1,0 +1,176 @@
+"""The trainer: epochs, early stopping on a validation metric, the best epoch kept.
+
+What is trained is a `Training`: something that can run one epoch, say what it scores, and put its state
+aside. ``ModuleTraining`` (``neural/module.py``) makes one of a torch module, ``neural/factor.py`` one of
+compiled factor updates. The trainer itself knows neither torch nor batches.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from truerank.core.errors import DataWarning, InvalidParameter, NotConverged
+from truerank.core.model import Epoch, OnEpoch, Validate
+from truerank.core.progress import SILENT, Progress, Task, tracked
+from truerank.core.scorer import Scorer
+from truerank.models.check import check_count
+
+
+class Training(Protocol):
+    """A model under training."""
+
+    def run_epoch(self, number: int) -> float:
+        """Run epoch ``number`` (from 1) and return its mean loss; NaN says that it went astray."""
+
+    def scorer(self) -> Scorer:
+        """Return the model as it is now."""
+
+    def state(self) -> Any:
+        """Return a copy of everything that training changes in the model."""
+
+    def restore(self, state: Any) -> None:
+        """Go back to such a copy."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long to train.
+
+    Parameters
+    ----------
+    epochs : at most so many; exactly so many where nothing validates
+    patience : stop when the best of the validated epochs is so many validations old; None never stops early
+    every : validate after each so many epochs, and after the last one
+    """
+
+    epochs: int
+    patience: int | None = 5
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        check_count("epochs", self.epochs, 1)
+        check_count("every", self.every, 1)
+        if self.patience is not None:
+            check_count("patience", self.patience, 1)
+
+
+def train(
+    label: str,
+    training: Training,
+    schedule: Schedule,
+    *,
+    validate: Validate | None = None,
+    on_epoch: OnEpoch | None = None,
+    progress: Progress = SILENT,
+) -> Scorer:
+    """Train and return the scorer of the best epoch: the best validated one, else the last.
+
+    ``on_epoch`` is called after every epoch with the scorer as it is then. Ctrl-C ends the training early
+    with the best epoch so far and a `DataWarning`; before the first epoch has ended it goes through.
+
+    Parameters
+    ----------
+    label : the model as written, for messages and progress
+    training : what to train
+    schedule : how long
+    validate, on_epoch, progress : as in ``EpochModel.fit``
+
+    Raises
+    ------
+    NotConverged
+        When a loss is NaN or infinite; ``last`` is the scorer of the best epoch before, or None.
+    """
+    run = _Run(label, training, schedule, validate, on_epoch)
+    with tracked(progress, label, schedule.epochs) as task:
+        try:
+            run.all_epochs(task)
+        except KeyboardInterrupt:
+            if run.best_epoch == 0:
+                raise
+            warnings.warn(
+                f"training of {label} was interrupted in epoch {run.epoch} of {schedule.epochs}; "
+                f"epoch {run.best_epoch} is kept.",
+                DataWarning,
+                stacklevel=3,
+            )
+    return run.best()
+
+
+class _Run:
+    """One training from start to end."""
+
+    def __init__(
+        self,
+        label: str,
+        training: Training,
+        schedule: Schedule,
+        validate: Validate | None,
+        on_epoch: OnEpoch | None,
+    ) -> None:
+        self.label, self.training, self.schedule = label, training, schedule
+        self.validate, self.on_epoch = validate, on_epoch
+        self.epoch = 0  # the one under way
+        self.best_epoch, self.best_value, self.kept = 0, -math.inf, None
+        self.moved = False  # whether the model differs from what was kept
+
+    def all_epochs(self, task: Task) -> None:
+        """Run epochs until there are enough or the best one is long past."""
+        stale = 0
+        while self.epoch < self.schedule.epochs:
+            self.epoch += 1
+            self.moved = True
+            loss = self.training.run_epoch(self.epoch)
+            if not math.isfinite(loss):
+                raise NotConverged(
+                    f"the loss of {self.label} became {loss} in epoch {self.epoch}. Lower learning_rate, or "
+                    "check the values of the data.",
+                    self.best() if self.best_epoch else None,
+                )
+            scorer = self.training.scorer() if self._is_watched() else None
+            value = self._validated(scorer) if scorer is not None else None
+            if value is None:
+                if self.best_value == -math.inf:  # nothing is validated so far
+                    self._keep(value)
+            elif value > self.best_value:
+                self._keep(value)
+                stale = 0
+            else:
+                stale += 1
+            if scorer is not None and self.on_epoch is not None:
+                self.on_epoch(Epoch(self.epoch, loss, value, scorer))
+            task.advance()
+            if self.schedule.patience is not None and stale >= self.schedule.patience:
+                return
+
+    def best(self) -> Scorer:
+        """Go back to what was kept and return its scorer."""
+        if self.moved:
+            self.training.restore(self.kept)
+            self.moved = False
+        return self.training.scorer()
+
+    def _is_due(self) -> bool:
+        return self.epoch % self.schedule.every == 0 or self.epoch == self.schedule.epochs
+
+    def _is_watched(self) -> bool:
+        return self.on_epoch is not None or (self.validate is not None and self._is_due())
+
+    def _validated(self, scorer: Scorer) -> float | None:
+        if self.validate is None or not self._is_due():
+            return None
+        value = float(self.validate(scorer))
+        if not math.isfinite(value):
+            raise InvalidParameter(
+                f"validate must return a finite number, got {value} after epoch {self.epoch} of "
+                f"{self.label}. Check the validation part."
+            )
+        return value
+
+    def _keep(self, value: float | None) -> None:
+        self.kept = self.training.state()
+        self.best_epoch, self.moved = self.epoch, False
+        if value is not None:
+            self.best_value = value

@@ -1,0 +1,1 @@
+"""What models of ordered histories share; torch is imported on use."""
