@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, cast
 
@@ -13,6 +13,7 @@ from truerank.core.errors import InvalidData, InvalidParameter, UnknownName
 from truerank.core.progress import SILENT, Progress
 from truerank.data import find_local
 from truerank.papers.outcome import Outcome
+from truerank.papers.store import PaperStore
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,13 @@ class Settings:
     repeats : repetitions of random experiments; None takes the paper's number
     seed : of everything random
     progress : where long jobs report
+    store : where data, exact ranks and finished pieces are kept, so that a run can be resumed
     """
 
     repeats: int | None = None
     seed: int = 0
     progress: Progress = SILENT
+    store: PaperStore = field(default_factory=PaperStore)
 
     def __post_init__(self) -> None:
         if self.repeats is not None and self.repeats < 2:
