@@ -11,12 +11,10 @@ from truerank.core.split import Split
 from truerank.metrics import make_metrics, values
 from truerank.ranks import exact_ranks
 
-VALIDATION_METRIC = "ndcg@10"
-
 
 def make_validate(
     split: Split,
-    metric: str = VALIDATION_METRIC,
+    metric: str | None = None,
     *,
     seen: SeenPolicy = "remove",
     n_threads: int | None = None,
@@ -24,6 +22,7 @@ def make_validate(
     """Return what early stopping watches: a metric over all items on the validation part.
 
     The test part is not looked at, and its items stay in the pool. None when there is no validation part.
+    The metric is NDCG@10 unless another one is named (over all items where pools are smaller).
 
     Examples
     --------
@@ -41,6 +40,7 @@ def make_validate(
     return partial(_mean, split=held_out, metric=metric, seen=seen, n_threads=n_threads)
 
 
-def _mean(scorer: Scorer, split: Split, metric: str, seen: SeenPolicy, n_threads: int | None) -> float:
+def _mean(scorer: Scorer, split: Split, metric: str | None, seen: SeenPolicy, n_threads: int | None) -> float:
     ranks = exact_ranks(scorer, split, seen=seen, n_threads=n_threads)
-    return float(values(make_metrics(metric), ranks).mean())
+    chosen = make_metrics(metric or f"ndcg@{min(10, int(ranks.n_pool.max()))}")
+    return float(values(chosen, ranks).mean())

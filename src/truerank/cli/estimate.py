@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from truerank.cli.complete import names_of
-from truerank.cli.output import Format, emit, render, say
+from truerank.cli.output import Format, emit, render, say, say_without_interval
 from truerank.core.output import check_output, replace_text
 
 
@@ -80,7 +80,9 @@ def estimate(
         f"{data['largest_pool']:,} items; {data['fewest_negatives']:,} to {data['most_negatives']:,} "
         f"negatives, drawn {drawn} replacement."
     )
-    say(f"estimates; {level:.0%} intervals over users and samples (normal) that ignore the bias.")
+    if any(estimate.low is not None for estimate in result.estimates):
+        say(f"estimates; {level:.0%} intervals over users and samples (normal) that ignore the bias.")
+    say_without_interval(result)
     emit(render(result, format))
     if out is not None:
         replace_text(out, result.to_json() + "\n", "--out")

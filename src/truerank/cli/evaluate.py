@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from truerank.cli.complete import data_names, names_of
-from truerank.cli.output import Format, emit, render, say
+from truerank.cli.output import Format, emit, render, say, say_without_interval
 from truerank.cli.progress import shown_progress
 from truerank.core.errors import InvalidParameter
 from truerank.core.output import check_output, replace_file, replace_text
@@ -155,13 +155,14 @@ def _explain(result: Result) -> None:
         f"{data['users_with_targets']:,} users have targets, {data['users_without_targets']:,} have none."
     )
     levels = {estimate.level for estimate in result.estimates if estimate.level is not None}
-    methods = sorted({estimate.method for estimate in result.estimates})
+    methods = sorted({estimate.method for estimate in result.estimates if estimate.method})
+    intervals = (
+        f"{levels.pop():.0%} intervals over users ({'; '.join(methods)})" if levels else "no intervals"
+    )
     sampler = result.provenance["sampler"]
     kind = "exact values" if sampler is None else f"estimates from {sampler}"
-    say(
-        f"{kind}; {levels.pop():.0%} intervals over users ({'; '.join(methods)}); "
-        f"ties {result.provenance['ties']}, seen items: {result.provenance['seen']}."
-    )
+    say_without_interval(result)
+    say(f"{kind}; {intervals}; ties {result.provenance['ties']}, seen items: {result.provenance['seen']}.")
 
 
 def _write(

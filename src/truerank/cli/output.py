@@ -57,6 +57,13 @@ def render(result: Result, style: Format) -> str:
     return table_text(columns, rows, style)
 
 
+def say_without_interval(result: Result) -> None:
+    """Say which estimators come without an interval, and why."""
+    bare = sorted({e.estimator for e in result.estimates if e.kind == "estimate" and e.low is None})
+    if bare and result.estimates[0].n_users != 1:
+        say(f"no interval for {', '.join(bare)}: one fit does not tell its own error.")
+
+
 def _with_interval(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return f"{estimate.value:.4f}"

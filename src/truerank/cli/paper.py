@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from functools import partial
 from pathlib import Path
@@ -47,18 +48,29 @@ def run_recipes(
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
     out: Annotated[Path | None, typer.Option(help="Write figures and tables into this folder.")] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep fits, exact ranks and finished pieces here; a later run goes on from there. "
+            "By default the folder truerank/papers of the user's cache.",
+        ),
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Neither use nor keep finished pieces.")] = False,
 ) -> None:
     """Run recipes and print our numbers beside the printed ones."""
-    from truerank.papers import RECIPES, Settings, run_recipe
+    from truerank.papers import RECIPES, PaperStore, Settings, run_recipe
 
     if out is not None and not out.is_dir():
         raise InvalidParameter(f"--out must be an existing folder, got '{out}'. Create it first.")
     chosen = [name for name, recipe in RECIPES.items() if recipe.is_ready] if names == ["all"] else names
+    if fresh and keep is not None:
+        raise InvalidParameter("give either --keep or --fresh, not both.")
+    store = PaperStore(None if fresh else keep or _cache())
     found: dict[str, Outcome] = {}
     for name in chosen:
         started = time.perf_counter()
         with shown_progress() as progress:
-            found[name] = run_recipe(name, Settings(repeats, seed, progress))
+            found[name] = run_recipe(name, Settings(repeats, seed, progress, store))
         say(f"{name}: {_told(found[name])} ({time.perf_counter() - started:.1f} s)")
         for note in found[name].notes:
             say(f"  {note}")
@@ -68,6 +80,15 @@ def run_recipes(
             emit(_cells(name, found[name], format))
     if format is Format.json:
         emit(json.dumps({name: [c.to_dict() for c in o.cells] for name, o in found.items()}, indent=2))
+
+
+def _cache() -> Path:
+    """Return the folder for what can be computed again: of the user, or $TRUERANK_CACHE."""
+    named = os.environ.get("TRUERANK_CACHE")
+    if named:
+        return Path(named) / "papers"
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "truerank" / "papers"
 
 
 def _told(outcome: Outcome) -> str:

@@ -2,5 +2,6 @@
 
 from truerank.papers.outcome import Cell, Outcome
 from truerank.papers.recipe import RECIPES, Recipe, Settings, run_recipe
+from truerank.papers.store import PaperStore
 
-__all__ = ["RECIPES", "Cell", "Outcome", "Recipe", "Settings", "run_recipe"]
+__all__ = ["RECIPES", "Cell", "Outcome", "PaperStore", "Recipe", "Settings", "run_recipe"]

@@ -63,6 +63,8 @@ class Recipe:
 
 _TOY = "truerank.papers.rendle2019"
 _KR20 = "truerank.papers.krichene2020"
+_L20 = "truerank.papers.li2020"
+_L20_FIGURES = "truerank.papers.li2020_figures"
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
@@ -92,6 +94,19 @@ RECIPES: dict[str, Recipe] = {
         Recipe(
             "kr20.fit-x", "Sweeps and start of X that fit its printed row best", f"{_KR20}:fit_x", "ml-1m"
         ),
+        Recipe("l20.table2", "Exponent of Beta ranks", f"{_L20}:table2", "ml-1m"),
+        Recipe("l20.table3", "Who wins, sampled and globally", f"{_L20}:table3", "ml-1m"),
+        Recipe("l20.table5", "Three sampling schemes, n = 100", f"{_L20}:table5", "ml-1m"),
+        Recipe("l20.table6", "Three sampling schemes, n = 1000", f"{_L20}:table6", "ml-1m"),
+        Recipe("l20.table7", "Errors of the mapping functions", f"{_L20}:table7", "ml-1m"),
+        Recipe("l20.figure1", "Global and sampled hit ratios", f"{_L20_FIGURES}:figure1", "ml-1m"),
+        Recipe("l20.figure2", "How a sampled hit ratio comes about", f"{_L20_FIGURES}:figure2", "ml-1m"),
+        Recipe("l20.figure3", "Ranks and Beta densities", f"{_L20_FIGURES}:figure3", "ml-1m"),
+        Recipe("l20.figure4", "Beta locations relative to a = 1", f"{_L20_FIGURES}:figure4"),
+        Recipe("l20.figure5", "Beta locations around a = 0.3", f"{_L20_FIGURES}:figure5"),
+        Recipe("l20.figure6", "Why sampling favours the winner", f"{_L20_FIGURES}:figure6"),
+        Recipe("l20.figure7", "Two views of the alignment", f"{_L20_FIGURES}:figure7", "ml-1m"),
+        Recipe("l20.figure8", "Sample sizes on book-X", f"{_L20_FIGURES}:figure8", "book-crossing"),
     )
 }
 

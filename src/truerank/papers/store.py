@@ -17,7 +17,7 @@ from truerank.data import load
 from truerank.evaluation import data_hash
 from truerank.models import MODELS
 from truerank.ranks import exact_ranks
-from truerank.split import make_split
+from truerank.split import SPLITS, make_split
 from truerank.validation import make_validate
 
 _COLUMNS = (
@@ -49,11 +49,10 @@ class PaperStore(Store):
         self._table: tuple[str, DenseScores] | None = None
 
     def split(self, dataset: str, split: str) -> Split:
-        """Return a data set, split; a column split reads the column it names."""
+        """Return a data set, split; columns that the split needs are read too."""
         key = (dataset, split)
         if key not in self._splits:
-            keep = [split.partition("name=")[2].rstrip(")").split(",")[0]] if "name=" in split else []
-            data: Interactions = load(dataset, keep=keep)
+            data: Interactions = load(dataset, keep=SPLITS.make(split).columns)
             self._splits.clear()  # one at a time: the largest ones fill the memory
             self._splits[key] = make_split(data, split)
         return self._splits[key]

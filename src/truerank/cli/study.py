@@ -1,0 +1,148 @@
+"""``truerank study``: how far estimators are off on data where everything can be ranked."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from truerank.cli.complete import data_names, names_of
+from truerank.cli.output import Format, emit, say, table_text
+from truerank.cli.progress import shown_progress
+from truerank.core.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from truerank.study import Study
+
+
+def study(
+    data: Annotated[
+        str,
+        typer.Argument(help="A file, a catalogue name such as ml-1m, or demo.", autocompletion=data_names),
+    ],
+    model: Annotated[
+        list[str],
+        typer.Option(help="A model; may be given several times.", autocompletion=names_of("models")),
+    ],
+    estimator: Annotated[
+        list[str],
+        typer.Option(help="An estimator; may be given several times.", autocompletion=names_of("estimators")),
+    ],
+    sampler: Annotated[
+        str, typer.Option(help="How to sample.", autocompletion=names_of("samplers"))
+    ] = "uniform(m=99)",
+    metrics: Annotated[str, typer.Option(help="Metrics without a cut-off.")] = "recall,ndcg,ap",
+    cutoffs: Annotated[str, typer.Option(help="Cut-offs K, such as 1-50 or 1,5,10.")] = "1-50",
+    repeats: Annotated[int, typer.Option(help="How often to sample.")] = 20,
+    prior_mode: Annotated[
+        str, typer.Option(help="Fitted priors: per-run, averaged over the repeats, or both.")
+    ] = "per-run",
+    split: Annotated[
+        str, typer.Option(help="How test events are chosen.", autocompletion=names_of("splits"))
+    ] = "leave-last-out",
+    seen: Annotated[
+        str, typer.Option(help="Items known from train and valid: remove, bottom or keep.")
+    ] = "remove",
+    ties: Annotated[str, typer.Option(help="expected, best, worst or random")] = "expected",
+    columns: Annotated[
+        str | None, typer.Option(help="user=NAME,item=NAME,rating=NAME,timestamp=NAME")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    threads: Annotated[int | None, typer.Option(help="Threads for ranking; all cores by default.")] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="Keep finished pieces in this folder; a later run goes on from there.")
+    ] = None,
+    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+) -> None:
+    """Rank all items once and samples many times, and print how wrong each estimator is.
+
+    The error is the mean over K of the relative error; "named best" says in how many samples an estimator
+    names the model that is best.
+    """
+    from truerank.cli.prepare import prepare
+    from truerank.core.store import Store
+    from truerank.study import study as run_study
+
+    listed = parse_cutoffs(cutoffs)
+    with shown_progress() as progress:
+        parts = prepare(data, split=split, columns=columns, seed=seed, progress=progress)
+        found = run_study(
+            list(model),
+            parts,
+            sampler,
+            list(estimator),
+            families=metrics,
+            cutoffs=listed,
+            repeats=repeats,
+            prior_mode=prior_mode,  # type: ignore[arg-type]  # checked with a sentence inside
+            ties=ties,  # type: ignore[arg-type]
+            seen=seen,  # type: ignore[arg-type]
+            seed=seed,
+            n_threads=threads,
+            store=Store(keep),
+            progress=progress,
+        )
+    say(
+        f"{repeats} samples by {sampler}; errors in percent of the exact value, mean over K = {cutoffs} and "
+        "over samples; spread over samples."
+    )
+    if format is Format.json:
+        emit(json.dumps(found.to_dict(), indent=2))
+        return
+    emit(table_text(("metric", "model", "estimator", "error", "spread", "items"), _errors(found), format))
+    if len(found.models) > 1 and format is not Format.csv:
+        emit("")
+        emit(table_text(("metric", "best model", "estimator", "named best"), _winners(found), format))
+
+
+def parse_cutoffs(text: str) -> list[int]:
+    """Return the numbers of a list such as ``1-5,10``.
+
+    Examples
+    --------
+    >>> parse_cutoffs("1-3,10")
+    [1, 2, 3, 10]
+    """
+    numbers: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        if match is None or (match[2] and int(match[2]) < int(match[1])):
+            raise InvalidParameter(
+                f"--cutoffs must be numbers and ranges such as 1-50 or 1,5,10, got {text!r}."
+            )
+        numbers.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return sorted(numbers)
+
+
+def _errors(found: Study) -> list[tuple[str, ...]]:
+    mean, spread = found.errors()
+    return [
+        (
+            family,
+            model,
+            estimator,
+            f"{mean[e, m, f]:.2f}",
+            f"{spread[e, m, f]:.2f}",
+            f"{found.items_per_user[m]:.1f}",
+        )
+        for f, family in enumerate(found.families)
+        for m, model in enumerate(found.models)
+        for e, estimator in enumerate(found.estimators)
+    ]
+
+
+def _winners(found: Study) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    shown = [cutoff for cutoff in found.cutoffs if cutoff in (1, 5, 10, 20, 50)] or [found.cutoffs[-1]]
+    for family in found.families:
+        for cutoff in shown:
+            best = found.best(family, cutoff)
+            counts = found.winners(family, cutoff)
+            rows += [
+                (f"{family}@{cutoff}", best, estimator, f"{count} of {found.n_repeats}")
+                for estimator, count in zip(found.estimators, counts, strict=True)
+            ]
+    return rows

@@ -1,0 +1,232 @@
+"""Li et al. (2020), On Sampling Top-K Recommendation Evaluation: the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from truerank.core.tally import tally
+from truerank.core.types import FloatArray
+from truerank.estimators.mapping import MAPPINGS
+from truerank.estimators.mapping.curve import global_at_sampled, sampled_hit_ratios
+from truerank.estimators.mapping.error import mapping_error
+from truerank.estimators.mapping.fit import Histogram, fit_by_iteration, fit_by_likelihood
+from truerank.papers.li2020_setup import (
+    FUNCTIONS,
+    SETUPS,
+    SPREAD_EXPONENT,
+    SPREAD_HIT,
+    Curves,
+    curves_of,
+    missing,
+    n_items_of,
+    ranks_of,
+    reason,
+    samples_of,
+    single_error,
+)
+from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.recipe import Settings, printed
+
+N = 100
+_NOTE = "the paper draws one sample and prints one number; here means over samples and their error"
+_PARTIAL = "pinterest-20: 37,501 of the 55,187 users are at hand"
+_MEASURES = {
+    "abs": "abs",
+    "rel": "rel",
+    "abs@1": "abs_at_1",
+    "rel@1": "rel_at_1",
+    "abs@2-10": "abs_to_10",
+    "rel@2-10": "rel_to_10",
+}
+_FITTED = {"Beta@P": "beta-p", "Beta@P, likelihood": "beta-p(method=likelihood)"}
+
+
+def table2(settings: Settings) -> Outcome:
+    """The exponent of Beta ranks by Eq. 19, and by likelihood."""
+    cells: list[Cell] = []
+    rows = {row["model"]: row["values"] for row in printed("l20", "table2")}
+    notes = [_NOTE, _PARTIAL]
+    for dataset, model in _runnable(list(SETUPS), list(rows), notes):
+        ranks = ranks_of(settings, dataset, model, "binom")
+        found = np.array(
+            [
+                [fit_by_iteration(histogram), fit_by_likelihood(histogram)]
+                for sample in samples_of(settings, ranks, "binom", N, f"{dataset} {model}")
+                for histogram in [Histogram.of(tally(sample))]
+            ]
+        )
+        (by_iteration, by_likelihood), (error, _) = found.mean(axis=0), single_error(found)
+        there = rows[model][dataset]
+        note = reason(by_iteration - there, SPREAD_EXPONENT)
+        cells.append(Cell(model, dataset, there, float(by_iteration), float(error), digits=4, note=note))
+        cells.append(Cell(model, f"{dataset}, likelihood", None, float(by_likelihood), digits=4))
+    notes.append("Eq. 19 gives too large an exponent by construction; the likelihood is consistent")
+    return Outcome(tuple(cells), notes=tuple(notes))
+
+
+def table3(settings: Settings) -> Outcome:
+    """Hit ratios of the best models, and whether sampled ones name the global winner."""
+    shown = {"SHR": "", "Bound": FUNCTIONS["Bound"], "Beta@0.5": FUNCTIONS["Beta@0.5"]}
+    rows = printed("l20", "readme-table3")
+    models = [name for name in rows[0] if name not in ("dataset", "k")]
+    notes = [_NOTE, _PARTIAL, "printed: the authors' README, of which Table 3 is the first three digits"]
+    cells: list[Cell] = []
+    for dataset in SETUPS:
+        found = {
+            model: curves_of(settings, dataset, model, "actual", N)
+            for _, model in _runnable([dataset], models, notes)
+        }
+        for row in rows:
+            if row["dataset"] == dataset:
+                for model, curves in found.items():
+                    values = {name: curves.at(spec) for name, spec in shown.items() if spec}
+                    cells += _curve_cells(f"{dataset} {model}", row["k"], row[model], curves, values)
+        if len(found) > 1:
+            cells += _winners(dataset, [row["k"] for row in rows if row["dataset"] == dataset], found, notes)
+    return Outcome(tuple(cells), notes=tuple(notes))
+
+
+def _winners(
+    dataset: str, cutoffs: Sequence[int], found: Mapping[str, Curves], notes: list[str]
+) -> list[Cell]:
+    """Return how often SHR@k names the model with the best HR@f(k), in percent of the samples."""
+    sampled = np.array([curves.sampled for curves in found.values()])
+    cells = []
+    for name in ("Bound", "Beta@0.5"):
+        exact = np.array([curves.at(FUNCTIONS[name]) for curves in found.values()])
+        for k in cutoffs:
+            best = int(exact[:, k - 1].argmax())
+            runs = sampled[:, :, k - 1]
+            share = 100 * float((runs.argmax(axis=0) == best).mean())
+            # two models that are nearer to each other than samples are noisy are ordered by luck
+            second = np.delete(exact[:, k - 1], best).max()
+            noise = float(np.hypot(*np.sort(runs.std(axis=1, ddof=1))[-2:]))
+            is_close = exact[best, k - 1] - second < 4 * noise
+            note = "the two best are nearer to each other than samples are noisy" if is_close else ""
+            cells.append(Cell(f"{dataset} winner", f"SHR@{k} = {name}", 100.0, share, digits=0, note=note))
+    right = sum(cell.value == 100 for cell in cells)
+    notes.append(
+        f"{dataset}: SHR names the winner of HR@f in all samples for {right} of {len(cells)} k and f"
+    )
+    return cells
+
+
+def table5(settings: Settings) -> Outcome:
+    """Three sampling schemes at n = 100."""
+    return _schemes(settings, "readme-table5", 100)
+
+
+def table6(settings: Settings) -> Outcome:
+    """Three sampling schemes at n = 1000."""
+    return _schemes(settings, "readme-table6", 1000)
+
+
+def _schemes(settings: Settings, table: str, n: int) -> Outcome:
+    rows = printed("l20", table)
+    notes = [_NOTE, "EASE: not printed"]
+    cells: list[Cell] = []
+    for dataset, model in _runnable(["ml-1m"], ["MultiVAE", "EASE"], notes):
+        for scheme in ("binom", "hyper", "actual"):
+            curves = curves_of(settings, dataset, model, scheme, n)
+            names = [name for name in rows[0][scheme] if name != "SHR"]
+            values = {name: curves.at(FUNCTIONS[name]) for name in names}
+            if scheme == "actual":
+                values["Beta@0.5, own pool"] = curves.at(FUNCTIONS["Beta@0.5"], own_pool=True)
+            for row in rows:
+                there = row[scheme] if model == "MultiVAE" else {}
+                cells += _curve_cells(f"{model} {scheme}", row["k"], there, curves, values)
+    notes.append("actual: with the user's own pool in f, HR@f no longer overshoots SHR at large k")
+    return Outcome(tuple(cells), notes=tuple(notes))
+
+
+def _curve_cells(
+    row: str, k: int, there: Mapping[str, float], curves: Curves, values: Mapping[str, FloatArray]
+) -> list[Cell]:
+    """Return SHR@k and HR@f(k) beside the printed ones."""
+    where, error = f"{row} k={k}", float(curves.error[k - 1])
+    here = {"SHR": float(curves.mean[k - 1]), **{name: float(line[k - 1]) for name, line in values.items()}}
+    cells = []
+    for name, value in here.items():
+        shown = there.get(name)
+        note = "" if shown is None else reason(value - shown, SPREAD_HIT)
+        cells.append(Cell(where, name, shown, value, error if name == "SHR" else 0.0, digits=4, note=note))
+    return cells
+
+
+def table7(settings: Settings) -> Outcome:
+    """Errors of the mapping functions."""
+    rows: dict[str, dict[str, Any]] = {}
+    for row in printed("l20", "readme-table7"):
+        rows.setdefault(row["setting"], {})[row["function"]] = row["values"]
+    notes = [_NOTE, "printed: the paper for MultiVAE and NeuMF, the authors' README for EASE and itemKNN"]
+    cells: list[Cell] = []
+    for setting, functions in rows.items():
+        model, _, dataset = setting.partition(":")
+        for _ in _runnable([dataset], [model], notes):
+            found = _mapping_errors(settings, dataset, model)
+            for name, runs in found.items():
+                shown, error = functions.get(name, {}), single_error(runs)
+                for column, measure in enumerate(_MEASURES):
+                    value, there = float(runs[:, column].mean()), shown.get(measure)
+                    note = "" if there is None else _size_note(value, there)
+                    place = f"{setting} {name}"
+                    cells.append(
+                        Cell(place, measure, there, value, float(error[column]), digits=4, note=note)
+                    )
+            notes.append(f"{setting}: abs error {_order(found)}; printed {_printed_order(functions)}")
+    return Outcome(tuple(cells), notes=tuple(notes))
+
+
+def _mapping_errors(settings: Settings, dataset: str, model: str) -> dict[str, FloatArray]:
+    """Return the six measures of each sample, (n_repeats, 6), by mapping function."""
+    ranks, n_items = ranks_of(settings, dataset, model, "binom"), n_items_of(settings, dataset)
+    fixed = {
+        name: global_at_sampled(ranks, MAPPINGS.make(spec), N, n_items=n_items)
+        for name, spec in FUNCTIONS.items()
+    }
+    found: dict[str, list[list[float]]] = {name: [] for name in (*fixed, *_FITTED)}
+    for sample in samples_of(settings, ranks, "binom", N, f"{dataset} {model}"):
+        counted, sampled = tally(sample), sampled_hit_ratios(sample)
+        own = {
+            name: global_at_sampled(ranks, MAPPINGS.make(spec).fit(counted), N, n_items=n_items)
+            for name, spec in _FITTED.items()
+        }
+        for name, line in {**fixed, **own}.items():
+            error = mapping_error(line, sampled)
+            found[name].append([getattr(error, measure) for measure in _MEASURES.values()])
+    return {name: np.array(runs) for name, runs in found.items()}
+
+
+def _size_note(value: float, there: float) -> str:
+    """Return a reason where the two errors are of one size."""
+    is_alike = abs(value - there) <= 0.003 or there / 2 <= value <= 2 * there
+    return "of the same size; the paper gives no hyper-parameters" if is_alike else ""
+
+
+def _order(found: Mapping[str, FloatArray]) -> str:
+    return _sorted({name: float(runs[:, 0].mean()) for name, runs in found.items()})
+
+
+def _printed_order(functions: Mapping[str, Mapping[str, float]]) -> str:
+    return _sorted({name: values["abs"] for name, values in functions.items()})
+
+
+def _sorted(values: Mapping[str, float]) -> str:
+    return " < ".join(f"{name} {value:.4f}" for name, value in sorted(values.items(), key=lambda x: x[1]))
+
+
+def _runnable(datasets: Sequence[str], models: Sequence[str], notes: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield what can be run here; the rest is noted, and runs once it is there."""
+    for dataset in datasets:
+        if not SETUPS[dataset].is_at_hand:
+            notes.append(f"{dataset}: data not at hand; {', '.join(models)} run once it is")
+            continue
+        for model in models:
+            why = missing(dataset, model)
+            if why:
+                notes.append(f"{dataset} {model}: {why}")
+            else:
+                yield dataset, model
