@@ -108,18 +108,18 @@ def test_both_prior_modes_stand_side_by_side() -> None:
         {"strong": MODELS["strong"]},
         PARTS,
         sampler,
-        "naive,bv(gamma=0.1, prior=mle(iterations=20))",
+        "naive,bv(prior=mle(iterations=20), gamma=0.05)",
         families="recall",
         cutoffs=[1, 3],
         repeats=4,
         prior_mode="both",
     )
-    name = "bv(gamma=0.1, prior=mle(iterations=20))"
+    name = "bv(prior=mle(iterations=20), gamma=0.05)"
     assert found.estimators == ("naive", name, f"{name}, averaged prior")
     tallies = [tally(sampled_ranks(MODELS["strong"], PARTS, sampler, repeat=r)) for r in range(4)]
     prior = averaged_prior("mle(iterations=20)", tallies)
     metrics = make_metrics("recall@1,recall@3")
-    own, shared = ESTIMATORS.make(name), type(ESTIMATORS.make(name))(gamma=0.1, prior=prior)  # type: ignore[call-arg]
+    own, shared = ESTIMATORS.make(name), type(ESTIMATORS.make(name))(gamma=0.05, prior=prior)  # type: ignore[call-arg]
     for repeat, one in enumerate(tallies):
         np.testing.assert_allclose(
             found.runs[1, 0, repeat].ravel(), own.estimate(one, metrics).value, atol=1e-10

@@ -299,16 +299,17 @@ class _Unit:
     def _exact(self) -> FloatArray:
         job = self.job
         ranks = exact_ranks(self.scorer(), job.split, seen=job.seen, n_threads=job.n_threads)
-        return values(job.metrics, ranks, ties=job.ties, seed=job.seed).mean(axis=0)
+        means: FloatArray = values(job.metrics, ranks, ties=job.ties, seed=job.seed).mean(axis=0)
+        return means
 
     def _label(self) -> str:
         return "" if self.job.sampler.is_shared else f"label={self.name}"
 
     def _kept(self, key: str, name: str, compute: Any) -> FloatArray:
-        if not self.keeps:
-            found: FloatArray = compute()
-            return found
-        return self.job.store.arrays(key, lambda: {name: compute()})[name]
+        found: FloatArray = (
+            self.job.store.arrays(key, lambda: {name: compute()})[name] if self.keeps else compute()
+        )
+        return found
 
 
 def averaged(estimator: Estimator, tallies: Sequence[Tally]) -> Estimator:

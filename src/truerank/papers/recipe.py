@@ -65,6 +65,8 @@ _TOY = "truerank.papers.rendle2019"
 _KR20 = "truerank.papers.krichene2020"
 _L20 = "truerank.papers.li2020"
 _L20_FIGURES = "truerank.papers.li2020_figures"
+_L23 = "truerank.papers.li2023"
+_L23_FIGURES = "truerank.papers.li2023_figures"
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
@@ -107,6 +109,31 @@ RECIPES: dict[str, Recipe] = {
         Recipe("l20.figure6", "Why sampling favours the winner", f"{_L20_FIGURES}:figure6"),
         Recipe("l20.figure7", "Two views of the alignment", f"{_L20_FIGURES}:figure7", "ml-1m"),
         Recipe("l20.figure8", "Sample sizes on book-X", f"{_L20_FIGURES}:figure8", "book-crossing"),
+        Recipe("l23.table1", "Recall errors of the estimators, n = 100", f"{_L23}:table1", "pinterest-20"),
+        Recipe("l23.table2", "NDCG errors, fixed and adaptive samples", f"{_L23}:table2", "pinterest-20"),
+        Recipe("l23.table3", "How often the best model is named", f"{_L23}:table3", "pinterest-20"),
+        Recipe(
+            "l23.table6", "Recall errors, n = 100 (table1, all data sets)", f"{_L23}:table6", "pinterest-20"
+        ),
+        Recipe(
+            "l23.table7", "NDCG errors, fixed and adaptive (table2, all)", f"{_L23}:table7", "pinterest-20"
+        ),
+        Recipe(
+            "l23.table8", "How often the best model is named (table3, all)", f"{_L23}:table8", "pinterest-20"
+        ),
+        Recipe("l23.table9", "AP errors of the estimators, n = 100", f"{_L23}:table9", "pinterest-20"),
+        Recipe("l23.table10", "NDCG errors of the estimators, n = 500", f"{_L23}:table10", "pinterest-20"),
+        Recipe("l23.table11", "Recall errors, fixed and adaptive samples", f"{_L23}:table11", "pinterest-20"),
+        Recipe(
+            "l23.figure1", "Sampled ranks, and the error of MLE against K", f"{_L23_FIGURES}:figure1", "ml-1m"
+        ),
+        Recipe("l23.figure2", "What a settled target costs", f"{_L23_FIGURES}:figure2", "pinterest-20"),
+        Recipe(
+            "l23.estimators",
+            "Every estimator on the data at hand, priors per run and averaged",
+            f"{_L23_FIGURES}:estimators",
+            "ml-1m",
+        ),
     )
 }
 
