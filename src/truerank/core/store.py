@@ -52,7 +52,7 @@ class Store:
             found = self._read(key, ".json", _read_json)
             if found is None:
                 found = json.loads(json.dumps(compute()))
-                path = self._path(key, ".json")
+                path = self.path_of(key, ".json")
                 if path is not None:
                     replace_text(path, json.dumps({"key": key, "value": found}), "a finished result")
             self._held[key] = found
@@ -68,7 +68,7 @@ class Store:
         found: Mapping[str, np.ndarray] | None = self._read(key, ".npz", _read_arrays)
         if found is None:
             found = dict(compute())
-            path = self._path(key, ".npz")
+            path = self.path_of(key, ".npz")
             if path is not None:
                 named: dict[str, Any] = {**found, "key": np.array(key)}
                 replace_file(path, lambda part: np.savez(part, **named), "a finished result")
@@ -76,7 +76,8 @@ class Store:
             self._held[key] = found
         return found
 
-    def _path(self, key: str, suffix: str) -> Path | None:
+    def path_of(self, key: str, suffix: str) -> Path | None:
+        """Return the file of a key, None without a folder."""
         if self.folder is None:
             return None
         digest = hashlib.blake2b(f"{__version__}\n{key}".encode(), digest_size=8).hexdigest()
@@ -84,7 +85,7 @@ class Store:
         return self.folder / f"{readable}-{digest}{suffix}"
 
     def _read(self, key: str, suffix: str, read: Callable[[Path, str], Any]) -> Any:
-        path = self._path(key, suffix)
+        path = self.path_of(key, suffix)
         return read(path, key) if path is not None and path.is_file() else None
 
 
@@ -98,7 +99,7 @@ def _read_json(path: Path, key: str) -> Any:
 
 def _read_arrays(path: Path, key: str) -> dict[str, np.ndarray] | None:
     try:
-        with np.load(path, allow_pickle=False) as held:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
             found = {name: held[name] for name in held.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):
         return None

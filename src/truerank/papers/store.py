@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
+from truerank.core.errors import InvalidData
 from truerank.core.interactions import Interactions
-from truerank.core.model import Validate
+from truerank.core.model import EpochModel, Model
 from truerank.core.progress import SILENT, Progress
 from truerank.core.ranks import Ranks, SeenPolicy
 from truerank.core.scorer import DenseScores, Scorer
@@ -16,6 +18,7 @@ from truerank.core.store import Store
 from truerank.data import load
 from truerank.evaluation import data_hash
 from truerank.models import MODELS
+from truerank.models.saving.scorer_file import load_scorer, save_scorer
 from truerank.ranks import exact_ranks
 from truerank.split import SPLITS, make_split
 from truerank.validation import make_validate
@@ -89,18 +92,24 @@ class PaperStore(Store):
         parts = self.split(dataset, split)
         made = MODELS.make(model)
         n_users, n_items = parts.train.n_users, parts.train.n_items
-        validate: Validate | None = make_validate(parts)
-
-        def fitted() -> Scorer:
-            return made.fit(parts.train, validate=validate, seed=seed, progress=progress)
-
+        key = f"fit {dataset} {split} {data_hash(parts)} {made} seed={seed}"
         if 4 * n_users * n_items > _LARGEST_TABLE:
-            return fitted()
-        key = f"scores {dataset} {split} {made} {seed}"
+            return self._fitted(key, made, parts, seed, progress)
         if self._table is None or self._table[0] != key:
             self._table = None  # before the next one is made: the largest ones fill the memory
-            self._table = (key, _tabulated(fitted(), n_users))
+            self._table = (key, _tabulated(self._fitted(key, made, parts, seed, progress), n_users))
         return self._table[1]
+
+    def _fitted(self, key: str, model: Model, parts: Split, seed: int, progress: Progress) -> Scorer:
+        """Fit a model; one that trains in epochs is kept as a file."""
+        path = self.path_of(key, ".truerank") if isinstance(model, EpochModel) else None
+        if path is not None and path.is_file():
+            with suppress(InvalidData):  # a damaged file is written again
+                return load_scorer(path).scorer
+        scorer = model.fit(parts.train, validate=make_validate(parts), seed=seed, progress=progress)
+        if path is not None:
+            save_scorer(path, scorer, model=model)
+        return scorer
 
 
 def _tabulated(scorer: Scorer, n_users: int) -> DenseScores:

@@ -1,0 +1,53 @@
+"""``truerank fit``: fit a model once and keep it in a file."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from truerank.cli.complete import data_names, names_of
+from truerank.cli.output import say
+from truerank.cli.progress import shown_progress
+from truerank.core.output import check_output
+
+
+def fit(
+    data: Annotated[
+        str,
+        typer.Argument(help="A file, a catalogue name such as ml-1m, or demo.", autocompletion=data_names),
+    ],
+    model: Annotated[
+        str, typer.Option(help="A model such as ease(reg=500).", autocompletion=names_of("models"))
+    ],
+    out: Annotated[Path, typer.Option(help="Where to write the model, such as ease.truerank.")],
+    split: Annotated[
+        str, typer.Option(help="How test events are left out.", autocompletion=names_of("splits"))
+    ] = "leave-last-out",
+    columns: Annotated[
+        str | None, typer.Option(help="user=NAME,item=NAME,rating=NAME,timestamp=NAME")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+) -> None:
+    """Fit a model on the train part and write it to one file.
+
+    Evaluate it with --model 'saved(path=FILE)'. A validation part, where the split makes one, is used for
+    early stopping; the test part is not looked at.
+    """
+    from truerank.cli.prepare import prepare
+    from truerank.models import MODELS
+    from truerank.models.saving.scorer_file import save_scorer
+    from truerank.validation import make_validate
+
+    check_output(out, "--out")
+    chosen = MODELS.make(model)
+    with shown_progress() as progress:
+        parts = prepare(data, split=split, columns=columns, seed=seed, progress=progress)
+        started = time.perf_counter()
+        scorer = chosen.fit(parts.train, validate=make_validate(parts), seed=seed, progress=progress)
+        seconds = time.perf_counter() - started
+    save_scorer(out, scorer, model=chosen, data=parts.train)
+    say(f"fitted {chosen} to {len(parts.train):,} events in {seconds:.1f} s; wrote {out}")
+    say(f"evaluate it with: truerank evaluate {data} --model 'saved(path={out})'")
