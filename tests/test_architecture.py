@@ -19,6 +19,8 @@ PROJECT = ROOT.parent.parent
 LAYERS = [
     "cli",
     "papers",
+    "tracking",
+    "accumulator",
     "agreement",
     "study",
     "evaluation",

@@ -1,0 +1,72 @@
+"""Models of Cornac."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from truerank.core.interactions import Interactions
+from truerank.core.scorer import Scorer
+from truerank.core.types import FloatArray, IntArray
+from truerank.models.adapters.alignment import Unknown, align_ids
+from truerank.models.adapters.library import check_model, not_fitted, require
+from truerank.models.adapters.row_scorer import RowScorer, is_dot_product
+
+NAME = "from_cornac"
+
+
+def from_cornac(model: Any, train: Interactions, *, unknown: Unknown = "error") -> Scorer:
+    """Return the scorer of a fitted model of Cornac.
+
+    Users and items are found by the ids the model was fitted with. Models that offer vectors whose dot
+    products are their scores (MF, BPR, WMF, PMF, ...) are ranked through factors; this is checked on a few
+    users. Others are asked for one user after the other by ``model.score``.
+
+    Parameters
+    ----------
+    model : fitted on a ``cornac.data.Dataset`` with the ids of the data, as numbers or text
+    train : the train part; says the order of users and items
+    unknown : what to do with users and items of the data that the model does not know: ``error``, or
+        ``bottom``, which ranks such items below all others (Cornac itself lets them tie with the worst)
+
+    Raises
+    ------
+    InvalidData
+        When the model is not fitted or its ids are not those of the data.
+    """
+    require(NAME, "cornac")
+    base = require(NAME, "cornac.models.recommender")
+    check_model(NAME, model, base.Recommender, "a model of Cornac")
+    if not model.is_fitted:
+        raise not_fitted(NAME, model, "fit")
+    alignment = align_ids(
+        train,
+        _ids(model.uid_map, model.num_users),
+        _ids(model.iid_map, model.num_items),
+        unknown=unknown,
+    )
+
+    def rows(users: IntArray) -> FloatArray:
+        return np.stack([np.ravel(model.score(int(user)))[: model.num_items] for user in users])
+
+    vectors = _vectors(model, base.MEASURE_DOT)
+    if vectors is not None and is_dot_product(rows, *vectors):
+        return alignment.factors(*vectors)
+    return RowScorer(rows, alignment, model.num_items)
+
+
+def _ids(places: dict[Any, int], n_known: int) -> list[Any]:
+    """Return the ids of the rows the model has learnt; later ones are of users and items held out."""
+    named = sorted((place, id_) for id_, place in places.items() if place < n_known)
+    return [id_ for _, id_ in named]
+
+
+def _vectors(model: Any, dot: str) -> tuple[FloatArray, FloatArray] | None:
+    """Return user and item vectors where the model has them as plain arrays."""
+    if not getattr(model, "_ann_supported", False) or model.get_vector_measure() != dot:
+        return None
+    user, item = model.get_user_vectors(), model.get_item_vectors()
+    if not (isinstance(user, np.ndarray) and isinstance(item, np.ndarray)):
+        return None
+    return user[: model.num_users], item[: model.num_items]

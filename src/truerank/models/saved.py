@@ -1,0 +1,60 @@
+"""A model that was fitted before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from truerank.core.check import check_choice
+from truerank.core.interactions import Interactions
+from truerank.core.model import Model, Validate
+from truerank.core.progress import SILENT, Progress, tracked
+from truerank.core.scorer import Scorer
+
+
+@dataclass(frozen=True)
+class Saved(Model):
+    """A fitted model from a file that truerank wrote.
+
+    Users and items are found by their ids where the file holds them; else the data must be of the same size
+    as those it was fitted on. Nothing is learnt.
+
+    Parameters
+    ----------
+    path : the file; a relative path starts from the working directory
+    unknown : ``error`` refuses users and items that the model does not know, ``bottom`` ranks such items
+        below all others and lets all known items tie for such users
+
+    Raises
+    ------
+    InvalidData
+        When the file is missing, foreign, damaged, of a later version, or of another catalogue.
+
+    Examples
+    --------
+    >>> str(Saved("models/ease.truerank"))
+    'saved(path=models/ease.truerank)'
+    """
+
+    key: ClassVar[str] = "saved"
+
+    path: str = "model.truerank"
+    unknown: Literal["error", "bottom"] = "error"
+
+    def __post_init__(self) -> None:
+        check_choice("unknown", self.unknown, ("error", "bottom"))
+
+    def fit(
+        self,
+        train: Interactions,
+        *,
+        validate: Validate | None = None,
+        seed: int = 0,
+        progress: Progress = SILENT,
+    ) -> Scorer:
+        """Read the file and align it with the vocabularies of train."""
+        from truerank.models.saving.scorer_file import load_scorer
+
+        with tracked(progress, str(self)):
+            return load_scorer(Path(self.path)).aligned(train, unknown=self.unknown)

@@ -1,0 +1,1 @@
+"""Fitted models as files: named arrays and a JSON header, no pickle."""
