@@ -22,7 +22,7 @@ LAYERS = [
     "tracking",
     "accumulator",
     "agreement",
-    "study",
+    "studies",
     "evaluation",
     "estimation",
     "validation",

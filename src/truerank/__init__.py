@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from truerank.version import __version__
 
 if TYPE_CHECKING:
+    from truerank.accumulator import RankAccumulator
     from truerank.core.estimate import Estimate
     from truerank.core.interactions import Interactions
     from truerank.core.ranks import Ranks, SampledRanks
@@ -19,9 +20,21 @@ if TYPE_CHECKING:
     from truerank.evaluation import evaluate
     from truerank.metrics import METRICS
     from truerank.models import MODELS
+    from truerank.models.adapters import (
+        from_callable,
+        from_cornac,
+        from_implicit,
+        from_irspack,
+        from_lenskit,
+        from_recbole,
+        from_torch,
+    )
+    from truerank.models.saving.scorer_file import load_scorer, save_scorer
     from truerank.ranks import SAMPLERS, exact_ranks, read_sampled_ranks, sampled_ranks
     from truerank.report import write_report
     from truerank.split import SPLITS, make_split
+    from truerank.studies import study
+    from truerank.tracking import MlflowLogger, log_result
 
 # Public names and where they live; imported on first use so that `import truerank` stays fast.
 _HOMES = {
@@ -33,6 +46,8 @@ _HOMES = {
     "Estimate": "truerank.core.estimate",
     "Factors": "truerank.core.scorer",
     "Interactions": "truerank.core.interactions",
+    "MlflowLogger": "truerank.tracking",
+    "RankAccumulator": "truerank.accumulator",
     "Ranks": "truerank.core.ranks",
     "Result": "truerank.core.result",
     "SampledRanks": "truerank.core.ranks",
@@ -42,15 +57,26 @@ _HOMES = {
     "evaluate": "truerank.evaluation",
     "exact_ranks": "truerank.ranks",
     "from_arrays": "truerank.data",
+    "from_callable": "truerank.models.adapters",
+    "from_cornac": "truerank.models.adapters",
     "from_csr": "truerank.data",
     "from_frame": "truerank.data",
+    "from_implicit": "truerank.models.adapters",
+    "from_irspack": "truerank.models.adapters",
+    "from_lenskit": "truerank.models.adapters",
+    "from_recbole": "truerank.models.adapters",
+    "from_torch": "truerank.models.adapters",
     "k_core": "truerank.data",
     "load": "truerank.data",
+    "load_scorer": "truerank.models.saving.scorer_file",
+    "log_result": "truerank.tracking",
     "make_split": "truerank.split",
     "min_history": "truerank.data",
     "read_interactions": "truerank.data",
     "read_sampled_ranks": "truerank.ranks",
     "sampled_ranks": "truerank.ranks",
+    "save_scorer": "truerank.models.saving.scorer_file",
+    "study": "truerank.studies",
     "write_report": "truerank.report",
 }
 
@@ -63,6 +89,8 @@ __all__ = [
     "Estimate",
     "Factors",
     "Interactions",
+    "MlflowLogger",
+    "RankAccumulator",
     "Ranks",
     "Result",
     "SampledRanks",
@@ -73,15 +101,26 @@ __all__ = [
     "evaluate",
     "exact_ranks",
     "from_arrays",
+    "from_callable",
+    "from_cornac",
     "from_csr",
     "from_frame",
+    "from_implicit",
+    "from_irspack",
+    "from_lenskit",
+    "from_recbole",
+    "from_torch",
     "k_core",
     "load",
+    "load_scorer",
+    "log_result",
     "make_split",
     "min_history",
     "read_interactions",
     "read_sampled_ranks",
     "sampled_ranks",
+    "save_scorer",
+    "study",
     "write_report",
 ]
 

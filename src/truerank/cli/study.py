@@ -15,7 +15,7 @@ from truerank.cli.progress import shown_progress
 from truerank.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from truerank.study import Study
+    from truerank.studies import Study
 
 
 def study(
@@ -64,7 +64,7 @@ def study(
     """
     from truerank.cli.prepare import prepare
     from truerank.core.store import Store
-    from truerank.study import study as run_study
+    from truerank.studies import study as run_study
 
     listed = parse_cutoffs(cutoffs)
     with shown_progress() as progress:

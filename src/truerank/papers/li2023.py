@@ -12,7 +12,7 @@ from truerank.core.types import FloatArray
 from truerank.papers.fitted import Setup
 from truerank.papers.outcome import Cell, Outcome
 from truerank.papers.recipe import Settings, printed
-from truerank.study import AVERAGED, Study, study
+from truerank.studies import AVERAGED, Study, study
 
 REPEATS = 100
 PINTEREST = "column(name=ncf_test, train=false, test=true)"

@@ -11,7 +11,7 @@ from truerank.papers.outcome import Cell, Outcome
 from truerank.papers.recipe import Settings
 from truerank.ranks import sample
 from truerank.ranks.adaptive_cost import choose_ceiling, cost_curve
-from truerank.study import AVERAGED, Study
+from truerank.studies import AVERAGED, Study
 
 #: data sets that stand in for those of the paper's figures, which are not at hand
 FIGURE1, FIGURE2 = "ml-1m", "pinterest-20"

@@ -17,7 +17,7 @@ from truerank.core.types import FloatArray
 from truerank.estimators import ESTIMATORS, averaged_prior
 from truerank.metrics import make_metrics
 from truerank.ranks import sampled_ranks
-from truerank.study import Study, study
+from truerank.studies import Study, study
 
 N_USERS, N_ITEMS = 60, 40
 
@@ -215,7 +215,7 @@ def test_bad_input_gets_a_sentence(changed: dict[str, object], sentence: str) ->
 
 
 def test_averaging_needs_a_fitted_prior() -> None:
-    from truerank.study import averaged
+    from truerank.studies import averaged
 
     with pytest.raises(InvalidParameter, match="'naive' has no prior that is fitted to the sample"):
         averaged(ESTIMATORS.make("naive"), [])
