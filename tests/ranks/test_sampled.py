@@ -419,6 +419,7 @@ def test_presets_and_listing() -> None:
     assert SAMPLERS.make("uni100") == Uniform(m=100)
     assert str(GivenLists({0: [1]})) == "given"
     assert [entry.name for entry in SAMPLERS.entries()] == [
+        "adaptive",
         "full",
         "given",
         "popularity",

@@ -12,6 +12,7 @@ from truerank.core.split import Split
 from truerank.ranks import SAMPLERS, sampled_ranks
 from truerank.ranks.exact import make_queries
 from truerank.ranks.sampler import RandomSampler, Rows
+from truerank.ranks.uniform import Uniform
 
 N_USERS = 20_000
 
@@ -151,7 +152,7 @@ def test_draws_of_different_users_seeds_and_repeats_are_unrelated() -> None:
     split = equal_split(n_items=1000, n_seen=399)
     first, seeded = drawn_items(split, "uniform(m=20)"), drawn_items(split, "uniform(m=20)", seed=1)
     rows = Rows.of(make_queries(split, "remove"), split, per_target=False, seed=0, repeat=1, label="")
-    repeated = SAMPLERS.make("uniform(m=20)").negatives(split, rows).draw(0, N_USERS).reshape(-1, 20)
+    repeated = Uniform(m=20).negatives(split, rows).draw(0, N_USERS).reshape(-1, 20)
     law = stats.hypergeom(600, 20, 20)
 
     def z_value(left: np.ndarray, right: np.ndarray) -> float:

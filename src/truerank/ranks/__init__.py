@@ -1,5 +1,6 @@
 """From scorers to ranks."""
 
+from truerank.ranks.adaptive_cost import CostCurve, choose_ceiling, cost_curve, expected_size
 from truerank.ranks.exact import exact_ranks
 from truerank.ranks.registry import SAMPLERS
 from truerank.ranks.sampled import Sampled, sample, sampled_ranks
@@ -12,14 +13,19 @@ from truerank.ranks.sampled_table import (
     write_sampled,
 )
 from truerank.ranks.sampler import Sampler
+from truerank.ranks.simulated import simulate_adaptive, simulate_sample
 from truerank.ranks.table import ranks_table
 
 __all__ = [
     "SAMPLERS",
+    "CostCurve",
     "Sampled",
     "SampledTable",
     "Sampler",
+    "choose_ceiling",
+    "cost_curve",
     "exact_ranks",
+    "expected_size",
     "ranks_table",
     "read_sampled_models",
     "read_sampled_ranks",
@@ -27,5 +33,7 @@ __all__ = [
     "sample",
     "sampled_frame",
     "sampled_ranks",
+    "simulate_adaptive",
+    "simulate_sample",
     "write_sampled",
 ]

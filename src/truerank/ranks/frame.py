@@ -29,6 +29,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "replacement": ("replacement", "replace", "withreplacement"),
     "law": ("law", "sampling"),
     "shared": ("shared", "paired"),
+    "stopping": ("stopping", "stoppingrule"),
 }
 SUFFIXES = (".csv", ".tsv", ".parquet")
 

@@ -8,6 +8,7 @@ from truerank.ranks.sampler import Sampler
 SAMPLERS: Registry[Sampler] = Registry(
     "sampler",
     {
+        "adaptive": "truerank.ranks.adaptive:Adaptive",
         "full": "truerank.ranks.full:Full",
         "given": "truerank.ranks.given:Given",
         "popularity": "truerank.ranks.popularity:Popularity",

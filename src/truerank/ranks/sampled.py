@@ -18,6 +18,7 @@ from truerank.core.threads import available_threads, ordered_map
 from truerank.ranks.draw.judge import Judge, Judged, make_judge
 from truerank.ranks.exact import make_queries
 from truerank.ranks.given import GivenLists
+from truerank.ranks.growing import BrokenRow, GrowingNegatives, judge_growing
 from truerank.ranks.kernels.counts import ScoreIsNaN, count_among_targets, order_within_rows
 from truerank.ranks.registry import SAMPLERS
 from truerank.ranks.sampler import Block, Negatives, Rows, Sampler, blocks
@@ -134,13 +135,23 @@ def sample(
         label="" if made.is_shared else label,
     )
     negatives = made.negatives(split, rows)
-    judge = make_judge(scorer, rows, int(negatives.sizes.sum()))
+    n_threads = n_threads or available_threads()
     with tracked(progress, "sampling", len(rows)) as task:
-        judged = _judge_blocks(judge, rows, negatives, n_threads or available_threads(), task.advance)
+        try:
+            if isinstance(negatives, GrowingNegatives):
+                judged = judge_growing(scorer, negatives, n_threads, task.advance)
+            else:
+                judge = make_judge(scorer, rows, int(negatives.sizes.sum()))
+                judged = _judge_blocks(judge, negatives, n_threads, task.advance)
+        except BrokenRow as error:
+            raise InvalidData(
+                f"scores must be numbers, but user {rows.user_id(error.row)!r} gets NaN. "
+                "Check how it was trained."
+            ) from None
     return Sampled(_table(rows, negatives, judged, seen), judged.n_scores)
 
 
-def _judge_blocks(judge: Judge, rows: Rows, negatives: Negatives, n_threads: int, advance: Any) -> Judged:
+def _judge_blocks(judge: Judge, negatives: Negatives, n_threads: int, advance: Any) -> Judged:
     """Draw and compare block after block."""
     if not judge.is_thread_safe:
         n_threads = 1
@@ -153,26 +164,19 @@ def _judge_blocks(judge: Judge, rows: Rows, negatives: Negatives, n_threads: int
         try:
             return judge.judge(block, negatives.draw(block.start, block.stop))
         except ScoreIsNaN as error:
-            raise InvalidData(
-                f"scores must be numbers, but user {rows.user_id(block.start + error.row)!r} gets NaN. "
-                "Check how it was trained."
-            ) from None
+            raise BrokenRow(block.start + error.row) from None
 
     parts = []
     for block, part in zip(runs, ordered_map(work, runs, n_threads=n_threads), strict=True):
         parts.append(part)
         advance(block.stop - block.start)
-    empty = np.zeros(0, np.int64)
-    return Judged(
-        np.concatenate([empty, *(part.n_above for part in parts)]),
-        np.concatenate([empty, *(part.n_tied for part in parts)]),
-        np.concatenate([np.zeros(0, np.float32), *(part.scores for part in parts)]),
-        sum(part.n_scores for part in parts),
-    )
+    return Judged.joined(parts)
 
 
-def _table(rows: Rows, negatives: Negatives, judged: Judged, seen: SeenPolicy) -> SampledRanks:
-    queries, per_row = rows.queries, np.diff(rows.pairs)
+def _table(
+    rows: Rows, negatives: Negatives | GrowingNegatives, judged: Judged, seen: SeenPolicy
+) -> SampledRanks:
+    queries = rows.queries
     lengths, indptr = queries.targets.lengths(), queries.targets.indptr.astype(np.int64)
     removed = queries.excluded.lengths() if seen == "remove" else np.zeros_like(lengths)
     above, tied = count_among_targets(indptr, judged.scores, order_within_rows(indptr, judged.scores))
@@ -185,7 +189,7 @@ def _table(rows: Rows, negatives: Negatives, judged: Judged, seen: SeenPolicy) -
         n_relevant=np.repeat(lengths, lengths),
         n_relevant_above=above,
         n_relevant_tied=tied,
-        n_negatives=np.repeat(negatives.sizes, per_row),
-        n_candidates=np.repeat(negatives.n_candidates, per_row),
+        n_negatives=judged.n_negatives,
+        n_candidates=np.repeat(negatives.n_candidates, np.diff(rows.pairs)),
         design=negatives.design,
     )

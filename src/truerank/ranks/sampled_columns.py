@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import numpy as np
 
 from truerank.core.errors import InvalidData
 from truerank.core.ranks import Design
+from truerank.core.stopping import Stopping
 from truerank.core.types import IntArray
+from truerank.ranks.stopping_column import parse_stopping
 
 if TYPE_CHECKING:
     import polars as pl
@@ -91,17 +93,17 @@ def integers(frame: pl.DataFrame, name: str, where: str) -> IntArray:
 
 def read_design(frame: pl.DataFrame, replacement: bool | None, where: str) -> Design:
     """Return the one design of all rows."""
-    found: dict[str, bool | str] = {}
-    for name in ("replacement", "law", "shared"):
+    found: dict[str, bool | str | Stopping | None] = {}
+    for name in ("replacement", "law", "shared", "stopping"):
         if name not in frame.columns:
             continue
         values = frame[name].unique().to_list()
         if len(values) > 1:
-            shown = " and ".join(sorted(str(value).lower() for value in values))
+            shown = " and ".join(sorted(_shown(value) for value in values))
             raise InvalidData(
                 f"{where} must have been sampled in one way, but {name} is both {shown}. Split the file."
             )
-        found[name] = values[0] if name == "law" else _truth(name, values[0], where)
+        found[name] = _read_constant(name, values[0], where)
     if "law" in found and found["law"] not in get_args(get_type_hints(Design)["law"]):
         raise InvalidData(
             f"law of {where} must be uniform, popularity or given, got {found['law']!r}. Correct it."
@@ -112,6 +114,16 @@ def read_design(frame: pl.DataFrame, replacement: bool | None, where: str) -> De
             f"got {str(found['replacement']).lower()}. Leave --replacement out."
         )
     return Design(**found)  # type: ignore[arg-type]
+
+
+def _shown(value: Any) -> str:
+    return "empty" if value in (None, "") else str(value).lower()
+
+
+def _read_constant(name: str, value: Any, where: str) -> bool | str | Stopping | None:
+    if name == "law":
+        return str(value)
+    return parse_stopping(value, where) if name == "stopping" else _truth(name, value, where)
 
 
 def _truth(name: str, value: object, where: str) -> bool:

@@ -20,6 +20,7 @@ from truerank.core.types import IntArray
 from truerank.core.vocabulary import Vocabulary
 from truerank.ranks.frame import ALIASES, pick_columns, read_frame
 from truerank.ranks.sampled_columns import counts_above, integers, read_design, with_constant
+from truerank.ranks.stopping_column import check_stopping, format_stopping
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,7 +29,7 @@ COUNTS = (
     *("n_above", "n_tied", "n_negatives", "n_pool", "n_relevant", "n_relevant_above"),
     *("n_relevant_tied", "n_candidates"),
 )
-OPTIONAL = ("model", "item", "rank", *COUNTS, "replacement", "law", "shared")
+OPTIONAL = ("model", "item", "rank", *COUNTS, "replacement", "law", "shared", "stopping")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +74,13 @@ def sampled_frame(
                 **{ALIASES[name][0]: getattr(one, name) for name in COUNTS},
             }
         )
-        constants = {
+        constants: dict[str, bool | str] = {
             "replacement": one.design.replacement,
             "law": one.design.law,
             "shared": one.design.shared,
         }
+        if any(table.design.stopping for table in tables.values()):
+            constants["stopping"] = format_stopping(one.design.stopping)
         frame = frame.with_columns(**{name: pl.lit(value) for name, value in constants.items()})
         if isinstance(ranks, Mapping):
             frame = frame.select(pl.lit(model).alias("model"), pl.all())
@@ -253,7 +256,9 @@ def _ranks(
             "Check n_negatives: it does not count the target."
         )
     try:
-        return SampledRanks(user=user, item=item, design=design, **columns)
+        ranks = SampledRanks(user=user, item=item, design=design, **columns)
+        check_stopping(ranks)
+        return ranks
     except InvalidData as error:
         raise InvalidData(f"{where}, sorted by user, cannot be used: {error}") from None
 

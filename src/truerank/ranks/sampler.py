@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from truerank.core.types import IntArray, frozen
 from truerank.core.vocabulary import Vocabulary
 from truerank.ranks.draw.word import Words
 from truerank.ranks.exact import Queries
+
+if TYPE_CHECKING:
+    from truerank.ranks.growing import GrowingNegatives
 
 # Below this many negatives NumPy answers before a cached kernel is loaded.
 SMALL_DRAWS = 20_000
@@ -136,7 +139,7 @@ class Sampler(Plugin):
         return False
 
     @abstractmethod
-    def negatives(self, split: Split, rows: Rows) -> Negatives:
+    def negatives(self, split: Split, rows: Rows) -> Negatives | GrowingNegatives:
         """Return the negatives of the rows; raise when a row cannot have as many as asked for."""
 
 
@@ -170,6 +173,10 @@ class RandomSampler(Sampler):
     def is_per_target(self) -> bool:
         """Whether each target of a user gets negatives of its own."""
         return self.per == "target"
+
+    @abstractmethod
+    def negatives(self, split: Split, rows: Rows) -> Negatives:
+        """Return the draws."""
 
     def check_sizes(self, rows: Rows, n_candidates: IntArray, what: str) -> None:
         """Raise when some row has too few candidates; ``what`` says which they are."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from truerank.core.errors import InvalidData
+from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.ranks import Design, Ranks, SampledRanks
+from truerank.core.stopping import Stopping
 from truerank.core.stream import stream
 from truerank.core.types import IntArray
+from truerank.ranks.adaptive import Adaptive
+from truerank.ranks.registry import SAMPLERS
 
 
 def simulate_sample(
@@ -52,29 +55,124 @@ def simulate_sample(
             f"without replacement at most {candidates[row]} negatives can be drawn for user "
             f"{ranks.user[row]}, got {n_negatives}. Draw fewer, or draw with replacement."
         )
+    _check_any(candidates)
+    above, tied = _irrelevant(ranks)
+    draw = stream(seed, f"simulate/{label}/{repeat}")
+    first, second = _draw(draw, above, tied, candidates, n_negatives, replacement)
+    sizes = np.full(len(ranks), n_negatives)
+    return _sampled(ranks, first, second, sizes, Design(replacement=replacement))
+
+
+def simulate_adaptive(
+    ranks: Ranks,
+    sampler: str | Adaptive | Stopping = "adaptive",
+    *,
+    replacement: bool | None = None,
+    seed: int = 0,
+    repeat: int = 0,
+    label: str = "",
+) -> SampledRanks:
+    """Return what adaptive sampling of each target's pool would give, without scoring anything.
+
+    Each target has a sample of its own, grown by the stopping rule; the first round is ``simulate_sample``
+    with the same seed, repeat and label. Negatives that several models or targets share cannot be had from
+    ranks alone: use ``sample``. O(rows) per round, for the rows that go on.
+
+    Parameters
+    ----------
+    ranks : exact ranks; the rest of the pool is what negatives are drawn from
+    sampler : an adaptive sampler, its spec string, or the stopping rule itself
+    replacement : whether an item can be drawn twice; None takes what the sampler says, for a rule False.
+        Without replacement a sample ends with the last candidate
+    seed, repeat, label : as in ``simulate_sample``
+
+    Examples
+    --------
+    >>> exact = Ranks.single([0, 9], n_pool=50)
+    >>> simulate_adaptive(exact, "adaptive(start=11, max=44)").n_negatives.tolist()
+    [43, 10]
+    """
+    stopping, replacement = _rule(sampler, replacement)
+    candidates = ranks.n_pool - ranks.n_relevant
+    _check_any(candidates)
+    above, tied = _irrelevant(ranks)
+    draw = stream(seed, f"simulate/{label}/{repeat}")
+    found_above, found_tied, drawn = np.zeros((3, len(ranks)), np.int64)
+    row: IntArray = np.arange(len(ranks))
+    for size in stopping.sizes:
+        after = np.full(len(row), size) if replacement else np.minimum(size, candidates[row])
+        more = after - drawn[row]
+        taken = (0, 0, 0) if replacement else (found_above[row], found_tied[row], drawn[row])
+        first, second = _draw(
+            draw, above[row] - taken[0], tied[row] - taken[1], candidates[row] - taken[2], more, replacement
+        )
+        found_above[row] += first
+        found_tied[row] += second
+        drawn[row] = after
+        row = row[found_above[row] < stopping.rank]
+    design = Design(replacement=replacement, stopping=stopping)
+    return _sampled(ranks, found_above, found_tied, drawn, design)
+
+
+def _rule(sampler: str | Adaptive | Stopping, replacement: bool | None) -> tuple[Stopping, bool]:
+    """Return the stopping rule and whether items are drawn twice."""
+    if isinstance(sampler, Stopping):
+        return sampler, bool(replacement)
+    made = SAMPLERS.make(sampler)
+    if not isinstance(made, Adaptive):
+        raise InvalidParameter(
+            f"sampler must be adaptive or a stopping rule, got {made}. Use simulate_sample."
+        )
+    if replacement not in (None, made.replace):
+        raise InvalidParameter(
+            f"replacement must be {made.replace} as {made} says, got {replacement}. Leave it out."
+        )
+    return made.stopping, made.replace
+
+
+def _check_any(candidates: IntArray) -> None:
     if (candidates < 1).any():
         raise InvalidData("every pool must hold an irrelevant item to be sampled. Leave out the others.")
-    above = ranks.n_above - ranks.n_relevant_above
-    tied = ranks.n_tied - ranks.n_relevant_tied
-    draw = stream(seed, f"simulate/{label}/{repeat}")
-    first = _draw(draw, above, candidates - above, n_negatives, replacement)
-    second = _draw(draw, tied, candidates - above - tied, n_negatives - first, replacement)
+
+
+def _irrelevant(ranks: Ranks) -> tuple[IntArray, IntArray]:
+    """Return how many irrelevant items stand above each target and tie with it."""
+    return ranks.n_above - ranks.n_relevant_above, ranks.n_tied - ranks.n_relevant_tied
+
+
+def _sampled(
+    ranks: Ranks, above: IntArray, tied: IntArray, n_negatives: IntArray, design: Design
+) -> SampledRanks:
+    """Return a table of counts among sampled items; other targets are counted as they are."""
     return SampledRanks(
         user=ranks.user,
         item=ranks.item,
-        n_above=first + ranks.n_relevant_above,
-        n_tied=second + ranks.n_relevant_tied,
+        n_above=above + ranks.n_relevant_above,
+        n_tied=tied + ranks.n_relevant_tied,
         n_pool=ranks.n_pool,
         n_relevant=ranks.n_relevant,
         n_relevant_above=ranks.n_relevant_above,
         n_relevant_tied=ranks.n_relevant_tied,
-        n_negatives=np.full(len(ranks), n_negatives),
-        n_candidates=candidates,
-        design=Design(replacement=replacement),
+        n_negatives=n_negatives,
+        n_candidates=ranks.n_pool - ranks.n_relevant,
+        design=design,
     )
 
 
 def _draw(
+    draw: np.random.Generator,
+    above: IntArray,
+    tied: IntArray,
+    candidates: IntArray,
+    n: int | IntArray,
+    replacement: bool,
+) -> tuple[IntArray, IntArray]:
+    """Return how many of n drawn candidates stand above, and how many tie."""
+    first = _draw_good(draw, above, candidates - above, n, replacement)
+    return first, _draw_good(draw, tied, candidates - above - tied, n - first, replacement)
+
+
+def _draw_good(
     draw: np.random.Generator, good: IntArray, bad: IntArray, n: int | IntArray, replacement: bool
 ) -> IntArray:
     """Return how many of n draws are good."""

@@ -6,16 +6,22 @@ float64 sum of ``pair_score``, which is a pure function of the pair.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from truerank.core.errors import InvalidData
 from truerank.core.scorer import Factors
+from truerank.core.stopping import Stopping
 from truerank.core.types import FloatArray, IntArray, frozen
-from truerank.ranks.draw.judge import Judged, judge_scores
+from truerank.ranks.draw.judge import Judged
 from truerank.ranks.kernels.pair_score import Doubles, pair_scores
 from truerank.ranks.kernels.rounding import brackets, spreads, weights
 from truerank.ranks.kernels.side import Side, check_magnitudes, exponent_of
 from truerank.ranks.sampler import Block, Rows
+
+if TYPE_CHECKING:
+    from truerank.ranks.draw.sequence import Sequences
 
 
 class SmallFactors:
@@ -39,27 +45,18 @@ class SmallFactors:
             exponent_of("item", factors.item, bias),
         )
 
-    def judge(self, block: Block, items: IntArray) -> Judged:
-        """Return the counts of the targets of some rows."""
-        rows = self.rows
-        pairs = rows.pairs[block.start : block.stop + 1]
-        users = rows.queries.users[rows.owner[block.start : block.stop]]
-        targets = rows.queries.targets.items[pairs[0] : pairs[-1]]
-        negative_scores = self._scores(np.repeat(users, np.diff(block.indptr)), items)
-        target_scores = self._scores(np.repeat(users, np.diff(pairs)), targets)
-        return judge_scores(
-            negative_scores, block.indptr, target_scores, pairs - pairs[0], len(items) + len(targets)
-        )
-
-    def _scores(self, users: IntArray, items: IntArray) -> Doubles:
+    def scores(self, row: IntArray, codes: IntArray, indptr: IntArray) -> tuple[Doubles, int]:
+        """Return the score of every code and how many these are; list i is of the given row i."""
+        users = self.rows.queries.users[self.rows.owner[row]].astype(np.int64, copy=False)
         factors = self.factors
-        return pair_scores(
+        scores = pair_scores(
             factors.user,
             factors.item,
             factors.item_bias,
-            users.astype(np.int64, copy=False),
-            items.astype(np.int64),
+            np.repeat(users, np.diff(indptr)),
+            codes.astype(np.int64, copy=False),
         )
+        return scores, len(codes)
 
 
 class CompiledFactors:
@@ -129,7 +126,39 @@ class CompiledFactors:
                 above,
                 tied,
             )
-        return Judged(above, tied, self.scores[first:last], len(items) + int(last - first))
+        n_targets = np.diff(rows.pairs[block.start : block.stop + 1])
+        n_negatives = np.repeat(np.diff(block.indptr), n_targets)
+        return Judged(above, tied, n_negatives, self.scores[first:last], len(items) + int(last - first))
+
+    def grow(self, start: int, stop: int, sequences: Sequences, stopping: Stopping) -> Judged:
+        """Return the counts of the targets of the rows start..stop-1."""
+        from truerank.ranks.draw.grow_factor_compiled import grow_factors
+
+        rows = self.rows
+        first, last = rows.pairs[[start, stop]]
+        above, tied, drawn = np.zeros((3, last - first), np.int64)
+        scored = np.zeros(stop - start, np.int64)
+        grow_factors(
+            start,
+            stop,
+            *sequences.arguments(stopping),
+            rows.pairs,
+            self.user.fast,
+            self.item.fast,
+            self.user.exact,
+            self.item.exact,
+            self.bias,
+            self.user.square_norms,
+            self.item.square_norms,
+            self.scores,
+            self.low,
+            self.high,
+            above,
+            tied,
+            drawn,
+            scored,
+        )
+        return Judged(above, tied, drawn, self.scores[first:last], int(scored.sum() + last - first))
 
 
 def _check_users(factors: Factors, rows: Rows) -> None:

@@ -92,6 +92,40 @@ def scan_listed(
 
 
 @compiled
+def decide_pair(
+    users: Array,
+    user: int,
+    items: Array,
+    bias: Array,
+    user_norms: Array,
+    item_norms: Array,
+    listed: Array,
+    first: int,
+    last: int,
+    scores: Array,
+    low: Any,
+    high: Any,
+    target_score: Any,
+) -> tuple[int, int]:
+    """Return how many of listed[first:last] are above and tied by float64, where float32 cannot tell.
+
+    A user without a vector, where no item has a bias, scores everything 0: all tie, none is above.
+    """
+    if user_norms[user] == 0.0 and bias.shape[0] == 0:
+        return 0, last - first
+    above, tied = 0, 0
+    for at in range(last - first):
+        if scores[at] >= low and not scores[at] > high:
+            item = listed[first + at]
+            score = 0.0
+            if item_norms[item] != 0.0 and user_norms[user] != 0.0:
+                score = score_pair(users, user, items, item, bias)
+            above += score > target_score
+            tied += score == target_score
+    return above, tied
+
+
+@compiled
 def decide_near(
     start: int,
     stop: int,
@@ -124,18 +158,22 @@ def decide_near(
             at_pair = pair - pairs[start]
             if n_tied[at_pair] == 0:
                 continue
-            if user_norms[user] == 0.0 and bias.shape[0] == 0:
-                n_above[at_pair], n_tied[at_pair] = 0, last - first
-                continue
-            if not is_scored:
+            if not is_scored and (user_norms[user] != 0.0 or bias.shape[0] > 0):
                 score_listed(fast_users, user, fast_items, listed, first, last, scores)
                 is_scored = True
-            n_tied[at_pair] = 0
-            for at in range(last - first):
-                if scores[at] >= low[pair] and not scores[at] > high[pair]:
-                    item = listed[first + at]
-                    score = 0.0
-                    if item_norms[item] != 0.0 and user_norms[user] != 0.0:
-                        score = score_pair(users, user, items, item, bias)
-                    n_above[at_pair] += score > target_score[pair]
-                    n_tied[at_pair] += score == target_score[pair]
+            above, n_tied[at_pair] = decide_pair(
+                users,
+                user,
+                items,
+                bias,
+                user_norms,
+                item_norms,
+                listed,
+                first,
+                last,
+                scores,
+                low[pair],
+                high[pair],
+                target_score[pair],
+            )
+            n_above[at_pair] += above

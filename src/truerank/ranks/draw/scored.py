@@ -11,13 +11,31 @@ from numpy.typing import NDArray
 from truerank.core.errors import InvalidData
 from truerank.core.scorer import HasSparseRows, Scorer
 from truerank.core.types import IntArray
-from truerank.ranks.draw.judge import Judged, judge_scores
+from truerank.ranks.draw.judge import Judged, ListScores, judge_lists
 from truerank.ranks.sampler import Block, Rows
 
 # Negatives of one block, whose scores are stored: 2 MB in float64.
 MOST_NEGATIVES = 1 << 18
 # Rows of one call may be at most this much wider than the narrowest of them.
 SLACK = 1.25
+
+
+class ListJudge:
+    """Compares targets with negatives by the scores of both.
+
+    Parameters
+    ----------
+    lists : what gives the scores
+    rows : what is compared
+    """
+
+    def __init__(self, lists: ListScores, rows: Rows) -> None:
+        self.lists, self.rows = lists, rows
+        self.is_thread_safe, self.most_negatives = lists.is_thread_safe, lists.most_negatives
+
+    def judge(self, block: Block, items: IntArray) -> Judged:
+        """Return the counts of the targets of some rows."""
+        return judge_lists(self.lists, self.rows, np.arange(block.start, block.stop), block.indptr, items)
 
 
 class ScoredPairs:
@@ -37,33 +55,16 @@ class ScoredPairs:
         self.scorer, self.rows = scorer, rows
         self.is_thread_safe = bool(getattr(scorer, "is_thread_safe", False))
 
-    def judge(self, block: Block, items: IntArray) -> Judged:
-        """Return the counts of the targets of some rows."""
-        rows = self.rows
-        pairs = rows.pairs[block.start : block.stop + 1]
-        targets = rows.queries.targets.items[pairs[0] : pairs[-1]]
-        users = rows.queries.users[rows.owner[block.start : block.stop]]
-        offsets = block.indptr + pairs - pairs[0]
-        n_negatives = np.diff(block.indptr)
-        is_negative = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets)) < np.repeat(
-            n_negatives, np.diff(offsets)
-        )
-        codes = np.empty(offsets[-1], np.int64)
-        codes[is_negative], codes[~is_negative] = items, targets
-        scores, n_scores = self._score(users, codes, offsets)
-        return judge_scores(
-            scores[is_negative], block.indptr, scores[~is_negative], pairs - pairs[0], n_scores
-        )
-
-    def _score(self, users: IntArray, codes: IntArray, offsets: IntArray) -> tuple[NDArray[Any], int]:
-        """Return the score of every code, and how many were asked for."""
+    def scores(self, row: IntArray, codes: IntArray, indptr: IntArray) -> tuple[NDArray[Any], int]:
+        """Return the score of every code and how many were asked for; list i is of the given row i."""
+        users = self.rows.queries.users[self.rows.owner[row]]
         parts: list[tuple[IntArray, NDArray[Any]]] = []
         n_scores = 0
-        widths = np.diff(offsets)
+        widths = np.diff(indptr)
         for chosen in _similar(widths):
             columns = np.arange(int(widths[chosen].max()))
             is_real = columns < widths[chosen, None]
-            places = offsets[chosen, None] + np.where(is_real, columns, 0)
+            places = indptr[chosen, None] + np.where(is_real, columns, 0)
             scores = np.asarray(self.scorer.score(users[chosen], codes[places]))
             if scores.shape != places.shape:
                 raise InvalidData(
@@ -93,32 +94,19 @@ class SparsePairs:
         self.scorer, self.rows = scorer, rows
         self.is_thread_safe = bool(getattr(scorer, "is_thread_safe", False))
 
-    def judge(self, block: Block, items: IntArray) -> Judged:
-        """Return the counts of the targets of some rows."""
+    def scores(self, row: IntArray, codes: IntArray, indptr: IntArray) -> tuple[NDArray[Any], int]:
+        """Return the score of every code and how many these are; list i is of the given row i."""
         rows = self.rows
-        pairs = rows.pairs[block.start : block.stop + 1]
-        targets = rows.queries.targets.items[pairs[0] : pairs[-1]]
-        owners, place = np.unique(rows.owner[block.start : block.stop], return_inverse=True)
+        owners, place = np.unique(rows.owner[row], return_inverse=True)
         stored = self.scorer.sparse_rows(rows.queries.users[owners]).copy()
         stored.sum_duplicates()
         keys = np.repeat(np.arange(len(owners)), np.diff(stored.indptr)) * rows.n_items + stored.indices
         dtype = np.float32 if stored.data.dtype == np.float32 else np.float64
         values = np.append(stored.data.astype(dtype, copy=False), dtype(0))
-
-        def look_up(row: IntArray, codes: IntArray) -> NDArray[Any]:
-            wanted = row * rows.n_items + codes
-            at = np.searchsorted(keys, wanted)
-            is_stored = np.append(keys, -1)[at] == wanted
-            found: NDArray[Any] = np.where(is_stored, values[at], dtype(0))
-            return found
-
-        return judge_scores(
-            look_up(np.repeat(place, np.diff(block.indptr)), items),
-            block.indptr,
-            look_up(np.repeat(place, np.diff(pairs)), targets),
-            pairs - pairs[0],
-            len(items) + len(targets),
-        )
+        wanted = np.repeat(place, np.diff(indptr)) * rows.n_items + codes
+        at = np.searchsorted(keys, wanted)
+        is_stored = np.append(keys, -1)[at] == wanted
+        return np.where(is_stored, values[at], dtype(0)), len(codes)
 
 
 def _similar(widths: IntArray) -> Iterator[IntArray]:

@@ -1,0 +1,173 @@
+"""Samples that grow in rounds until every target's rank has been decided by the stopping rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from truerank.core.ranks import Design
+from truerank.core.scorer import Scorer
+from truerank.core.stopping import Stopping
+from truerank.core.threads import ordered_map
+from truerank.core.types import IntArray
+from truerank.ranks.draw.judge import (
+    Grower,
+    Judged,
+    ListScores,
+    judge_lists,
+    judge_scores,
+    make_grower,
+    make_lists,
+    ranges,
+)
+from truerank.ranks.draw.sequence import Sequences
+from truerank.ranks.kernels.counts import ScoreIsNaN
+from truerank.ranks.sampler import Block, Rows, blocks
+
+# Negatives of the first round in one compiled call; later rounds of its rows follow in the same call.
+BLOCK_NEGATIVES = 1 << 16
+
+
+class BrokenRow(ScoreIsNaN):
+    """A NaN; ``row`` counts among all rows, not within a block."""
+
+
+@dataclass(frozen=True, eq=False)
+class GrowingNegatives:
+    """Negatives that are drawn in rounds, as many as the stopping rule asks for.
+
+    Parameters
+    ----------
+    rows : what negatives are drawn for
+    stopping : sizes of the rounds, and the rank up to which a target goes on
+    design : how they are drawn
+    """
+
+    rows: Rows
+    stopping: Stopping
+    design: Design
+
+    @property
+    def n_candidates(self) -> IntArray:
+        """Items per row they are drawn from."""
+        return self.rows.n_free
+
+    @property
+    def sequences(self) -> Sequences:
+        """The negatives of each row, in the order in which rounds take them."""
+        return Sequences(self.rows, self.stopping.sizes[0], self.design.replacement)
+
+    def reached(self, size: int) -> IntArray:
+        """Return the negatives per row after a round that asks for ``size``."""
+        if self.design.replacement:
+            return np.full(len(self.rows), size, np.int64)
+        return np.minimum(size, self.rows.n_free)
+
+
+def judge_growing(
+    scorer: Scorer, negatives: GrowingNegatives, n_threads: int, advance: Callable[[int], None]
+) -> Judged:
+    """Compare the targets of all rows with their negatives until each may stop.
+
+    Targets of one row share its negatives; each ends by its own rank, with a first part of them.
+
+    Raises
+    ------
+    BrokenRow
+        When a score is NaN.
+    """
+    grower = make_grower(scorer, negatives.rows, negatives.stopping.sizes[0])
+    if grower is not None:
+        return _grow_blocks(grower, negatives, n_threads, advance)
+    return _grow_rounds(make_lists(scorer, negatives.rows), negatives, n_threads, advance)
+
+
+def _grow_blocks(
+    grower: Grower, negatives: GrowingNegatives, n_threads: int, advance: Callable[[int], None]
+) -> Judged:
+    """Run all rounds of a block of rows in one call."""
+    first = negatives.reached(negatives.stopping.sizes[0])
+    most = min(BLOCK_NEGATIVES, max(1 << 12, int(first.sum()) // (8 * n_threads)))
+    runs, sequences = list(blocks(first, most)), negatives.sequences
+    _ = sequences.head, sequences.n_free, sequences.lists  # made once, before threads ask for them
+
+    def work(block: Block) -> Judged:
+        try:
+            return grower.grow(block.start, block.stop, sequences, negatives.stopping)
+        except ScoreIsNaN as error:
+            raise BrokenRow(block.start + error.row) from None
+
+    parts = []
+    for block, part in zip(runs, ordered_map(work, runs, n_threads=n_threads), strict=True):
+        parts.append(part)
+        advance(block.stop - block.start)
+    return Judged.joined(parts)
+
+
+def _grow_rounds(
+    lists: ListScores, negatives: GrowingNegatives, n_threads: int, advance: Callable[[int], None]
+) -> Judged:
+    """Run round after round over the rows that still have a target to go on with."""
+    rows, most_above = negatives.rows, negatives.stopping.rank - 1
+    above, tied, drawn = np.zeros((3, int(rows.pairs[-1])), np.int64)
+    ask = _Asking(lists, rows, negatives.sequences, n_threads if lists.is_thread_safe else 1)
+    row: IntArray = np.arange(len(rows))
+    before: IntArray = np.zeros(len(rows), np.int64)
+    for size in negatives.stopping.sizes:
+        after = negatives.reached(size)
+        going = row[after[row] > before[row]]
+        n_targets = rows.pairs[going + 1] - rows.pairs[going]
+        pair = ranges(rows.pairs[going], n_targets)
+        owner = np.repeat(going, n_targets)
+        found = ask.round(going, before, after)
+        is_on = (drawn[pair] == before[owner]) & (above[pair] <= most_above)
+        chosen = pair[is_on]
+        above[chosen] += found.n_above[is_on]
+        tied[chosen] += found.n_tied[is_on]
+        drawn[chosen] = after[owner[is_on]]
+        left = np.unique(owner[is_on][above[chosen] <= most_above])
+        advance(len(row) - len(left))
+        row, before = left, after
+    advance(len(row))
+    return Judged(above, tied, drawn, ask.target_scores, ask.n_scores)
+
+
+class _Asking:
+    """Asks for the scores of one round after the other; those of the targets are asked for once."""
+
+    def __init__(self, lists: ListScores, rows: Rows, sequences: Sequences, n_threads: int) -> None:
+        self.lists, self.rows, self.sequences, self.n_threads = lists, rows, sequences, n_threads
+        self.target_scores: NDArray[Any] = np.zeros(0)
+        self.n_scores = 0
+        self.is_first = True
+
+    def round(self, row: IntArray, before: IntArray, after: IntArray) -> Judged:
+        """Return the counts of all targets of some rows among the negatives of a round."""
+
+        def work(block: Block) -> Judged:
+            chosen = row[block.start : block.stop]
+            items = self.sequences.draw(chosen, before[chosen], after[chosen]).astype(np.int64)
+            try:
+                return self._judge(chosen, block.indptr, items)
+            except ScoreIsNaN as error:
+                raise BrokenRow(int(chosen[error.row])) from None
+
+        runs = list(blocks(after[row] - before[row], self.lists.most_negatives))
+        parts = list(ordered_map(work, runs, n_threads=self.n_threads))
+        found = Judged.joined(parts)
+        self.n_scores += found.n_scores
+        if self.is_first:
+            self.target_scores, self.is_first = found.scores, False
+        return found
+
+    def _judge(self, row: IntArray, indptr: IntArray, items: IntArray) -> Judged:
+        if self.is_first:
+            return judge_lists(self.lists, self.rows, row, indptr, items)
+        scores, n_scores = self.lists.scores(row, items, indptr)
+        n_targets = self.rows.pairs[row + 1] - self.rows.pairs[row]
+        targets = self.target_scores[ranges(self.rows.pairs[row], n_targets)]
+        return judge_scores(scores, indptr, targets, np.concatenate([[0], np.cumsum(n_targets)]), n_scores)
