@@ -1,0 +1,211 @@
+"""Recipes of Li et al. (2020), with ranks from a known law, and with EASE on MovieLens-1M."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from truerank.core.progress import SILENT, Progress
+from truerank.core.ranks import Ranks, SeenPolicy
+from truerank.core.stream import stream
+from truerank.data import find_local
+from truerank.estimators.mapping.beta import Beta
+from truerank.papers import Cell, Outcome, Settings, run_recipe
+from truerank.papers import li2020 as tables
+from truerank.papers import li2020_figures as figures
+from truerank.papers import li2020_setup as setup
+from truerank.papers.fitted import Setup
+from truerank.papers.store import PaperStore
+
+HAS_ML_1M = find_local("ml-1m") is not None
+HAS_BOOKS = find_local("book-crossing") is not None
+N_ITEMS = {"ml-1m": 3706, "pinterest-20": 9916, "citeulike-a": 16_980, "yelp": 25_815}
+#: exponents of the drawn ranks: EASE is the best recommender by far, so samples name it
+EXPONENTS = {"ease": 0.2, "multi": 0.3, "neumf": 0.35, "ngcf": 0.4, "ials": 0.45, "l23-knn": 0.6}
+
+
+class DrawnStore(PaperStore):
+    """Ranks of 1,500 users from Beta(a, 1) instead of data and models."""
+
+    def split(self, dataset: str, split: str) -> Any:
+        """Return what the recipes ask of a split."""
+        return SimpleNamespace(train=SimpleNamespace(n_items=N_ITEMS[dataset]))
+
+    def ranks(
+        self,
+        dataset: str,
+        split: str,
+        model: str,
+        *,
+        seen: SeenPolicy = "remove",
+        seed: int = 0,
+        progress: Progress = SILENT,
+    ) -> Ranks:
+        """Return ranks R = 1 + floor(N x^(1/a)) with uniform x."""
+        a = next(value for name, value in EXPONENTS.items() if model.startswith(name))
+        pool = N_ITEMS[dataset] - (200 if seen == "remove" else 0)
+        share = stream(seed, f"drawn/{dataset}/{model}").random(1500) ** (1 / a)
+        return Ranks.single(np.minimum((share * pool).astype(int), pool - 1), n_pool=pool)
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Every data set at hand and every model there, all ranks drawn."""
+    monkeypatch.setattr(Setup, "is_at_hand", property(lambda self: True))
+    monkeypatch.setattr("truerank.papers.recipe.find_local", lambda name: name)
+    for module in (tables, figures):
+        monkeypatch.setattr(module, "missing", lambda setup, model: "")
+    return Settings(repeats=3, store=DrawnStore())
+
+
+def cells_of(outcome: Outcome) -> dict[tuple[str, str], Cell]:
+    return {(cell.row, cell.column): cell for cell in outcome.cells}
+
+
+def test_exponents(drawn: Settings) -> None:
+    """The likelihood finds the exponents that were drawn, Eq. 19 larger ones; all 16 cells are there."""
+    found = cells_of(run_recipe("l20.table2", drawn))
+    assert len(found) == 2 * 16
+    for model, a in (("EASE", 0.2), ("MultiVAE", 0.3), ("itemKNN", 0.6)):
+        for dataset in ("ml-1m", "yelp", "pinterest-20", "citeulike"):
+            likely = found[model, f"{dataset} (likelihood)"]
+            assert likely.value == pytest.approx(a, abs=0.045)
+            assert likely.printed is None
+            assert found[model, dataset].value > likely.value + 0.02
+    assert found["NeuMF", "ml-1m"].printed == 0.3685
+
+
+def test_winners(drawn: Settings) -> None:
+    """Four data sets, four models, six k, three numbers; EASE wins every sample at small k."""
+    outcome = run_recipe("l20.table3", drawn)
+    found = cells_of(outcome)
+    assert len(found) == 4 * 4 * 6 * 3 + 4 * 2 * 6
+    for dataset in ("ml-1m", "yelp", "pinterest-20", "citeulike"):
+        for k in (1, 2):
+            assert found[f"{dataset} winner", f"SHR@{k} = Beta@0.5"].value == 100
+    assert found["ml-1m EASE k=10", "Beta@0.5"].printed == 0.7374
+    assert sum("names the winner of HR@f in all samples" in note for note in outcome.notes) == 4
+
+
+@pytest.mark.parametrize(("name", "n"), [("l20.table5", 100), ("l20.table6", 1000)])
+def test_schemes(drawn: Settings, name: str, n: int) -> None:
+    outcome = run_recipe(name, drawn)
+    found = cells_of(outcome)
+    assert len(found) == 2 * 6 * (5 + 5 + 6)
+    k = n // 10
+    own = found[f"EASE actual k={k}", "Beta@0.5 (own pool)"].value
+    assert abs(own - found[f"EASE actual k={k}", "SHR"].value) < 0.02
+    assert found[f"EASE actual k={k}", "Beta@0.5"].value > own
+    assert found[f"MultiVAE binom k={k}", "SHR"].printed == (0.62 if n == 100 else 0.6293)
+    assert found[f"EASE binom k={k}", "SHR"].status == "new"
+    assert any(note.startswith(f"EASE actual, HR@f(k) - SHR@k for k = {k} to") for note in outcome.notes)
+
+
+def test_errors_of_the_functions(drawn: Settings) -> None:
+    """Ranks of MultiVAE follow Beta(0.3, 1) here: the fitted mapping is best, linear worst."""
+    found = cells_of(run_recipe("l20.table7", drawn))
+    assert len(found) == 4 * 7 * 6
+    gaps = {name: found[f"MultiVAE:ml-1m {name}", "abs"].value for name in (*setup.FUNCTIONS, "Beta@P")}
+    assert max(gaps, key=lambda name: gaps[name]) == "Linear"
+    assert found["MultiVAE:ml-1m Beta@P (likelihood)", "abs"].value < 0.9 * gaps["Beta@1"]
+    assert found["NeuMF:yelp Bound", "rel@1"].printed == 0.2571
+
+
+@pytest.mark.parametrize("name", [f"l20.figure{number}" for number in (1, 2, 3, 7)])
+def test_figures_of_drawn_ranks(drawn: Settings, name: str) -> None:
+    outcome = run_recipe(name, drawn)
+    assert name in outcome.figures
+    assert all(cell.status in ("matches", "new") for cell in outcome.cells)
+    if name == "l20.figure7":
+        assert list(outcome.figures) == ["l20.figure7", "l20.figure7-ease"]
+
+
+def test_closed_form_figures() -> None:
+    """To the digit, without data."""
+    assert run_recipe("l20.figure4").count() == {"matches": 4}
+    assert run_recipe("l20.figure5").count() == {"matches": 5}
+    assert "f(1; 0.3) = 26.92 < f(1; 1.0) = 38.05" in run_recipe("l20.figure6").notes[0]
+
+
+def test_sizes_on_books(drawn: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """First locations of all sample sizes as printed; samples of Beta(0.5) ranks lie on the curve."""
+    share = stream(0, "drawn/books").random(1500) ** 2
+    books = Ranks.single((share * 139_331).astype(int), n_pool=139_331)
+    monkeypatch.setattr(figures, "book_ranks", lambda settings, name: books)
+    found = cells_of(run_recipe("l20.figure8", drawn))
+    for n, at in ((50, 2788), (100, 1394), (200, 698), (500, 280), (1000, 140)):
+        cell = found[f"ALS n={n}", "f(1), beta(a=1)"]
+        assert cell.printed == at
+        assert abs(cell.value - at) < 1
+        assert found[f"ALS n={n}", "mean |HR@f(k) - SHR@k|, beta(a=0.5)"].value < 0.01
+        assert found[f"NeuMF n={n}", "SHR@1"].printed is not None
+
+
+def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Setup, "is_at_hand", property(lambda self: self.dataset == "ml-1m"))
+    monkeypatch.setattr("truerank.papers.recipe.find_local", lambda name: name)
+    monkeypatch.setattr(tables, "missing", lambda setup, model: "" if model == "EASE" else "why")
+    outcome = run_recipe("l20.table2", Settings(repeats=2, store=DrawnStore()))
+    assert {cell.row for cell in outcome.cells} == {"EASE"}
+    assert "ml-1m NeuMF: why" in outcome.notes
+    assert "yelp: data not at hand; NeuMF, MultiVAE, EASE, itemKNN run once it is" in outcome.notes
+    absent = Setup("ml-1m", "", {"a": "nosuchmodel(x=1)", "b": "ease"})
+    assert setup.missing(absent, "a") == "model nosuchmodel is not there yet"
+    assert setup.missing(absent, "b") == ""
+
+
+def test_reasons_have_a_size() -> None:
+    assert setup.reason(0.04, setup.SPREAD_HIT)
+    assert not setup.reason(-0.06, setup.SPREAD_HIT)
+    assert tables._size_note(0.0021, 0.0019)
+    assert tables._size_note(0.02, 0.011)
+    assert not tables._size_note(0.05, 0.011)
+
+
+def test_the_paper_truncates_the_readme() -> None:
+    """Table 3 is the README cut to three digits, but for two misprints."""
+    text = resources.files("truerank.papers").joinpath("printed", "l20.json").read_text(encoding="utf-8")
+    held = json.loads(text)
+    exact = {(row["dataset"], row["k"]): row for row in held["readme-table3"]["rows"]}
+    wrong = []
+    for row in held["table3"]["rows"]:
+        for model in ("NeuMF", "MultiVAE", "EASE"):
+            for short, long in (("SHR", "SHR"), ("bound", "Bound"), ("beta0.5", "Beta@0.5")):
+                there, here = row[model][short], exact[row["dataset"], row["k"]][model][long]
+                if abs(np.floor(here * 1000 + 1e-6) / 1000 - there) > 1e-9:
+                    wrong.append((row["dataset"], model, row["k"], short))
+    assert wrong == [("pinterest-20", "MultiVAE", 1, "SHR"), ("pinterest-20", "EASE", 2, "bound")]
+
+
+def test_rounding_agrees_with_print() -> None:
+    """Beta@1 and Beta@0.5 at n = 1000 and k = 100 lie at 371.5 and 370.7 and have one printed hit ratio."""
+    assert Beta(0.5).places([100], 1000, 3706).tolist() == [371]
+    assert Beta(1.0).locations([100], 1000, 3706).tolist() == pytest.approx([371.5])
+    text = resources.files("truerank.papers").joinpath("printed", "l20.json").read_text(encoding="utf-8")
+    row = next(row for row in json.loads(text)["table6"]["rows"] if row["k"] == 100)
+    assert row["binom"]["beta@1"] == row["binom"]["beta@0.5"] == 0.6316
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not HAS_ML_1M, reason="ml-1m does not lie in TRUERANK_DATA or ../shared/data")
+def test_errors_of_ease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All 36 printed errors of EASE on ml-1m are met within the noise of one sample."""
+    monkeypatch.setattr(tables, "missing", lambda setup, model: "" if model == "EASE" else "not run here")
+    monkeypatch.setitem(setup.SETUPS, "yelp", Setup("yelp", "", {}))
+    outcome = run_recipe("l20.table7", Settings(repeats=20))
+    shown = [cell for cell in outcome.cells if cell.printed is not None]
+    assert len(shown) == 36
+    assert {cell.status for cell in shown} <= {"matches", "within sampling error"}
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not HAS_BOOKS, reason="book-crossing does not lie in TRUERANK_DATA or ../shared/data")
+def test_book_x_is_the_papers() -> None:
+    split = setup.book_split()
+    assert len(split.train) + len(split.test) == 786_690
+    assert (split.train.n_users, split.train.n_items) == (11_325, 139_331)
