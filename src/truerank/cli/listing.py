@@ -16,6 +16,7 @@ from truerank.core.registry import Registry
 def registries() -> dict[str, Registry[Any]]:
     """Return all registries by the word used on the command line."""
     from truerank.estimators import ESTIMATORS, PRIORS
+    from truerank.estimators.mapping import MAPPINGS
     from truerank.inference import INTERVALS
     from truerank.metrics import METRICS
     from truerank.models import MODELS
@@ -29,13 +30,15 @@ def registries() -> dict[str, Registry[Any]]:
         "samplers": SAMPLERS,
         "estimators": ESTIMATORS,
         "priors": PRIORS,
+        "mappings": MAPPINGS,
         "intervals": INTERVALS,
     }
 
 
 def list_plugins(
     kind: Annotated[
-        str, typer.Argument(help="metrics, models, splits, samplers, estimators, priors or intervals")
+        str,
+        typer.Argument(help="metrics, models, splits, samplers, estimators, priors, mappings or intervals"),
     ],
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
 ) -> None:
