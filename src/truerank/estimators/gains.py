@@ -6,9 +6,11 @@ import numpy as np
 
 from truerank.core.metric import Metric
 from truerank.core.tally import Contexts
-from truerank.core.types import FloatArray
+from truerank.core.types import FloatArray, IntArray
 from truerank.estimators.grid import Grid
 from truerank.estimators.normal import gain_at
+
+_CHUNK = 1 << 21  # gains held at once: 16 MB
 
 
 def bin_gains(metric: Metric, contexts: Contexts, grid: Grid) -> FloatArray:
@@ -26,13 +28,38 @@ def bin_gains(metric: Metric, contexts: Contexts, grid: Grid) -> FloatArray:
     [[1.0, 0.5, 0.0]]
     """
     result = np.empty((len(contexts), grid.n_bins))
-    for row in range(len(contexts)):
-        one = contexts.take(np.array([row]))
-        size = int(one.n_candidates[0]) + 1
-        head = size if metric.cutoff is None else min(size, metric.cutoff)
-        tail = gain_at(metric, np.array([head]), one)[0, 0] if head < size else 0.0
-        gains = gain_at(metric, np.arange(head), one)[0] - tail
-        edges = grid.edges_in(size)
-        sums = np.interp(edges, np.arange(head + 1), np.concatenate([[0.0], np.cumsum(gains)]))
-        result[row] = np.diff(sums) / np.diff(edges) + tail
+    sizes = contexts.n_candidates + 1
+    heads = sizes if metric.cutoff is None else np.minimum(sizes, metric.cutoff)
+    for head in np.unique(heads).tolist():
+        rows = np.flatnonzero(heads == head)
+        step = max(_CHUNK // max(head, grid.n_bins), 1)
+        for start in range(0, len(rows), step):
+            part = rows[start : start + step]
+            result[part] = _means(metric, contexts.take(part), grid, head)
     return result
+
+
+def _means(metric: Metric, contexts: Contexts, grid: Grid, head: int) -> FloatArray:
+    """Return the mean gains of contexts whose gain varies over the first ``head`` ranks only."""
+    sizes = (contexts.n_candidates + 1)[:, None]
+    has_tail = sizes > head
+    tail = np.where(has_tail, gain_at(metric, np.array([head]), contexts), 0.0) if has_tail.any() else 0.0
+    gains = gain_at(metric, np.arange(head), contexts) - tail
+    result = np.broadcast_to(tail, (len(sizes), grid.n_bins)).copy()
+    # bins that begin within the head in the smallest pool
+    n_bins = int(np.searchsorted(grid.edges[:-1] * int(sizes.min()), head * grid.n_ranks))
+    sums = _sums(gains, grid.edges[: n_bins + 1] * sizes, grid.n_ranks)
+    result[:, :n_bins] += np.diff(sums) / (np.diff(grid.edges[: n_bins + 1]) * (sizes / grid.n_ranks))
+    return result
+
+
+def _sums(gains: FloatArray, edges: IntArray, unit: int) -> FloatArray:
+    """Return the sum of the first edges/unit gains of each row; the last rank in part."""
+    head = gains.shape[1]
+    whole = np.minimum(edges // unit, head)
+    part = (edges - whole * unit) / unit
+    row = np.arange(len(gains))[:, None]
+    below = np.concatenate([np.zeros((len(gains), 1)), np.cumsum(gains, axis=1)], axis=1)
+    at = np.where(whole < head, gains[row, np.minimum(whole, head - 1)], 0.0)
+    sums: FloatArray = below[row, whole] + part * at
+    return sums

@@ -30,7 +30,7 @@ class Grid:
     --------
     >>> grid = make_grid(1000, 9, step=0.5, singles=2)
     >>> grid.edges[:6].tolist(), grid.n_bins
-    ([0, 1, 2, 7, 27, 60], 21)
+    ([0, 1, 2, 3, 4, 5], 34)
     """
 
     edges: IntArray
@@ -72,22 +72,35 @@ class Grid:
         return np.diff(self.cdf(masses, np.arange(n_ranks + 1) / n_ranks))
 
 
-def make_grid(n_ranks: int, n_negatives: int, *, step: float = STEP, singles: int = SINGLES) -> Grid:
+def check_step(step: float) -> None:
+    """Raise unless the step is a finite number >= 0."""
+    if not 0 <= step < np.inf:
+        raise InvalidParameter(f"grid must be a width >= 0 in standard deviations, got {step!r}. Use 0.1.")
+
+
+def make_grid(n_ranks: int, n_negatives: float, *, step: float = STEP, singles: int = SINGLES) -> Grid:
     r"""Return bins of equal width in :math:`2 \sqrt{m} \arcsin \sqrt{J/L}`, where the law has unit variance.
+
+    Up to the rank that four sampled items are expected to beat these would be wide for their rank; there a
+    bin has at most step/2 of it. With a step of 0.1 metrics up to rank 50 are within 7e-5 of those without
+    bins (recall; 1e-5 for NDCG) in trials with 3,706 to 1,000,000 ranks.
 
     Parameters
     ----------
     n_ranks : N, of the largest pool
-    n_negatives : m, of the largest sample
+    n_negatives : m, of the sample that tells most; without replacement it counts as m (L - 1)/(L - m)
     step : width of a bin; 0 gives every rank a bin of its own
     singles : so many first ranks have a bin of their own
     """
-    if step < 0 or not np.isfinite(step):
-        raise InvalidParameter(f"grid must be a width >= 0 in standard deviations, got {step!r}. Use 0.1.")
-    if step == 0:
+    check_step(step)
+    if n_ranks * step <= 2 * np.sqrt(n_negatives):  # no bin would be wider than one rank
         return Grid(np.arange(n_ranks + 1))
-    n_steps = int(np.ceil(np.pi * np.sqrt(n_negatives) / step))
-    angles = np.linspace(0, np.pi / 2, n_steps + 1)
-    edges = np.rint(n_ranks * np.sin(angles) ** 2).astype(np.int64)
     first = min(singles, n_ranks)
-    return Grid(np.unique(np.concatenate([np.arange(first + 1), edges[edges > first], [n_ranks]])))
+    knee = n_ranks * 4 / (n_negatives + 4)  # both kinds of bins are equally wide here
+    n_steps = int(np.ceil(np.pi * np.sqrt(n_negatives) / step))
+    wide = n_ranks * np.sin(np.linspace(0, np.pi / 2, n_steps + 1)) ** 2
+    n_steps = int(np.ceil(2 / step * np.log(max(knee / max(first, 1), 1.0))))
+    narrow = max(first, 1) * np.exp(step / 2 * np.arange(n_steps))
+    parts = [np.arange(first + 1), narrow, [max(knee, first)], wide[wide > max(knee, first)], [n_ranks]]
+    edges = np.rint(np.concatenate(parts)).astype(np.int64)
+    return Grid(np.unique(edges))

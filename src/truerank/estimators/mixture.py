@@ -5,18 +5,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from truerank.core.blas import single_threaded_blas
 from truerank.core.distribution import RankDistribution
 from truerank.core.estimator import Estimates, Estimator, check_uniform
 from truerank.core.metric import Metric
-from truerank.core.tally import Contexts, Tally
-from truerank.core.types import FloatArray, IntArray
+from truerank.core.tally import Tally
+from truerank.core.types import FloatArray
 from truerank.estimators.gains import bin_gains
-from truerank.estimators.grid import STEP, Grid
+from truerank.estimators.grid import STEP, check_step
 from truerank.estimators.likelihood import Likelihood, make_likelihood
+from truerank.estimators.plug_in import kind_masses, plug_in
+
+_CHUNK = 1 << 22  # gains held at once: 32 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +50,9 @@ class MixtureEstimator(Estimator):
 
     grid: float = STEP
 
+    def __post_init__(self) -> None:
+        check_step(self.grid)
+
     @abstractmethod
     def fit(self, likelihood: Likelihood) -> Fit:
         """Return masses for each run."""
@@ -56,44 +62,45 @@ class MixtureEstimator(Estimator):
         for tally in tallies:
             check_uniform(self, tally)
         likelihood = make_likelihood(tallies, step=self.grid)
-        return likelihood, self.fit(likelihood)
+        with single_threaded_blas():
+            return likelihood, self.fit(likelihood)
 
     def estimate_runs(self, tallies: Sequence[Tally], metrics: Sequence[Metric]) -> FloatArray:
         """Return the estimate of each metric in each run, (n_runs, n_metrics)."""
         likelihood, fit = self.fit_tallies(tallies)
-        gains = GainTable(likelihood.grid)
-        return np.stack(
-            [
-                _plug_in(
-                    likelihood, fit, run, tally, [gains.of(metric, tally.contexts) for metric in metrics]
-                )
-                for run, tally in enumerate(tallies)
-            ]
-        )
+        return plug_in(likelihood, fit.masses, tallies, metrics)
 
     def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
-        """Return the mean gain given each cell, shifted so that the mean over users is the estimate."""
+        """Return the mean gain given each cell, shifted so that the mean over users is the estimate.
+
+        Cells that nobody is in have the shift alone.
+        """
         likelihood, fit = self.fit_tallies([tally])
         posterior = likelihood.posterior(fit.masses[0])
         cells = likelihood.cells[0]
-        contexts = np.repeat(np.arange(len(tally.contexts)), tally.contexts.n_negatives + 1)
         values = np.zeros((tally.n_cells, len(metrics)))
-        gains = [bin_gains(metric, tally.contexts, likelihood.grid) for metric in metrics]
-        seen = np.flatnonzero(cells >= 0)
-        for column, gain in enumerate(gains):
-            values[seen, column] = np.einsum("cb,cb->c", posterior[cells[seen]], gain[contexts[seen]])
-        estimate = _plug_in(likelihood, fit, 0, tally, gains)
+        step = max(_CHUNK // (max(len(metrics), 1) * likelihood.grid.n_bins), 1)
+        for start in range(0, len(tally.contexts), step):
+            some = np.arange(start, min(start + step, len(tally.contexts)))
+            contexts = tally.contexts.take(some)
+            gains = np.stack([bin_gains(metric, contexts, likelihood.grid) for metric in metrics])
+            with single_threaded_blas():
+                for place, context in enumerate(some):
+                    own = np.arange(tally.offsets[context], tally.offsets[context + 1])
+                    own = own[cells[own] >= 0]
+                    values[own] = posterior[cells[own]] @ gains[:, place].T
+        estimate = plug_in(likelihood, fit.masses, [tally], metrics)[0]
         values += (estimate - tally.cell_weights @ values / tally.n_users) * tally.n_users / tally.n_rows
         return values
 
     def weights(self, tally: Tally) -> list[FloatArray]:
         """Return, per context, weights over J = 0..L irrelevant items above the target."""
         likelihood, fit = self.fit_tallies([tally])
-        masses = context_masses(likelihood, fit.masses[0], 0, tally)
+        masses, kind = kind_masses(likelihood, fit.masses[0], 0, tally)
         shares = np.add.reduceat(tally.cell_weights, tally.offsets[:-1]) / tally.n_users
         return [
-            likelihood.grid.spread(mass, int(size) + 1) * share
-            for mass, size, share in zip(masses, tally.contexts.n_candidates, shares, strict=True)
+            likelihood.grid.spread(masses[of], int(size) + 1) * share
+            for of, size, share in zip(kind, tally.contexts.n_candidates, shares, strict=True)
         ]
 
     def distribution(self, tally: Tally) -> RankDistribution:
@@ -107,59 +114,3 @@ class MixtureEstimator(Estimator):
         """Return the mean gains; their spread is not known from a single fit."""
         values = self.estimate_runs([tally], metrics)[0]
         return Estimates(values, np.full(len(metrics), np.nan))
-
-
-class GainTable:
-    """Mean gains over bins, kept for runs that share their contexts."""
-
-    def __init__(self, grid: Grid) -> None:
-        self.grid = grid
-        self._held: dict[Any, FloatArray] = {}
-
-    def of(self, metric: Metric, contexts: Contexts) -> FloatArray:
-        """Return the gains of a metric in each context, (n_contexts, n_bins)."""
-        columns = (contexts.n_candidates, contexts.n_relevant_above, contexts.n_relevant, contexts.n_pool)
-        key = (metric, *(column.tobytes() for column in columns))
-        if key not in self._held:
-            self._held[key] = bin_gains(metric, contexts, self.grid)
-        return self._held[key]
-
-
-def context_masses(likelihood: Likelihood, masses: FloatArray, run: int, tally: Tally) -> FloatArray:
-    """Return the masses of each context, (n_contexts, n_bins): one EM step per kind if there are several."""
-    contexts = tally.contexts
-    kinds, which = np.unique(
-        np.stack([contexts.n_relevant, contexts.n_relevant_above], axis=1), axis=0, return_inverse=True
-    )
-    if len(kinds) == 1:
-        return np.broadcast_to(masses, (len(contexts), len(masses)))
-    of_cell = np.repeat(which.ravel(), contexts.n_negatives + 1)
-    posterior = likelihood.posterior(masses)
-    updated = np.stack(
-        [
-            _step(likelihood, posterior, run, tally, np.flatnonzero(of_cell == kind))
-            for kind in range(len(kinds))
-        ]
-    )
-    result: FloatArray = updated[which.ravel()]
-    return result
-
-
-def _step(
-    likelihood: Likelihood, posterior: FloatArray, run: int, tally: Tally, cells: IntArray
-) -> FloatArray:
-    weight = tally.cell_weights[cells]
-    seen = cells[weight > 0]
-    share = tally.cell_weights[seen] / tally.cell_weights[seen].sum()
-    result: FloatArray = share @ posterior[likelihood.cells[run][seen]]
-    return result
-
-
-def _plug_in(
-    likelihood: Likelihood, fit: Fit, run: int, tally: Tally, gains: Sequence[FloatArray]
-) -> FloatArray:
-    """Return the estimate of each metric in one run, (n_metrics,)."""
-    masses = context_masses(likelihood, fit.masses[run], run, tally)
-    shares = np.add.reduceat(tally.cell_weights, tally.offsets[:-1]) / tally.n_users
-    weighted = masses * shares[:, None]
-    return np.array([float(np.vdot(weighted, gain)) for gain in gains])
