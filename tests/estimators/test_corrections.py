@@ -39,6 +39,8 @@ LINEAR = [
     "bv(gamma=1)",
     "bv(prior=beta)",
     "ls",
+    "mn(users=50)",
+    "mn(prior=beta, users=50)",
     "rank-estimate",
     "rank-estimate(round=linear)",
 ]

@@ -36,7 +36,8 @@ class Estimator(Plugin, ABC):
     """A corrected value x for each cell (context, n_above); an estimate is the mean over users of its sums.
 
     A target with j sampled irrelevant items above it counts as x[j] instead of the gain at its sampled rank.
-    x depends on the sizes of sample and pool, the targets above, and the metric; never on the sampled ranks.
+    x depends on the sizes of sample and pool, the targets above, and the metric; on the sampled ranks only
+    where a prior or a distribution is fitted to them. Then the standard error leaves out what the fit adds.
     The gain of a metric with a cut-off must not vary beyond the cut-off.
     """
 
@@ -100,6 +101,13 @@ class Estimator(Plugin, ABC):
         n_users = tally.n_users
         spread = values.std(axis=0, ddof=1) if n_users > 1 else np.full(len(metrics), np.nan)
         return Estimates(values.mean(axis=0), spread / np.sqrt(n_users))
+
+    def estimate_runs(self, tallies: Sequence[Tally], metrics: Sequence[Metric]) -> FloatArray:
+        """Return the estimate of each metric in each of several samples, (n_runs, n_metrics).
+
+        For runs of one experiment, such as repeats; an estimator may share work between them.
+        """
+        return np.stack([self.estimate(tally, metrics).value for tally in tallies])
 
 
 def check_uniform(estimator: Estimator, tally: Tally) -> None:

@@ -14,6 +14,7 @@ from truerank.core.metric import Metric
 from truerank.core.ranks import Design
 from truerank.core.tally import Contexts, Tally
 from truerank.core.types import FloatArray, IntArray
+from truerank.estimators.adaptive_law import AdaptiveLaw
 from truerank.estimators.law import Law
 from truerank.estimators.naive import Naive
 
@@ -43,8 +44,10 @@ class Behaviour:
         return self.mean - self.truth
 
 
-def corrected_values(estimator: Estimator, metric: Metric, law: Law) -> FloatArray:
-    """Return x[j] for a target without other targets, (m + 1,).
+def corrected_values(estimator: Estimator, metric: Metric, law: Law | AdaptiveLaw) -> FloatArray:
+    """Return x of each outcome for a target without other targets, (m + 1,) or (n_outcomes,).
+
+    Outcomes are sampled ranks, or pairs of a sample size and a sampled rank under an adaptive law.
 
     Examples
     --------
@@ -54,11 +57,18 @@ def corrected_values(estimator: Estimator, metric: Metric, law: Law) -> FloatArr
     >>> corrected_values(RankEstimate(), METRICS.make("ap"), Binomial(8, 2)).tolist()  # at ranks 1, 5 and 9
     [1.0, 0.2, 0.1111111111111111]
     """
-    return estimator.corrected(_single(law), [metric])[:, 0]
+    tally = _single(law)
+    values = estimator.corrected(tally, [metric])[:, 0]
+    if not isinstance(law, AdaptiveLaw):
+        return values
+    starts = dict(zip(law.sizes, tally.offsets.tolist(), strict=False))
+    first = np.array([starts[m] for m in law.n_negatives.tolist()])
+    picked: FloatArray = values[first + law.n_above]
+    return picked
 
 
 def expected_values(
-    metric: Metric, law: Law, n_above: ArrayLike, *, estimator: Estimator | None = None
+    metric: Metric, law: Law | AdaptiveLaw, n_above: ArrayLike, *, estimator: Estimator | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Return the mean and the variance of one target's value for each J items above it.
 
@@ -73,7 +83,7 @@ def expected_values(
 
 def behaviour(
     metric: Metric,
-    law: Law,
+    law: Law | AdaptiveLaw,
     ranks: ArrayLike | RankDistribution,
     *,
     estimator: Estimator | None = None,
@@ -124,18 +134,18 @@ def population(ranks: ArrayLike | RankDistribution, n_ranks: int) -> tuple[IntAr
     return distinct.astype(np.int64) - 1, counts / given.size, int(given.size)
 
 
-def _single(law: Law) -> Tally:
-    """Return a tally with the one context of a law and no rows."""
-    one = np.ones(1, dtype=np.int64)
+def _single(law: Law | AdaptiveLaw) -> Tally:
+    """Return a tally with the contexts of one target under a law and no rows."""
+    sizes = np.array(law.sizes if isinstance(law, AdaptiveLaw) else [law.n_negatives], dtype=np.int64)
+    one = np.ones_like(sizes)
     none = np.zeros(0, dtype=np.int64)
+    stopping = law.stopping if isinstance(law, AdaptiveLaw) else None
     return Tally(
-        contexts=Contexts(
-            one * law.n_negatives, one * law.n_candidates, 0 * one, one, one + law.n_candidates
-        ),
+        contexts=Contexts(sizes, one * law.n_candidates, 0 * one, one, one + law.n_candidates),
         user=none,
         cell=none,
         weight=np.zeros(0),
         n_users=0,
         n_rows=0,
-        design=Design(replacement=law.replacement),
+        design=Design(replacement=law.replacement, stopping=stopping),
     )

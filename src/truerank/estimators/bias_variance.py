@@ -11,9 +11,10 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 from truerank.core.errors import InvalidParameter
 from truerank.core.source import Source
 from truerank.core.types import FloatArray
-from truerank.estimators.correction import Correction, Scaled
+from truerank.estimators.correction import Correction
 from truerank.estimators.least_squares import LeastSquares, truncated_solve
 from truerank.estimators.normal import NormalEquations
+from truerank.estimators.scaled import Scaled
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class BiasVariance(Correction):
     def _solve(self, scaled: Scaled, equations: NormalEquations, columns: FloatArray) -> FloatArray:
         if self.gamma == 1:
             return columns
-        matrix = scaled.matrix(equations)
+        matrix = scaled.matrix(equations.gram)
         if self.gamma == 0:
             return truncated_solve(matrix, columns, LeastSquares.rcond)
         matrix *= 1 - self.gamma
@@ -72,7 +73,7 @@ class BiasVariance(Correction):
         try:
             factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:  # gamma below rounding: eigenvalues that should be gamma came out negative
-            eigenvalues, vectors = eigh(scaled.matrix(equations))
+            eigenvalues, vectors = eigh(scaled.matrix(equations.gram))
             damped = (1 - self.gamma) * np.maximum(eigenvalues, 0) + self.gamma
             solution: FloatArray = vectors @ ((vectors.T @ columns) / damped[:, None])
             return solution

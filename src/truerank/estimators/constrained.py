@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,9 +10,12 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 
 from truerank.core.errors import NotConverged
+from truerank.core.metric import Metric
 from truerank.core.source import Source
+from truerank.core.tally import Tally
 from truerank.core.types import BoolArray, FloatArray
 from truerank.estimators.correction import Correction
+from truerank.estimators.design import check_fixed
 from truerank.estimators.normal import NormalEquations
 
 
@@ -44,6 +48,11 @@ class ConstrainedLeastSquares(Correction):
     key: ClassVar[str] = "cls"
     source: ClassVar[Source] = Source("krichene2020", "Sec. 5.2")
     is_linear: ClassVar[bool] = False
+
+    def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
+        """Return the corrected value of each metric in each cell, (n_cells, n_metrics)."""
+        check_fixed(self, tally, "pairs of a sample size and a sampled rank have no order to fall along")
+        return super().corrected(tally, metrics)
 
     def solve(self, equations: NormalEquations, moments: FloatArray) -> FloatArray:
         """Return x, column by column."""

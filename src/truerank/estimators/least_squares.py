@@ -10,8 +10,9 @@ from scipy.linalg import eigh
 from truerank.core.errors import InvalidParameter
 from truerank.core.source import Source
 from truerank.core.types import FloatArray
-from truerank.estimators.correction import Correction, Scaled
+from truerank.estimators.correction import Correction
 from truerank.estimators.normal import NormalEquations
+from truerank.estimators.scaled import Scaled
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,14 @@ class LeastSquares(Correction):
     def solve(self, equations: NormalEquations, moments: FloatArray) -> FloatArray:
         """Return x by a truncated eigenvalue decomposition."""
         scaled = Scaled.of(equations)
-        return scaled.leave(truncated_solve(scaled.matrix(equations), scaled.enter(moments), self.rcond))
+        return scaled.leave(truncated_solve(scaled.matrix(equations.gram), scaled.enter(moments), self.rcond))
 
     def solve_dual(self, equations: NormalEquations, counts: FloatArray) -> FloatArray:
         """Return the dual by the same decomposition."""
         scaled = Scaled.of(equations)
-        return scaled.scatter(truncated_solve(scaled.matrix(equations), scaled.gather(counts), self.rcond))
+        return scaled.scatter(
+            truncated_solve(scaled.matrix(equations.gram), scaled.gather(counts), self.rcond)
+        )
 
 
 def truncated_solve(matrix: FloatArray, columns: FloatArray, rcond: float) -> FloatArray:

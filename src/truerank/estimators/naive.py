@@ -13,6 +13,7 @@ from truerank.core.metric import Metric
 from truerank.core.source import Source
 from truerank.core.tally import Tally
 from truerank.core.types import FloatArray
+from truerank.estimators.design import check_fixed
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class Naive(Estimator):
     r"""The metric of the short list: the sampled negatives and the user's targets.
 
     What most papers print. It estimates its own expectation, not the global metric; only AUC has the same
-    expectation in both. Time O(m) per pool; treats every design.
+    expectation in both. Time O(m) per pool; treats every design
+    but adaptive samples, where it would report nothing of use.
 
     .. math:: x[r] = M(r), \qquad n = m + s
 
@@ -39,6 +41,7 @@ class Naive(Estimator):
 
     def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
         """Return the value of each metric in each cell, (n_cells, n_metrics)."""
+        check_fixed(self, tally, "it knows no law of samples whose size depends on what was drawn")
         contexts = tally.contexts
         each = contexts.take(np.repeat(np.arange(len(contexts)), contexts.n_negatives + 1))
         j = np.arange(tally.n_cells) - np.repeat(tally.offsets[:-1], contexts.n_negatives + 1)

@@ -16,6 +16,7 @@ from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.registry import Plugin
 from truerank.core.source import Source
 from truerank.core.spec import Spec
+from truerank.core.tally import Tally
 from truerank.core.types import FloatArray, frozen
 
 
@@ -35,6 +36,10 @@ class Prior(Plugin, ABC):
         """Return the weight of each of ranks 1..n_ranks."""
         weights: FloatArray = np.diff(self.cdf(np.arange(n_ranks + 1) / n_ranks))
         return weights
+
+    def resolve(self, tally: Tally) -> Prior:
+        """Return the prior for a sample: itself, unless it is fitted to the sampled ranks."""
+        return self
 
     def check_size(self, n_ranks: int) -> None:
         """Raise unless the prior can serve data whose largest list of ranks is that long."""

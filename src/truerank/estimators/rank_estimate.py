@@ -14,6 +14,9 @@ from truerank.core.metric import Metric
 from truerank.core.source import Source
 from truerank.core.tally import Contexts, Tally
 from truerank.core.types import FloatArray, IntArray
+from truerank.estimators.design import check_fixed
+
+_REASON = "j/m is no unbiased estimate of J/L where m depends on what was drawn"
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class RankEstimate(Estimator):
     def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
         """Return the corrected value of each metric in each cell, (n_cells, n_metrics)."""
         check_uniform(self, tally)
+        check_fixed(self, tally, _REASON)
         each = tally.contexts.take(np.repeat(np.arange(len(tally.contexts)), tally.contexts.n_negatives + 1))
         j = np.arange(tally.n_cells) - np.repeat(tally.offsets[:-1], tally.contexts.n_negatives + 1)
         low, share = self._ranks(j, each)
@@ -58,6 +62,7 @@ class RankEstimate(Estimator):
     def weights(self, tally: Tally) -> list[FloatArray]:
         """Return, per context, weights over J = 0..L irrelevant items above the target."""
         check_uniform(self, tally)
+        check_fixed(self, tally, _REASON)
         result: list[FloatArray] = []
         for row in range(len(tally.contexts)):
             context = tally.contexts.take(np.array([row]))
