@@ -10,9 +10,9 @@ _EPSILON = 1e-8  # of the layer norms
 
 
 class Block(nn.Module):
-    """Causal self-attention and a feed-forward net per step, each behind a layer norm.
+    r"""Causal self-attention and a feed-forward net per step, each behind a layer norm.
 
-    .. math:: q = LN(x), \\quad h = q + A(q W_q, x W_k, x W_v), \\quad n = LN(h), \\quad y = n + F(n)
+    .. math:: q = LN(x), \quad h = q + A(q W_q, x W_k, x W_v), \quad n = LN(h), \quad y = n + F(n)
 
     Residual sums start from the normalised input, as in the authors' code.
     """
@@ -45,7 +45,7 @@ class Block(nn.Module):
         return y
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
 
 
 class AttentionNet(nn.Module):

@@ -58,13 +58,13 @@ class Histories:
 
     @classmethod
     def of(cls, model: str, train: Interactions) -> Histories:
-        """Sort the events by user and time; of equal times the later row counts as later, as in the splits."""
+        """Sort by user and time; of equal times the later row counts as later, as in the splits."""
         check_events(model, train)
         if train.time is None:
             raise InvalidData(
                 f"model {model!r} learns from the order of events and needs a timestamp for each, but "
-                f"{train.name!r} has none. Name the column with --columns timestamp=NAME or use a model without "
-                "order, such as 'ease'."
+                f"{train.name!r} has none. Name the column with --columns timestamp=NAME or use a model "
+                "without order, such as 'ease'."
             )
         order = np.lexsort((train.time, train.user))
         indptr = np.zeros(train.n_users + 1, np.int64)
@@ -72,9 +72,9 @@ class Histories:
         histories = cls(frozen(indptr), frozen(train.item[order].astype(np.int64)))
         if histories.lengths().max() < 2:
             raise InvalidData(
-                f"model {model!r} learns what follows what and needs a user with at least two train events, but "
-                f"{train.name!r} has none. Check the split and the filters, or use a model without order, such "
-                "as 'ease'."
+                f"model {model!r} learns what follows what and needs a user with at least two train events, "
+                f"but {train.name!r} has none. Check the split and the filters, or use a model without "
+                "order, such as 'ease'."
             )
         return histories
 

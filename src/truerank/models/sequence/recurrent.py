@@ -12,12 +12,9 @@ class RecurrentNet(nn.Module):
     The decoder stops before its last, linear layer: ``output`` holds the weights and the bias of each item.
     """
 
-    def __init__(
-        self, n_items: int, *, embedding: int, recurrent: int, hidden: int, latent: int, dropout: float
-    ) -> None:
+    def __init__(self, n_items: int, *, embedding: int, recurrent: int, hidden: int, latent: int) -> None:
         super().__init__()
         self.item = nn.Embedding(n_items, embedding)
-        self.dropout = nn.Dropout(dropout)
         self.gru = nn.GRU(embedding, recurrent, batch_first=True)
         self.encode = nn.Linear(recurrent, hidden)
         self.moments = nn.Linear(hidden, 2 * latent)
@@ -30,7 +27,7 @@ class RecurrentNet(nn.Module):
 
     def states(self, items: Tensor) -> Tensor:
         """Return the states (n, steps, r) after each of (n, steps) items."""
-        states: Tensor = self.gru(self.dropout(self.item(items)))[0]
+        states: Tensor = self.gru(self.item(items))[0]
         return states
 
     def posterior(self, states: Tensor) -> tuple[Tensor, Tensor]:
