@@ -75,6 +75,12 @@ CASES = [
     Case("mle", 20_720, 137_000, (99,), 0.05),
     Case("mle", 1_000_000, 137_000, (99,), 0.05),
     Case("mle(iterations=50)", 20_720, 137_000, SIZES, 1.0),
+    Case("mes", 1_000_000, 137_000, (99,), 0.5),
+    Case("mes", 1_000_000, 137_000, (499,), 0.5),
+    Case("beta-binomial", 1_000_000, 137_000, (99,), 0.05),
+    Case("smooth", 1_000_000, 137_000, (99,), 0.05),
+    Case("smooth", 1_000_000, 137_000, (499,), 0.05),
+    Case("smooth", 20_720, 137_000, SIZES, 1.0),
 ]
 QUICK = [Case(case.estimator, case.n_pool // 10, 2000, case.sizes[:3], case.limit) for case in CASES[::2]]
 

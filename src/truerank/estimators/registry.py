@@ -9,11 +9,17 @@ from truerank.estimators.prior import Prior
 ESTIMATORS: Registry[Estimator] = Registry(
     "estimator",
     {
+        "beta-binomial": "truerank.estimators.beta_binomial:BetaBinomial",
         "bv": "truerank.estimators.bias_variance:BiasVariance",
         "cls": "truerank.estimators.constrained:ConstrainedLeastSquares",
         "ls": "truerank.estimators.least_squares:LeastSquares",
+        "mapping": "truerank.estimators.mapped:Mapped",
+        "mes": "truerank.estimators.mes:MaximalEntropy",
+        "mle": "truerank.estimators.mle:MaximumLikelihood",
+        "mn": "truerank.estimators.multinomial:Multinomial",
         "naive": "truerank.estimators.naive:Naive",
         "rank-estimate": "truerank.estimators.rank_estimate:RankEstimate",
+        "smooth": "truerank.estimators.smooth:Smooth",
     },
 )
 

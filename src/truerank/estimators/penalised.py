@@ -1,0 +1,169 @@
+"""Penalised likelihood of a smooth log-density, and the penalty that the data prefer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from truerank.core.types import FloatArray
+from truerank.estimators.spline import Basis
+
+#: Penalties that are tried, smoothest first: from a straight line to more bends than any data support.
+_PENALTIES = 10.0 ** np.arange(2.0, -6.5, -1.0)
+#: Mean and standard deviation of log10(penalty) before anything is seen. Samples of a thousand targets of the
+#: data sets the design was chosen on have -2.7 +- 0.7; it matters to samples of a hundred or fewer.
+USUAL, DECADES = -2.5, 1.5
+_FALL = 8.0  # log marginal likelihood below the best one at which rougher ones are no longer tried
+_STEPS = 60
+_NEAR = 1e-3  # of the log-likelihood that a step may still gain on the way, enough to compare penalties
+_CLOSE = 1e-9  # and at the end
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is maximised: n_rows sum_o p_o log q_o - b'(penalty * roughness + fixed) b / 2.
+
+    Parameters
+    ----------
+    matrix : (n_outcomes, n_bins) P(outcome | bin) up to a factor per outcome
+    shares : (n_outcomes,) p > 0
+    n_rows : how many targets the shares are of
+    widths : (n_bins,) ranks per bin
+    basis : of the log-density
+    """
+
+    matrix: FloatArray
+    shares: FloatArray
+    n_rows: float
+    widths: FloatArray
+    basis: Basis
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A log-density with its penalty, and how well it does.
+
+    Parameters
+    ----------
+    coefficients : (n_splines,) b
+    masses : (n_bins,) the distribution
+    penalty : weight of the roughness
+    objective : the penalised log-likelihood
+    log_marginal : of the penalty, by Laplace's approximation, up to a constant
+    freedom : effective degrees of freedom
+    gain : how much a further step promises to raise the objective
+    iterations : steps so far, those with other penalties included
+    """
+
+    coefficients: FloatArray
+    masses: FloatArray
+    penalty: float
+    objective: float = -np.inf
+    log_marginal: float = -np.inf
+    freedom: float = 0.0
+    gain: float = np.inf
+    iterations: int = 0
+
+
+def smooth_curve(problem: Problem, penalty: float | None = None) -> Curve:
+    """Return the best curve under a penalty, or under that with the largest marginal likelihood.
+
+    Penalties are gone through from smooth to rough, each fit beginning where the last one ended; the first,
+    nearly a straight line, has one maximum. The best on the list is refined by a parabola through it and its
+    neighbours.
+    """
+    curve = _start(problem)
+    if penalty is not None:
+        for larger in _PENALTIES[3 * penalty < _PENALTIES]:
+            curve = _fit(problem, curve, float(larger), _NEAR)
+        return _fit(problem, curve, penalty, _CLOSE)
+    path: list[Curve] = []
+    for value in _PENALTIES:
+        curve = _fit(problem, curve, float(value), _NEAR)
+        path.append(curve)
+        if curve.log_marginal < max(one.log_marginal for one in path) - _FALL:
+            break
+    heights = [one.log_marginal + _log_prior(one.penalty) for one in path]
+    best = int(np.argmax(heights))
+    chosen = path[best].penalty
+    if 0 < best < len(path) - 1:
+        left, middle, right = heights[best - 1 : best + 2]
+        chosen *= 10.0 ** ((right - left) / (2 * (left - 2 * middle + right)))
+    return _fit(problem, replace(path[best], iterations=curve.iterations), chosen, _CLOSE)
+
+
+def _log_prior(penalty: float) -> float:
+    """Return the log-density of the penalty before anything is seen: log-normal, see ``USUAL``."""
+    return -float(((np.log10(penalty) - USUAL) / DECADES) ** 2) / 2
+
+
+def _start(problem: Problem) -> Curve:
+    return Curve(np.zeros(problem.basis.n_splines), problem.widths / problem.widths.sum(), np.inf)
+
+
+def _fit(problem: Problem, curve: Curve, penalty: float, enough: float) -> Curve:
+    """Return the curve under another penalty: Fisher scoring, steps halved until they climb."""
+    precision = penalty * problem.basis.roughness + problem.basis.fixed
+    point = _evaluate(problem, curve.coefficients, precision)
+    steps = 0
+    while steps < _STEPS:
+        steps += 1
+        gradient, information = _derivatives(problem, point, precision)
+        factor = cho_factor(information + precision, lower=True, check_finite=False)
+        direction = cho_solve(factor, gradient, check_finite=False)
+        gain = float(gradient @ direction) / 2
+        if gain <= enough:
+            break
+        size = 1.0
+        moved = _evaluate(problem, point.coefficients + direction, precision)
+        while not moved.objective >= point.objective + 0.2 * size * gain and size > 1e-9:
+            size /= 2
+            moved = _evaluate(problem, point.coefficients + size * direction, precision)
+        if not moved.objective > point.objective:
+            break
+        point = moved
+    halves = float(np.log(np.diag(factor[0])).sum())
+    rank = problem.basis.n_splines - 2
+    return Curve(
+        point.coefficients,
+        point.masses,
+        penalty,
+        objective=point.objective,
+        log_marginal=point.objective + rank / 2 * np.log(penalty) - halves,
+        freedom=float(np.trace(cho_solve(factor, information, check_finite=False))),
+        gain=gain,
+        iterations=curve.iterations + steps,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    coefficients: FloatArray
+    masses: FloatArray
+    predicted: FloatArray
+    objective: float
+
+
+def _evaluate(problem: Problem, coefficients: FloatArray, precision: FloatArray) -> _Point:
+    height = problem.basis.values @ coefficients
+    masses = problem.widths * np.exp(height - height.max())
+    masses /= masses.sum()
+    predicted = np.maximum(problem.matrix @ masses, 1e-300)
+    objective = problem.n_rows * float(problem.shares @ np.log(predicted))
+    objective -= float(coefficients @ precision @ coefficients) / 2
+    return _Point(coefficients, masses, predicted, objective)
+
+
+def _derivatives(problem: Problem, point: _Point, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the gradient of the objective and the information of the data about the coefficients.
+
+    d log q_o / db is the mean of the splines given the outcome less their mean. The information is the sum
+    of its squares over rows: never negative, unlike the second derivative of a mixture.
+    """
+    weighted = point.masses[:, None] * problem.basis.values
+    scores = problem.matrix @ weighted / point.predicted[:, None] - weighted.sum(axis=0)
+    share = problem.n_rows * problem.shares
+    gradient = share @ scores - precision @ point.coefficients
+    return gradient, (scores * share[:, None]).T @ scores
