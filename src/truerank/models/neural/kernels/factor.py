@@ -1,7 +1,8 @@
-"""Gradients of factor models by mini-batches, and the Adam step.
+"""Gradients of factor models over a batch, and the Adam step.
 
 A side (users or items) is one (n, d + 1) float32 matrix: d factors, then the bias. The score of a pair is
-``offset + u[:d] . v[:d] + u[d] + v[d]``.
+``offset + u[:d] . v[:d] + u[d] + v[d]``. Dropout of entries of both vectors drops the products of entries:
+one of them is kept with probability ``keep``, the square of what is kept of a vector, and divided by it.
 """
 
 from __future__ import annotations
@@ -16,61 +17,21 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @reassociated
-def fill_mask(mask: FloatArray, dropout: float, word: np.uint64) -> None:
-    """Fill with 0 (with probability ``dropout``, to 1 / 65536) or 1 / (1 - dropout)."""
-    bound = np.uint64(dropout * 65536.0)
-    keep = np.float32(1.0 / (1.0 - dropout))
+def fill_mask(mask: FloatArray, keep: float, word: np.uint64) -> None:
+    """Fill with 1 / keep, with probability ``keep`` (to 1 / 65536), or 0."""
+    bound = np.uint64(keep * 65536.0)
+    weight = np.float32(1.0 / keep)
     bits = np.uint64(0)
     for k in range(len(mask)):
-        if k % 4 == 0:
+        if k % 4 == 0:  # sixteen bits decide
             word += _GOLDEN
             bits = next_word(word)
-        mask[k] = np.float32(0.0) if (bits & np.uint64(0xFFFF)) < bound else keep
+        mask[k] = weight if (bits & np.uint64(0xFFFF)) < bound else np.float32(0.0)
         bits = bits >> np.uint64(16)
 
 
 @reassociated
-def dot(left: FloatArray, right: FloatArray, d: int) -> np.float32:
-    """Sum of products over the first d entries."""
-    total = np.float32(0.0)
-    for k in range(d):
-        total += left[k] * right[k]
-    return total
-
-
-@reassociated
-def add_pair(
-    u: FloatArray,
-    v: FloatArray,
-    du: FloatArray,
-    dv: FloatArray,
-    slope: np.float32,
-    mu: FloatArray,
-    mv: FloatArray,
-) -> None:
-    """Add the gradient of ``slope`` times the masked score of a pair to both sides."""
-    d = len(u) - 1
-    for k in range(d):
-        weight = slope * mu[k] * mv[k]
-        du[k] += weight * v[k]
-        dv[k] += weight * u[k]
-    du[d] += slope
-    dv[d] += slope
-
-
-@reassociated
-def masked_dot(u: FloatArray, v: FloatArray, mu: FloatArray, mv: FloatArray) -> np.float32:
-    """Score of a pair under dropout, without the offset."""
-    d = len(u) - 1
-    total = np.float32(0.0)
-    for k in range(d):
-        total += u[k] * v[k] * mu[k] * mv[k]
-    return total + u[d] + v[d]
-
-
-@reassociated
 def rating_gradients(
-    rows: IntArray,
     user: IntArray,
     item: IntArray,
     value: FloatArray,
@@ -79,32 +40,38 @@ def rating_gradients(
     V: FloatArray,
     dU: FloatArray,
     dV: FloatArray,
-    dropout: float,
+    keep: float,
     start: np.uint64,
 ) -> float:
-    """Add the gradients of the mean squared error of some events; return the sum of squared errors.
+    """Add the gradients of the mean squared error of a batch; return the sum of squared errors.
 
     ``offset`` is (2,): the constant of all scores and its gradient.
     """
-    d, scale = U.shape[1] - 1, np.float32(2.0 / len(rows))
-    mu, mv = np.ones(d, np.float32), np.ones(d, np.float32)
+    d, scale = U.shape[1] - 1, np.float32(2.0 / len(user))
+    mask = np.ones(d, np.float32)
     total = 0.0
-    for e in rows:
-        if dropout > 0:
-            word = next_word(start + np.uint64(e) * _GOLDEN)
-            fill_mask(mu, dropout, word)
-            fill_mask(mv, dropout, next_word(word))
-        u, v = U[user[e]], V[item[e]]
-        error = offset[0] + masked_dot(u, v, mu, mv) - value[e]
-        total += error * error
-        add_pair(u, v, dU[user[e]], dV[item[e]], scale * error, mu, mv)
-        offset[1] += scale * error
+    for e in range(len(user)):
+        if keep < 1.0:
+            fill_mask(mask, keep, next_word(start + np.uint64(e) * _GOLDEN))
+        u, i = user[e], item[e]
+        score = np.float32(0.0)
+        for k in range(d):
+            score += mask[k] * U[u, k] * V[i, k]
+        error = offset[0] + U[u, d] + V[i, d] + score - value[e]
+        total += float(error) * float(error)
+        slope = scale * error
+        for k in range(d):
+            weight = slope * mask[k]
+            dU[u, k] += weight * V[i, k]
+            dV[i, k] += weight * U[u, k]
+        dU[u, d] += slope
+        dV[i, d] += slope
+        offset[1] += slope
     return total
 
 
 @reassociated
 def pair_gradients(
-    rows: IntArray,
     user: IntArray,
     item: IntArray,
     negative: IntArray,
@@ -112,26 +79,33 @@ def pair_gradients(
     V: FloatArray,
     dU: FloatArray,
     dV: FloatArray,
-    dropout: float,
+    keep: float,
     start: np.uint64,
 ) -> float:
     """Add the gradients of the mean of -log sigmoid(score of item - score of negative); return the sum."""
-    d, scale = U.shape[1] - 1, np.float32(1.0 / len(rows))
-    mu, mi = np.ones(d, np.float32), np.ones(d, np.float32)
-    nu, nj = np.ones(d, np.float32), np.ones(d, np.float32)
+    d, scale, one = U.shape[1] - 1, np.float32(1.0 / len(user)), np.float32(1.0)
+    plus, minus = np.ones(d, np.float32), np.ones(d, np.float32)
     total = 0.0
-    for e in rows:
-        if dropout > 0:
+    for e in range(len(user)):
+        if keep < 1.0:
             word = next_word(start + np.uint64(e) * _GOLDEN)
-            for mask in (mu, mi, nu, nj):
-                word = next_word(word)
-                fill_mask(mask, dropout, word)
-        u, i, j = U[user[e]], V[item[e]], V[negative[e]]
-        gap = masked_dot(u, i, mu, mi) - masked_dot(u, j, nu, nj)
-        total += np.log1p(np.exp(-gap)) if gap > -30 else -gap
-        slope = -scale / (np.float32(1.0) + np.exp(gap))
-        add_pair(u, i, dU[user[e]], dV[item[e]], slope, mu, mi)
-        add_pair(u, j, dU[user[e]], dV[negative[e]], -slope, nu, nj)
+            fill_mask(plus, keep, word)
+            fill_mask(minus, keep, next_word(word))
+        u, i, j = user[e], item[e], negative[e]
+        gap = np.float32(0.0)
+        for k in range(d):
+            gap += U[u, k] * (plus[k] * V[i, k] - minus[k] * V[j, k])
+        gap += V[i, d] - V[j, d]
+        small = np.exp(-abs(gap))  # in (0, 1]: no overflow on either side
+        total += float(np.log1p(small)) + max(-float(gap), 0.0)
+        slope = -scale * (small if gap > 0 else one) / (one + small)
+        for k in range(d):
+            dU[u, k] += slope * (plus[k] * V[i, k] - minus[k] * V[j, k])
+            weight = slope * U[u, k]
+            dV[i, k] += weight * plus[k]
+            dV[j, k] -= weight * minus[k]
+        dV[i, d] += slope
+        dV[j, d] -= slope
     return total
 
 
@@ -144,13 +118,12 @@ def adam_step(
     step: int,
     learning_rate: float,
     weight_decay: float,
-    beta1: float,
     beta2: float,
 ) -> None:
-    """Move flat ``x`` by Adam with coupled weight decay, and clear the gradient."""
-    b1, b2 = np.float32(beta1), np.float32(beta2)
-    c1, c2 = np.float32(1.0 - beta1), np.float32(1.0 - beta2)
-    rate = np.float32(learning_rate / (1.0 - beta1**step))
+    """Move flat ``x`` by Adam (beta1 = 0.9) with coupled weight decay, and clear the gradient."""
+    b1, b2 = np.float32(0.9), np.float32(beta2)
+    c1, c2 = np.float32(0.1), np.float32(1.0 - beta2)
+    rate = np.float32(learning_rate / (1.0 - 0.9**step))
     root = np.float32(1.0 / np.sqrt(1.0 - beta2**step))
     decay, tiny = np.float32(weight_decay), np.float32(1e-8)
     for k in range(len(x)):

@@ -1,0 +1,99 @@
+"""Biases of users and items alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+from truerank.core.interactions import Interactions
+from truerank.core.model import EpochModel, OnEpoch, Validate
+from truerank.core.progress import SILENT, Progress
+from truerank.core.scorer import Factors
+from truerank.core.source import Source
+from truerank.models.check import check_events
+from truerank.models.neural.factor import FactorLoss, FactorSettings, FactorTraining
+from truerank.models.neural.trainer import Schedule
+from truerank.models.neural.trainer import train as run
+
+
+@dataclass(frozen=True)
+class BiasOnly(EpochModel):
+    r"""A bias per user and per item: every user has the same order of items.
+
+    .. math:: \hat y_{ui} = \alpha + \beta_u + \beta_i
+
+    ``loss=mse`` learns ratings. ``loss=bpr`` learns from events, each against one item the user has not met;
+    alpha and the users' biases cancel, and the order it finds is close to popularity.
+
+    Parameters
+    ----------
+    loss : bpr or mse
+    epochs : at most so many
+    batch : events per step
+    learning_rate, weight_decay, beta2 : of Adam; the decay is coupled, an L2 term on all parameters
+    offset : where alpha starts under mse
+    patience : validations without a better one before training stops
+    every : validate after so many epochs each
+
+    Notes
+    -----
+    The model and its training are those of [sachdeva2022]_ (preset ``s21-bias-only``). Users without events
+    get the items' biases (plus alpha under mse); items without events have bias 0 under mse and are learnt
+    from as items nobody took under bpr.
+
+    Examples
+    --------
+    >>> train = Interactions.from_codes([0, 0, 1], [0, 1, 0])
+    >>> fitted = BiasOnly(epochs=1).fit(train)
+    >>> fitted.user.shape, fitted.item.shape
+    ((2, 1), (2, 1))
+    """
+
+    key: ClassVar[str] = "bias-only"
+    source: ClassVar[Source | None] = Source("sachdeva2022", "App. B")
+
+    loss: FactorLoss = "bpr"
+    epochs: int = 10
+    batch: int = 1024
+    learning_rate: float = 0.006
+    weight_decay: float = 1e-6
+    beta2: float = 0.98
+    offset: float = 4.0
+    patience: int = 5
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        self._settings().check()
+        Schedule(self.epochs, self.patience, self.every)
+
+    def fit(
+        self,
+        train: Interactions,
+        *,
+        validate: Validate | None = None,
+        seed: int = 0,
+        progress: Progress = SILENT,
+        on_epoch: OnEpoch | None = None,
+    ) -> Factors:
+        """Train; the progress advances once per epoch."""
+        check_events(self.key, train)
+        fitted = run(
+            str(self),
+            FactorTraining(train, self._settings(), seed),
+            Schedule(self.epochs, self.patience, self.every),
+            validate=validate,
+            on_epoch=on_epoch,
+            progress=progress,
+        )
+        return cast(Factors, fitted)
+
+    def _settings(self) -> FactorSettings:
+        return FactorSettings(
+            self.key,
+            loss=self.loss,
+            batch=self.batch,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            beta2=self.beta2,
+            offset=self.offset,
+        )

@@ -1,0 +1,236 @@
+"""Neural matrix factorisation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from truerank.core.check import check_choice
+from truerank.core.errors import InvalidParameter
+from truerank.core.interactions import Interactions
+from truerank.core.model import EpochModel, OnEpoch, Validate
+from truerank.core.progress import SILENT, Progress
+from truerank.core.scorer import Scorer
+from truerank.core.source import Source
+from truerank.core.types import AnyArray
+from truerank.models.check import check_count, check_events
+from truerank.models.neural.batch import distinct_pairs, draw_negatives, rated_events, shuffled_batches
+from truerank.models.neural.module import (
+    ModuleTraining,
+    check_rate,
+    check_training,
+    make_optimiser,
+    pick_device,
+    require_torch,
+    seeded,
+)
+from truerank.models.neural.trainer import Schedule
+from truerank.models.neural.trainer import train as run
+
+if TYPE_CHECKING:
+    import torch
+
+    from truerank.models.neural.fusion import Fusion
+
+Batch: TypeAlias = tuple[AnyArray, ...]
+
+
+@dataclass(frozen=True)
+class NeuMF(EpochModel):
+    r"""Product of embeddings and a perceptron over other embeddings, joined by a linear layer.
+
+    .. math:: \hat y_{ui} = w^\top [\, p_u \odot q_i \,;\, \mathrm{MLP}(p'_u ; q'_i) \,]
+
+    Slow to rank with: a pair costs the layers of the perceptron above its first one, whose halves are
+    computed once per user and item.
+
+    Parameters
+    ----------
+    factors : width of p and q
+    layers : widths of the perceptron, from its input (p' and q' have half of it each) up
+    loss : bce (events against drawn negatives), bpr (each event against one negative) or mse (ratings)
+    negatives : per event, drawn anew every epoch from the items the user has not met (bce)
+    pretrain : train both towers alone first, for ``epochs`` each, and start from them
+    epochs : at most so many
+    batch : samples per step
+    learning_rate, weight_decay, beta2 : of Adam
+    dropout : of the perceptron's input
+    variant : he2017 (ReLU after every layer; last layers halved when towers are joined) or s21 (biases of
+        users and items, no ReLU after the last layer, last layers joined as they are)
+    patience : validations without a better one before training stops
+    every : validate after so many epochs each
+    device : auto (a GPU when there is one), cpu or cuda
+
+    Notes
+    -----
+    [he2017]_; ``l23-neumf`` has the sizes of [li2023]_, ``s21-neumf`` the variant of [sachdeva2022]_'s code.
+    Where a pre-training is validated its best epoch is kept too; ``on_epoch`` sees the joint training alone.
+    Repeated pairs count once (under mse as often as they come). Users without train events have the mean of
+    the other users' embeddings; so have, under mse, items without events, which under bce and bpr are learnt
+    from as items nobody took.
+
+    Examples
+    --------
+    >>> train = Interactions.from_codes([0, 0, 1], [0, 1, 0])
+    >>> fitted = NeuMF(factors=2, layers="4-2", epochs=1, device="cpu").fit(train)
+    >>> fitted.score(np.array([0]), np.array([1, 0])).shape
+    (1, 2)
+    """
+
+    key: ClassVar[str] = "neumf"
+    source: ClassVar[Source | None] = Source("he2017", "Sec. 3")
+
+    factors: int = 16
+    layers: str = "128-64-32-16"
+    loss: Literal["bce", "bpr", "mse"] = "bce"
+    negatives: int = 4
+    pretrain: bool = False
+    epochs: int = 11
+    batch: int = 4096
+    learning_rate: float = 0.001
+    weight_decay: float = 0.0
+    beta2: float = 0.999
+    dropout: float = 0.0
+    variant: Literal["he2017", "s21"] = "he2017"
+    patience: int = 5
+    every: int = 1
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        check_choice("loss", self.loss, ("bce", "bpr", "mse"))
+        check_choice("variant", self.variant, ("he2017", "s21"))
+        for name in ("factors", "negatives", "batch"):
+            check_count(name, getattr(self, name), 1)
+        Schedule(self.epochs, self.patience, self.every)
+        check_rate("dropout", self.dropout)
+        check_rate("beta2", self.beta2)
+        check_training(learning_rate=self.learning_rate, weight_decay=self.weight_decay, device=self.device)
+        self.widths()
+
+    def widths(self) -> tuple[int, ...]:
+        """Return the widths of the perceptron's layers, its input first."""
+        parts = self.layers.split("-")
+        sizes = tuple(int(part) for part in parts if part.isdecimal())
+        if len(sizes) != len(parts) or len(sizes) < 2 or min(sizes) < 1 or sizes[0] % 2:
+            raise InvalidParameter(
+                "layers must be two or more widths >= 1 joined by '-', the first one even, "
+                f"such as 64-32-16-8, got {self.layers!r}."
+            )
+        return sizes
+
+    def fit(
+        self,
+        train: Interactions,
+        *,
+        validate: Validate | None = None,
+        seed: int = 0,
+        progress: Progress = SILENT,
+        on_epoch: OnEpoch | None = None,
+    ) -> Scorer:
+        """Train; the progress advances once per epoch."""
+        check_events(self.key, train)
+        require_torch(self.key)
+        job = _Fit(self, train, seed, validate, progress)
+        joint = job.module("", self.factors, self.widths())
+        if self.pretrain:
+            gmf, mlp = job.module("gmf", self.factors, ()), job.module("mlp", 0, self.widths())
+            job.train("gmf", gmf)
+            job.train("mlp", mlp)
+            joint.take(gmf, mlp, 0.5 if self.variant == "he2017" else 1.0)
+        return job.train("", joint, on_epoch)
+
+
+class _Fit:
+    """What the trainings of one fit share."""
+
+    def __init__(
+        self, model: NeuMF, train: Interactions, seed: int, validate: Validate | None, progress: Progress
+    ) -> None:
+        import torch
+
+        self.model, self.seed, self.validate, self.progress = model, seed, validate, progress
+        self.device = pick_device(model.device)
+        self.lists, self.n_users, self.n_items = train.by_user(), train.n_users, train.n_items
+        if model.loss == "mse":
+            self.user, self.item, self.value = rated_events(model.key, train)
+        else:
+            self.user, self.item = distinct_pairs(train)
+        is_warm_item = train.item_counts() > 0 if model.loss == "mse" else np.ones(train.n_items, dtype=bool)
+        self.is_warm = [
+            torch.tensor(mask, device=self.device) for mask in (train.user_counts() > 0, is_warm_item)
+        ]
+
+    def module(self, tower: str, factors: int, layers: tuple[int, ...]) -> Fusion:
+        """Return a module at its start."""
+        from truerank.models.neural.fusion import Fusion
+
+        with seeded(self.seed, f"{self.model.key} {tower} start"):
+            return Fusion(
+                self.n_users,
+                self.n_items,
+                factors,
+                layers,
+                self.model.dropout,
+                biased=self.model.variant == "s21",
+                offset=4.0 if self.model.loss == "mse" else 0.0,
+            ).to(self.device)
+
+    def train(self, tower: str, module: Fusion, on_epoch: OnEpoch | None = None) -> Scorer:
+        """Train one module, leave it at its best epoch and return its scorer."""
+        model = self.model
+        training = ModuleTraining(
+            module,
+            optimiser=make_optimiser(
+                module,
+                learning_rate=model.learning_rate,
+                weight_decay=model.weight_decay,
+                betas=(0.9, model.beta2),
+            ),
+            batches=lambda rng, _: self.batches(rng),
+            loss=lambda batch: self.loss(module, batch),
+            make_scorer=lambda: module.scorer(*self.is_warm),
+            seed=self.seed,
+            stage=f"{model.key} {tower}",
+        )
+        return run(
+            f"{tower} of {model}" if tower else str(model),
+            training,
+            Schedule(model.epochs, model.patience, model.every),
+            validate=self.validate,
+            on_epoch=on_epoch,
+            progress=self.progress,
+        )
+
+    def batches(self, rng: np.random.Generator) -> Iterator[Batch]:
+        """Yield (user, item, value), (user, item, label) or (user, item, negative) arrays."""
+        n, size = len(self.user), self.model.batch
+        if self.model.loss == "mse":
+            for rows in shuffled_batches(n, size, rng):
+                yield self.user[rows], self.item[rows], self.value[rows]
+            return
+        n_negatives = self.model.negatives if self.model.loss == "bce" else 1
+        negative = draw_negatives(self.lists, self.n_items, self.user, n_negatives, rng)
+        if self.model.loss == "bpr":
+            for rows in shuffled_batches(n, size, rng):
+                yield self.user[rows], self.item[rows], negative[rows, 0]
+            return
+        item = np.hstack([self.item[:, None], negative])
+        for samples in shuffled_batches(item.size, size, rng):
+            rows, columns = np.divmod(samples, item.shape[1])
+            yield self.user[rows], item[rows, columns], (columns == 0).astype(np.float32)
+
+    def loss(self, module: Fusion, batch: Batch) -> torch.Tensor:
+        """Return the mean loss of a batch."""
+        import torch
+        from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss, softplus
+
+        user, item, third = (torch.from_numpy(array).to(self.device) for array in batch)
+        score = module(user, item)
+        if self.model.loss == "bce":
+            return binary_cross_entropy_with_logits(score, third)
+        if self.model.loss == "mse":
+            return mse_loss(score, third)
+        return softplus(module(user, third) - score).mean()
