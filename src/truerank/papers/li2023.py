@@ -25,7 +25,7 @@ SETUPS = {
         PINTEREST,
         {
             "EASE": "ease(reg=1500)",
-            "MultiVAE": "multi-vae",
+            "MultiVAE": "multi-vae(epochs=20)",
             "NeuMF": "neumf",
             "itemKNN": "l23-knn(neighbours=1250)",
             "ALS": "ials(factors=45, reg=0.01, alpha=1)",
