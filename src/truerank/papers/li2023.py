@@ -113,7 +113,7 @@ def run_study(settings: Settings, dataset: str, sampler: str, estimators: Sequen
     store = settings.store
     return study(
         setup.fitted(store, settings.seed),
-        store.split(dataset, setup.split),
+        store.split(setup.dataset, setup.split),
         sampler,
         list(estimators),
         families=",".join(FAMILIES.values()),
