@@ -3,12 +3,13 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check bench picture clean
+.PHONY: help demo test check bench papers picture clean
 
 help:
 	@echo "make demo   evaluate five recommenders on the embedded demo data: a table and demo/report.html"
 	@echo "make test   format, lint, types, import directions, doctests and tests"
 	@echo "make bench  print the speed tables (minutes; results under benchmarks/results)"
+	@echo "make papers every table and figure of the papers (hours; can be resumed)"
 	@echo "make clean  remove the virtual environment and caches"
 
 demo: $(VENV)/.run
@@ -34,6 +35,15 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.fit_models
 	$(BIN)/python -m benchmarks.sampled_ranks
 	$(BIN)/python -m benchmarks.corrections
+	$(BIN)/python -m benchmarks.estimators
+	$(BIN)/python -m benchmarks.adaptive_ranks
+	$(BIN)/python -m benchmarks.linear_adaptive
+	$(BIN)/python -m benchmarks.neural_models
+
+# hours: every recipe, finished pieces are kept and a second call goes on from there
+papers: $(VENV)/.test
+	mkdir -p papers
+	$(BIN)/truerank paper run all --out papers
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "truerank needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
