@@ -22,6 +22,7 @@ def registries() -> dict[str, Registry[Any]]:
     from truerank.models import MODELS
     from truerank.ranks import SAMPLERS
     from truerank.split import SPLITS
+    from truerank.subsample import STRATEGIES
 
     return {
         "metrics": METRICS,
@@ -32,13 +33,16 @@ def registries() -> dict[str, Registry[Any]]:
         "priors": PRIORS,
         "mappings": MAPPINGS,
         "intervals": INTERVALS,
+        "strategies": STRATEGIES,
     }
 
 
 def list_plugins(
     kind: Annotated[
         str,
-        typer.Argument(help="metrics, models, splits, samplers, estimators, priors, mappings or intervals"),
+        typer.Argument(
+            help="metrics, models, splits, samplers, estimators, priors, mappings, intervals or strategies"
+        ),
     ],
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
 ) -> None:

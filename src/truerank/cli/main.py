@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from truerank.cli import data, estimate, evaluate, fit, listing, paper, sample, study, trec
+from truerank.cli import data, estimate, evaluate, fit, listing, paper, sample, study, subsample, trec
 from truerank.cli.output import say
 from truerank.core.errors import DataWarning, TruerankError
 from truerank.version import __version__
@@ -25,6 +25,7 @@ app.command("sample")(sample.sample)
 app.command("estimate")(estimate.estimate)
 app.command("fit")(fit.fit)
 app.command("study")(study.study)
+app.command("subsample")(subsample.subsample)
 app.command("list")(listing.list_plugins)
 app.command("trec")(trec.trec)
 app.add_typer(data.app, name="data")

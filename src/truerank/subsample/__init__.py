@@ -1,0 +1,21 @@
+"""Smaller data sets out of large ones."""
+
+from truerank.subsample.loss import Loss, Profile
+from truerank.subsample.registry import STRATEGIES
+from truerank.subsample.selection import keep_in_order, keep_largest, keep_largest_of_each, mean_of_each
+from truerank.subsample.sub_sample import SubSample, subsample
+from truerank.subsample.table import events_frame, write_events
+
+__all__ = [
+    "STRATEGIES",
+    "Loss",
+    "Profile",
+    "SubSample",
+    "events_frame",
+    "keep_in_order",
+    "keep_largest",
+    "keep_largest_of_each",
+    "mean_of_each",
+    "subsample",
+    "write_events",
+]

@@ -1,0 +1,1 @@
+"""Compiled loops over events, groups and graphs; imported on first use."""
