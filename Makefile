@@ -39,6 +39,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.adaptive_ranks
 	$(BIN)/python -m benchmarks.linear_adaptive
 	$(BIN)/python -m benchmarks.neural_models
+	$(BIN)/python -m benchmarks.subsample
 
 # hours: every recipe, finished pieces are kept and a second call goes on from there
 papers: $(VENV)/.test
