@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -103,13 +103,20 @@ def uniform(n: int) -> str:
     return f"uniform(m={n - 1}, replace=true)"
 
 
-def run_study(settings: Settings, dataset: str, sampler: str, estimators: Sequence[str]) -> Study:
+def run_study(
+    settings: Settings,
+    dataset: str,
+    sampler: str,
+    estimators: Sequence[str],
+    more: Mapping[str, str] | None = None,
+) -> Study:
     """Return the errors of estimators on one data set by the paper's protocol.
 
     Items seen in training stay in the pool, negatives are drawn with replacement among all items but the
-    target, and all models share them.
+    target, and all models share them. ``more`` adds models to the paper's five.
     """
     setup = SETUPS[dataset]
+    setup = replace(setup, models={**setup.models, **(more or {})})
     store = settings.store
     return study(
         setup.fitted(store, settings.seed),

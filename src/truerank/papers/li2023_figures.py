@@ -18,6 +18,8 @@ from truerank.studies import AVERAGED, Study
 #: data sets that stand in for those of the paper's figures, which are not at hand
 FIGURE1, FIGURE2 = "ml-1m", "pinterest-20"
 ALL = ("ml-1m", "citeulike-a", "pinterest-20")
+#: models beside the paper's five
+MORE = {"popularity": "popularity", "MF": "mf"}
 
 
 def figure1(settings: Settings) -> Outcome:
@@ -113,9 +115,9 @@ def estimators(settings: Settings) -> Outcome:
             notes.append(f"{dataset}: data not at hand.")
             continue
         studies = {
-            "n=100": run_study(settings, dataset, uniform(100), fixed),
-            "n=500": run_study(settings, dataset, uniform(500), fixed),
-            "adaptive": run_study(settings, dataset, ADAPTIVE, adaptive),
+            "n=100": run_study(settings, dataset, uniform(100), fixed, MORE),
+            "n=500": run_study(settings, dataset, uniform(500), fixed, MORE),
+            "adaptive": run_study(settings, dataset, ADAPTIVE, adaptive, MORE),
         }
         for name, found in studies.items():
             cells += _cells(dataset, name, found)
