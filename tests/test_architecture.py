@@ -24,6 +24,7 @@ LAYERS = [
     "agreement",
     "studies",
     "evaluation",
+    "bounds",
     "estimation",
     "validation",
     "stage",

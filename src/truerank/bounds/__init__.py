@@ -1,0 +1,7 @@
+"""Composer: what sampled ranks allow a metric to be, and how many negatives would tell more."""
+
+from truerank.bounds.interval import identified
+from truerank.bounds.sizing import resolution
+from truerank.inference.identification import Bound, Resolution
+
+__all__ = ["Bound", "Resolution", "identified", "resolution"]
