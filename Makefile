@@ -40,6 +40,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.linear_adaptive
 	$(BIN)/python -m benchmarks.neural_models
 	$(BIN)/python -m benchmarks.subsample
+	$(BIN)/python -m benchmarks.bounds
 
 # hours: every recipe, finished pieces are kept and a second call goes on from there
 papers: $(VENV)/.test
