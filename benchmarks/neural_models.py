@@ -3,7 +3,8 @@
 One fit per model on the train part, on all processors. MovieLens-1M comes with the split of He et al. (2017);
 other data sets are split by leave-last-out. Beside the figures stand hit ratios that Li et al. (2020) print
 for their NeuMF, MultiVAE and EASE on the same split: Table 3, at the ranks 19, 30 and 356 that their mapping
-functions give for 1 and 10 of 100 sampled items. The floor for seconds is the fit of ease.
+functions give for 1 and 10 of 100 sampled items. The floor for seconds is the fit of ease. Rows of models
+that are not asked for stay in the file as they were; each row has the machine it was measured on.
 
     python -m benchmarks.neural_models [--data ml-1m] [--models bias-only,mf,neumf,multi-vae] [--device cpu]
 """
@@ -70,6 +71,9 @@ def measure(spec: str, split: Split, device: str | None) -> dict[str, Any]:
         "fit_processor_s": processor,
         "rank_s": ranking,
         "printed": PRINTED.get(model.key) if split.train.name == "ml-1m" else None,
+        "device": device or "auto",
+        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "machine": machine(),
     }
 
 
@@ -88,6 +92,7 @@ def machine() -> dict[str, Any]:
             versions[name] = "none"
     return {
         "cpu": model,
+        "threads": os.environ.get("OMP_NUM_THREADS", "all"),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "load": os.getloadavg() if hasattr(os, "getloadavg") else None,
         "python": platform.python_version(),
@@ -126,18 +131,16 @@ def main() -> None:
     print(
         "fit, times that of ease: " + ", ".join(f"{row['asked']} {row['fit_s'] / floor:.1f}" for row in rows)
     )
-    host = machine()
-    result = {
-        "benchmark": "neural_models",
-        "machine": host,
-        "data": asked.data,
-        "device": asked.device or "auto",
-        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "rows": rows,
-    }
-    slug = re.sub(r"[^a-z0-9]+", "-", host["cpu"].lower()).strip("-")
+    slug = re.sub(r"[^a-z0-9]+", "-", machine()["cpu"].lower()).strip("-")
     path = Path(__file__).parent / "results" / slug / f"neural_models_{asked.data}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
+    before = json.loads(path.read_text())["rows"] if path.exists() else []
+    measured = {row["asked"] for row in rows}
+    result = {
+        "benchmark": "neural_models",
+        "data": asked.data,
+        "rows": [row for row in before if row["asked"] not in measured] + rows,
+    }
     path.write_text(json.dumps(result, indent=2) + "\n")
     print(f"written: {path.relative_to(Path(__file__).parents[1])}")
 

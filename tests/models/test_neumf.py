@@ -13,8 +13,9 @@ from tests.models.test_factor_models import rated
 from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, NotConverged
 from truerank.core.interactions import Interactions
 from truerank.core.model import Epoch
+from truerank.core.progress import SILENT
 from truerank.models import MODELS
-from truerank.models.neumf import NeuMF
+from truerank.models.neumf import NeuMF, _Fit
 from truerank.models.neural.state import HasArrays
 from truerank.models.neural.tower import TowerScorer
 
@@ -30,7 +31,14 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-SMALL: dict[str, Any] = {"factors": 3, "layers": "8-6-4", "batch": 32, "device": "cpu"}
+SMALL: dict[str, Any] = {
+    "factors": 3,
+    "layers": "8-6-4",
+    "batch": 32,
+    "negatives": 4,
+    "dropout": 0.0,
+    "device": "cpu",
+}
 
 
 def module(*, factors: int = 3, layers: tuple[int, ...] = (8, 6, 4), biased: bool = False) -> Any:
@@ -118,6 +126,7 @@ def test_it_learns_two_groups_better_than_popularity(loss: str, variant: str, pr
     seen = likes & (rng.random(likes.shape) < 0.6)
     train = Interactions.from_codes(*np.nonzero(seen), n_users=60, n_items=24)
     spec = f"neumf(factors=4, layers=8-4, epochs=25, batch=256, learning_rate=0.03, loss={loss}, device=cpu"
+    spec += ", negatives=4, dropout=0"
     model = MODELS.make(f"{spec}, variant={variant}, pretrain={str(pretrain).lower()})")
 
     def wins(scores: Any) -> float:
@@ -183,6 +192,44 @@ def test_an_interrupted_training_keeps_the_best_epoch() -> None:
     with pytest.warns(DataWarning, match=r"interrupted in epoch 3 of 9; epoch 2 is kept"):
         fitted = model.fit(train, validate=validate, on_epoch=watch)
     assert np.array_equal(fitted.score(*everything), rows[1])
+
+
+@pytest.mark.parametrize(("batch", "negatives"), [(7, 2), (64, 3), (1000, 1)])
+def test_an_epoch_has_each_event_once_and_its_own_negatives(
+    monkeypatch: pytest.MonkeyPatch, batch: int, negatives: int
+) -> None:
+    """Whether all samples are mixed at once or, to bound memory, some events after others."""
+    train = small_train()
+    model = NeuMF(**{**SMALL, "batch": batch, "negatives": negatives})
+    met = train.matrix().toarray() > 0
+    for n_samples in (1, 200, 1 << 22):
+        monkeypatch.setattr("truerank.models.neumf._SAMPLES", n_samples)
+        job = _Fit(model, train, 0, None, SILENT)
+        batches = list(job.batches(np.random.default_rng(1)))
+        assert max(len(user) for user, _, _ in batches) <= batch
+        assert sum(len(user) < batch for user, _, _ in batches) <= 1
+        user, item, label = (np.concatenate(part) for part in zip(*batches, strict=True))
+        is_event = label == 1
+        drawn = np.zeros(met.shape, int)
+        np.add.at(drawn, (user[is_event], item[is_event]), 1)
+        assert np.array_equal(drawn, met)
+        assert not met[user[~is_event], item[~is_event]].any()
+        per_user = np.bincount(user[~is_event], minlength=len(met))
+        assert np.array_equal(per_user, negatives * met.sum(axis=1))
+
+
+def test_presets_do_not_follow_the_defaults() -> None:
+    """What a paper's setting leaves out is what the paper has, not what the default became."""
+    l23, s21 = MODELS.make("l23-neumf"), MODELS.make("s21-neumf")
+    assert isinstance(l23, NeuMF) and isinstance(s21, NeuMF)
+    assert (l23.factors, l23.widths(), l23.negatives, l23.dropout, l23.pretrain) == (
+        64,
+        (512, 256, 64),
+        2,
+        0,
+        True,
+    )
+    assert (s21.factors, s21.loss, s21.dropout, s21.weight_decay) == (50, "bpr", 0.3, 1e-6)
 
 
 def test_divergence_stops_with_a_sentence() -> None:

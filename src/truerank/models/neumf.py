@@ -15,7 +15,7 @@ from truerank.core.model import EpochModel, OnEpoch, Validate
 from truerank.core.progress import SILENT, Progress
 from truerank.core.scorer import Scorer
 from truerank.core.source import Source
-from truerank.core.types import AnyArray
+from truerank.core.types import AnyArray, IntArray
 from truerank.models.check import check_count, check_events
 from truerank.models.neural.batch import distinct_pairs, draw_negatives, rated_events, shuffled_batches
 from truerank.models.neural.module import (
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from truerank.models.neural.fusion import Fusion
 
 Batch: TypeAlias = tuple[AnyArray, ...]
+_SAMPLES = 1 << 22  # events with their negatives that are mixed together: memory stays bounded
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class NeuMF(EpochModel):
     Notes
     -----
     [he2017]_; ``l23-neumf`` has the sizes of [li2023]_, ``s21-neumf`` the variant of [sachdeva2022]_'s code.
+    Defaults were chosen on the last train events of MovieLens-1M (``docs/models_neural.md``).
     Where a pre-training is validated its best epoch is kept too; ``on_epoch`` sees the joint training alone.
     Repeated pairs count once (under mse as often as they come). Users without train events have the mean of
     the other users' embeddings; so have, under mse, items without events, which under bce and bpr are learnt
@@ -83,17 +85,17 @@ class NeuMF(EpochModel):
     key: ClassVar[str] = "neumf"
     source: ClassVar[Source | None] = Source("he2017", "Sec. 3")
 
-    factors: int = 16
+    factors: int = 64
     layers: str = "128-64-32-16"
     loss: Literal["bce", "bpr", "mse"] = "bce"
-    negatives: int = 4
+    negatives: int = 16
     pretrain: bool = False
-    epochs: int = 11
+    epochs: int = 5
     batch: int = 4096
     learning_rate: float = 0.001
     weight_decay: float = 0.0
     beta2: float = 0.999
-    dropout: float = 0.0
+    dropout: float = 0.5
     variant: Literal["he2017", "s21"] = "he2017"
     patience: int = 5
     every: int = 1
@@ -207,20 +209,25 @@ class _Fit:
     def batches(self, rng: np.random.Generator) -> Iterator[Batch]:
         """Yield (user, item, value), (user, item, label) or (user, item, negative) arrays."""
         n, size = len(self.user), self.model.batch
-        if self.model.loss == "mse":
-            for rows in shuffled_batches(n, size, rng):
-                yield self.user[rows], self.item[rows], self.value[rows]
+        if self.model.loss == "bce":
+            width = 1 + self.model.negatives
+            for events in shuffled_batches(n, size * max(1, _SAMPLES // (size * width)), rng):
+                yield from self.labelled_batches(events, rng)
             return
-        n_negatives = self.model.negatives if self.model.loss == "bce" else 1
-        negative = draw_negatives(self.lists, self.n_items, self.user, n_negatives, rng)
         if self.model.loss == "bpr":
-            for rows in shuffled_batches(n, size, rng):
-                yield self.user[rows], self.item[rows], negative[rows, 0]
-            return
-        item = np.hstack([self.item[:, None], negative])
-        for samples in shuffled_batches(item.size, size, rng):
+            negative = draw_negatives(self.lists, self.n_items, self.user, 1, rng)[:, 0]
+        for rows in shuffled_batches(n, size, rng):
+            third = self.value[rows] if self.model.loss == "mse" else negative[rows]
+            yield self.user[rows], self.item[rows], third
+
+    def labelled_batches(self, events: IntArray, rng: np.random.Generator) -> Iterator[Batch]:
+        """Yield some events and their negatives in random order, as (user, item, label) arrays."""
+        user = self.user[events]
+        negative = draw_negatives(self.lists, self.n_items, user, self.model.negatives, rng)
+        item = np.hstack([self.item[events, None], negative])
+        for samples in shuffled_batches(item.size, self.model.batch, rng):
             rows, columns = np.divmod(samples, item.shape[1])
-            yield self.user[rows], item[rows, columns], (columns == 0).astype(np.float32)
+            yield user[rows], item[rows, columns], (columns == 0).astype(np.float32)
 
     def loss(self, module: Fusion, batch: Batch) -> torch.Tensor:
         """Return the mean loss of a batch."""

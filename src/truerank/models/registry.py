@@ -29,7 +29,7 @@ MODELS: Registry[Model] = Registry(
         "l20-ngcf": "ngcf(batch=1024, learning_rate=0.0001, epochs=400, patience=50)",
         "l23-knn": "item-knn(power=1, neighbours=150, keep=column, norm=none, include_self=false, shrink=0)",
         "l23-neumf": "neumf(factors=64, layers=512-256-64, loss=bce, negatives=2, pretrain=true, epochs=20, "
-        "batch=1024, learning_rate=0.001)",
+        "batch=1024, learning_rate=0.001, dropout=0)",
         "s21-bias-only": "bias-only(learning_rate=0.006, weight_decay=1e-6, beta2=0.98, batch=1024, "
         "epochs=50, patience=5, every=5)",
         "s21-mf": "mf(factors=10, dropout=0.3, learning_rate=0.006, weight_decay=1e-6, beta2=0.98, "
