@@ -35,6 +35,8 @@ _COLUMNS = (
 )
 #: scores held as a table, in bytes; a larger one is computed as needed
 _LARGEST_TABLE = 2_000_000_000
+#: tables held between recipes, in bytes: recipes go through the same models again and again
+_HELD_TABLES = 8_000_000_000
 _BLOCK = 20_000_000  # scores computed at once
 
 
@@ -49,7 +51,7 @@ class PaperStore(Store):
     def __init__(self, folder: Path | None = None) -> None:
         super().__init__(folder)
         self._splits: dict[tuple[str, str], Split] = {}
-        self._table: tuple[str, DenseScores] | None = None
+        self._tables: dict[str, DenseScores] = {}
 
     def split(self, dataset: str, split: str) -> Split:
         """Return a data set, split; columns that the split needs are read too."""
@@ -95,10 +97,14 @@ class PaperStore(Store):
         key = f"fit {dataset} {split} {data_hash(parts)} {made} seed={seed}"
         if 4 * n_users * n_items > _LARGEST_TABLE:
             return self._fitted(key, made, parts, seed, progress)
-        if self._table is None or self._table[0] != key:
-            self._table = None  # before the next one is made: the largest ones fill the memory
-            self._table = (key, _tabulated(self._fitted(key, made, parts, seed, progress), n_users))
-        return self._table[1]
+        if key not in self._tables:
+            needed = 4 * n_users * n_items
+            while (
+                self._tables and needed + sum(t.scores.nbytes for t in self._tables.values()) > _HELD_TABLES
+            ):
+                self._tables.pop(next(iter(self._tables)))  # the oldest
+            self._tables[key] = _tabulated(self._fitted(key, made, parts, seed, progress), n_users)
+        return self._tables[key]
 
     def _fitted(self, key: str, model: Model, parts: Split, seed: int, progress: Progress) -> Scorer:
         """Fit a model; one that trains in epochs is kept as a file."""
