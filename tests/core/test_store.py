@@ -22,7 +22,10 @@ def test_values_survive_the_process_to_the_digit(tmp_path: Path) -> None:
 
 
 def test_arrays_survive_with_their_types(tmp_path: Path) -> None:
-    arrays = {"x": np.array([1, 2], np.int32), "y": np.random.default_rng(0).random((3, 2))}
+    arrays: dict[str, np.ndarray] = {
+        "x": np.array([1, 2], np.int32),
+        "y": np.random.default_rng(0).random((3, 2)),
+    }
     Store(tmp_path).arrays("ranks ml-1m", lambda: arrays)
     found = Store(tmp_path).arrays("ranks ml-1m", boom)
     assert sorted(found) == ["x", "y"]
@@ -75,6 +78,6 @@ def test_arrays_that_are_not_held_are_read_again(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(
-        InvalidParameter, match="results must be kept in a folder, but .* Choose another place"
+        InvalidParameter, match=r"results must be kept in a folder, but .* Choose another place"
     ):
         Store(tmp_path / "file")
