@@ -23,7 +23,8 @@ import numpy as np
 from numba import njit
 from threadpoolctl import threadpool_limits
 
-from benchmarks.sampled_ranks import machine, make_case, read_rows
+from benchmarks.machine import machine
+from benchmarks.sampled_ranks import make_case, read_rows
 from truerank.core.scorer import DenseScores, Factors
 from truerank.core.split import Split
 from truerank.ranks import exact_ranks, sample, sampled_ranks, simulate_adaptive

@@ -24,7 +24,7 @@ import numpy as np
 from scipy.optimize import linprog
 from threadpoolctl import threadpool_limits
 
-from benchmarks.sampled_ranks import machine
+from benchmarks.machine import machine
 from truerank.bounds import Bound, identified, resolution
 from truerank.core.ranks import Ranks, SampledRanks
 from truerank.core.tally import tally

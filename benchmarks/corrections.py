@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 
+from benchmarks.machine import cpu_name
 from truerank.core.ranks import Design, SampledRanks
 from truerank.core.tally import tally
 from truerank.estimators import ESTIMATORS
@@ -157,7 +158,7 @@ def run_large(replacement: bool) -> None:
 
 def measure_large(replacement: bool, repeats: int) -> dict[str, Any]:
     """Run the large fit several times, each in a fresh process."""
-    command = [sys.executable, __file__, "--large", str(replacement)]
+    command = [sys.executable, "-m", "benchmarks.corrections", "--large", str(replacement)]
     runs = [
         json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         for _ in range(repeats)
@@ -175,13 +176,6 @@ def measure_large(replacement: bool, repeats: int) -> dict[str, Any]:
         "bytes_of_the_fit": max(run["peak_bytes"] - run["bytes_before"] for run in runs),
         "dense_bytes": 8 * LARGE[0] * (LARGE[1] + 1),
     }
-
-
-def cpu_name() -> str:
-    """Return the processor's name."""
-    info = Path("/proc/cpuinfo")
-    found = re.search(r"model name\s*:\s*(.+)", info.read_text()) if info.exists() else None
-    return found[1].strip() if found else platform.processor() or platform.machine()
 
 
 def main() -> None:

@@ -16,17 +16,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import re
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -34,6 +30,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 
+from benchmarks.machine import machine
 from truerank.core.blas import single_threaded_blas
 from truerank.core.ranks import Design, SampledRanks
 from truerank.core.stopping import Stopping
@@ -260,22 +257,6 @@ def show(figure: dict[str, Any]) -> None:
         f"{figure['share_of_limit']:>6.0%} {'-' if gap is None else f'{gap:.1e}':>8}",
         flush=True,
     )
-
-
-def machine() -> dict[str, Any]:
-    """Return what the numbers depend on."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    info = Path("/proc/cpuinfo")
-    found = re.search(r"^model name\s*: (.*)$", info.read_text(), re.MULTILINE) if info.exists() else None
-    return {
-        "cpu": found[1].strip() if found else platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "commit": commit.stdout.strip(),
-        "versions": {name: version(name) for name in ("truerank", "numpy", "scipy", "numba")},
-    }
 
 
 def main() -> None:

@@ -15,11 +15,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import re
 import resource
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +29,7 @@ import numpy as np
 from implicit.cpu.topk import topk
 from threadpoolctl import threadpool_limits
 
+from benchmarks.machine import machine
 from truerank.ranks.kernels.counts import Counts
 from truerank.ranks.kernels.factor import FactorCounter, count_factors
 from truerank.ranks.kernels.factor_job import FactorJob
@@ -245,27 +244,6 @@ def show(table: dict[str, Any]) -> None:
         )
 
 
-def machine() -> dict[str, Any]:
-    """Return what the numbers depend on."""
-    names = ("truerank", "numpy", "numba", "llvmlite", "implicit", "threadpoolctl")
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return {
-        "cpu": _cpu(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "commit": commit.stdout.strip(),
-        "versions": {name: version(name) for name in names},
-    }
-
-
-def _cpu() -> str:
-    path = Path("/proc/cpuinfo")
-    found = re.search(r"^model name\s*: (.*)$", path.read_text(), re.MULTILINE) if path.exists() else None
-    return found.group(1).strip() if found else platform.processor() or platform.machine()
-
-
 def main() -> None:
     """Measure, print and write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -279,7 +257,7 @@ def main() -> None:
             show(tables[-1])
     if options.quick:
         return
-    host = machine()
+    host = machine("implicit", "threadpoolctl")
     result = {
         "benchmark": "exact_ranks",
         "machine": host,

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.machine import cpu_name
 from truerank.core.ranks import Ranks
 from truerank.core.stopping import Stopping
 from truerank.core.tally import Tally, tally
@@ -193,13 +194,6 @@ def measure_gram(n_pool: int, repeats: int) -> dict[str, Any]:
         figure["dense_seconds"] = seconds(lambda: dense_gram(law, prior), repeats)
         figure["ratio"] = figure["dense_seconds"] / figure["truerank_seconds"]
     return figure
-
-
-def cpu_name() -> str:
-    """Return the processor's name."""
-    info = Path("/proc/cpuinfo")
-    found = re.search(r"model name\s*:\s*(.+)", info.read_text()) if info.exists() else None
-    return found[1].strip() if found else platform.processor() or platform.machine()
 
 
 def main() -> None:

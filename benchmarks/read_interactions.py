@@ -3,7 +3,7 @@
 Compares truerank with plain pandas on the same Parquet file, each in processes of its own, and asserts that
 both give the same events before anything is printed.
 
-    python benchmarks/read_interactions.py [--rows 20000000] [--repeats 3]
+    python -m benchmarks.read_interactions [--rows 20000000] [--repeats 3]
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+
+from benchmarks.machine import cpu_name
 
 SEED = 20
 CORE = 5
@@ -110,7 +112,7 @@ def run_job(job: str, path: str) -> None:
 
 def measure(job: str, path: Path, repeats: int) -> dict[str, Any]:
     """Run one job several times, each in a fresh process."""
-    command = [sys.executable, __file__, "--job", job, "--path", str(path)]
+    command = [sys.executable, "-m", "benchmarks.read_interactions", "--job", job, "--path", str(path)]
     runs = [
         json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         for _ in range(repeats)
@@ -123,13 +125,6 @@ def measure(job: str, path: Path, repeats: int) -> dict[str, Any]:
         "peak_bytes": max(run["peak_bytes"] for run in runs),
         "outcome": runs[0]["outcome"],
     }
-
-
-def cpu_name() -> str:
-    """Return the processor's name."""
-    info = Path("/proc/cpuinfo")
-    found = re.search(r"model name\s*:\s*(.+)", info.read_text()) if info.exists() else None
-    return found[1].strip() if found else platform.processor() or platform.machine()
 
 
 def main() -> None:
@@ -150,7 +145,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "interactions.parquet"
         # in a process of its own: a child's peak memory starts at that of the parent
-        make = [sys.executable, __file__, "--job", "generate", "--path", str(path), "--rows", str(given.rows)]
+        make = [
+            sys.executable,
+            "-m",
+            "benchmarks.read_interactions",
+            "--job",
+            "generate",
+            "--path",
+            str(path),
+            "--rows",
+            str(given.rows),
+        ]
         subprocess.run(make, check=True)
         figures = {job: measure(job, path, given.repeats) for job in JOBS}
         size = path.stat().st_size

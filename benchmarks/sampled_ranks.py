@@ -11,15 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import re
 import resource
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +23,7 @@ import numpy as np
 from numba import njit
 from threadpoolctl import threadpool_limits
 
+from benchmarks.machine import machine
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Factors
 from truerank.core.split import Split
@@ -179,22 +176,6 @@ def show(row: dict[str, Any]) -> None:
         f"{row['numpy_over_truerank']:>6.1f}",
         flush=True,
     )
-
-
-def machine() -> dict[str, Any]:
-    """Return what the numbers depend on."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    info = Path("/proc/cpuinfo")
-    found = re.search(r"^model name\s*: (.*)$", info.read_text(), re.MULTILINE) if info.exists() else None
-    return {
-        "cpu": found[1].strip() if found else platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "commit": commit.stdout.strip(),
-        "versions": {name: version(name) for name in ("truerank", "numpy", "numba", "llvmlite")},
-    }
 
 
 def main() -> None:

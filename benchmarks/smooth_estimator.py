@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.machine import cpu_name
 from truerank.core.errors import DataWarning
 from truerank.core.ranks import Ranks
 from truerank.core.spec import split_specs
@@ -165,13 +166,6 @@ def print_summary(rows: list[dict[str, Any]], specs: list[str]) -> list[dict[str
                 text = ", ".join(f"{spec} {means[spec]:.2f} (median {medians[spec]:.2f})" for spec in specs)
                 print(f"n = {n}, {seen}, {family}: won {won} of {len(some)}, lost by 3 s.e. {lost}; {text}")
     return summary
-
-
-def cpu_name() -> str:
-    """Return the processor's name."""
-    info = Path("/proc/cpuinfo")
-    found = re.search(r"model name\s*:\s*(.+)", info.read_text()) if info.exists() else None
-    return found[1].strip() if found else platform.processor() or platform.machine()
 
 
 def main() -> None:

@@ -28,7 +28,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.read_interactions import cpu_name, generate
+from benchmarks.machine import cpu_name
+from benchmarks.read_interactions import generate
 
 FLOOR, RIVAL = "random mask", "scikit-network PageRank"
 STRATEGIES = (
