@@ -177,7 +177,7 @@ def test_factors_are_copies_and_read_only() -> None:
         (from_implicit, "implicit.recommender_base", "models"),
         (from_cornac, "cornac", "models"),
         (from_irspack, "irspack.recommenders.base", "models"),
-        (from_lenskit, "lenskit.pipeline", "models"),
+        (from_lenskit, "lenskit.pipeline", "lenskit"),
     ],
 )
 def test_a_missing_library(

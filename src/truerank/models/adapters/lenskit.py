@@ -54,7 +54,7 @@ def from_lenskit(
     Implicit and explicit ALS in a pipeline compute the user's vector anew from the history; with the setting
     ``user_embeddings="prefer"`` they take the trained one, and ranking is far faster.
     """
-    pipelines, data = require(NAME, "lenskit.pipeline"), require(NAME, "lenskit.data")
+    pipelines, data = (require(NAME, f"lenskit.{part}", extra="lenskit") for part in ("pipeline", "data"))
     is_pipeline = isinstance(model, pipelines.Pipeline)
     check_model(NAME, model, (pipelines.Pipeline, pipelines.Component), "a Pipeline or Component of LensKit")
     if is_pipeline and model.node(component, missing="none") is None:
