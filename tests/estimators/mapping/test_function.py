@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import digamma
@@ -116,6 +116,7 @@ def test_it_rises_with_the_exponent(size: tuple[int, int], first: float, second:
 
 @settings(deadline=None)
 @given(sizes, st.sampled_from(WRITTEN))
+@example((300, 87), "linear")
 def test_locations_rise_and_stay_in_the_pool(size: tuple[int, int], written: str) -> None:
     n, n_pool = size
     found = mapping(written).locations(np.arange(n + 1), n, n_pool)

@@ -33,4 +33,4 @@ class Linear(MappingFunction):
 
     def raw(self, k: FloatArray, n: int, n_pool: int) -> FloatArray:
         """Return Eq. 9."""
-        return 1 + (k - 1) * ((n_pool - 1) / (n - 1))
+        return 1 + (k - 1) * (n_pool - 1) / (n - 1)  # in this order f(n) is N to the digit
