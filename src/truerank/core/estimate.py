@@ -17,6 +17,8 @@ class Estimate:
     model, metric, estimator : spec strings; the estimator of an exact value is ``exact``
     value : the number
     low, high, level : the interval and its confidence level; None where there is none
+    target : what the interval is for: the value of all test users (``test-users``) or that of all users like
+        them (``population``); empty where there is no interval
     kind : ``exact`` (all items ranked), ``estimate`` (from a sample) or ``bound``
     method : how the interval was made, such as ``bca`` or ``normal``
     n_users : users averaged over
@@ -40,6 +42,7 @@ class Estimate:
     estimator: str = "exact"
     n_users: int = 0
     n_negatives: int | None = None
+    target: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON."""

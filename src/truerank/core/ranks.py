@@ -121,12 +121,18 @@ class Design:
     replacement : whether an item can be drawn twice
     shared : whether several models were ranked against the same draws
     stopping : the rule by which each target's sample grew; None when its size was fixed beforehand
+    n_test_users : the test users from which those evaluated were drawn at random; None when all were taken
     """
 
     law: Literal["uniform", "popularity", "given"] = "uniform"
     replacement: bool = False
     shared: bool = False
     stopping: Stopping | None = None
+    n_test_users: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_test_users is not None and self.n_test_users < 1:
+            raise InvalidData(f"n_test_users must be an integer >= 1, got {self.n_test_users}. Correct it.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,6 +196,11 @@ class SampledRanks:
             checks.append((sentence, self.n_negatives <= self.n_candidates))
         _check_rows(checks)
         _check_together(self.user)
+        if self.design.n_test_users is not None and self.n_users > self.design.n_test_users:
+            raise InvalidData(
+                f"the users of a sample must be at most the {self.design.n_test_users:,} test users they "
+                f"were drawn from, got {self.n_users:,}. Correct n_test_users."
+            )
 
     @classmethod
     def single(

@@ -93,8 +93,8 @@ def integers(frame: pl.DataFrame, name: str, where: str) -> IntArray:
 
 def read_design(frame: pl.DataFrame, replacement: bool | None, where: str) -> Design:
     """Return the one design of all rows."""
-    found: dict[str, bool | str | Stopping | None] = {}
-    for name in ("replacement", "law", "shared", "stopping"):
+    found: dict[str, bool | str | int | Stopping | None] = {}
+    for name in ("replacement", "law", "shared", "stopping", "n_test_users"):
         if name not in frame.columns:
             continue
         values = frame[name].unique().to_list()
@@ -120,10 +120,19 @@ def _shown(value: Any) -> str:
     return "empty" if value in (None, "") else str(value).lower()
 
 
-def _read_constant(name: str, value: Any, where: str) -> bool | str | Stopping | None:
+def _read_constant(name: str, value: Any, where: str) -> bool | str | int | Stopping | None:
     if name == "law":
         return str(value)
+    if name == "n_test_users":
+        return _count(name, value, where)
     return parse_stopping(value, where) if name == "stopping" else _truth(name, value, where)
+
+
+def _count(name: str, value: object, where: str) -> int | None:
+    text = "" if value is None else str(value).strip()
+    if text and not (text.isdigit() and int(text) >= 1):
+        raise InvalidData(f"{name} of {where} must be an integer >= 1, got {value!r}. Correct it.")
+    return int(text) if text else None
 
 
 def _truth(name: str, value: object, where: str) -> bool:

@@ -74,13 +74,15 @@ def sampled_frame(
                 **{ALIASES[name][0]: getattr(one, name) for name in COUNTS},
             }
         )
-        constants: dict[str, bool | str] = {
+        constants: dict[str, bool | str | int | None] = {
             "replacement": one.design.replacement,
             "law": one.design.law,
             "shared": one.design.shared,
         }
         if any(table.design.stopping for table in tables.values()):
             constants["stopping"] = format_stopping(one.design.stopping)
+        if any(table.design.n_test_users for table in tables.values()):
+            constants["n_test_users"] = one.design.n_test_users
         frame = frame.with_columns(**{name: pl.lit(value) for name, value in constants.items()})
         if isinstance(ranks, Mapping):
             frame = frame.select(pl.lit(model).alias("model"), pl.all())
