@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import truerank
 from truerank.core.errors import InvalidData, InvalidParameter
@@ -133,3 +134,57 @@ def test_models_are_not_changed_by_fitting(small: Split) -> None:
     before = str(model)
     model.fit(small.train)
     assert str(model) == before
+
+
+def test_some_users(small: Split) -> None:
+    """Values are means over the users drawn; the interval shrinks with the share of users that is known."""
+    everybody = evaluate("popularity", small, "ndcg@10", interval="normal")
+    some = evaluate("popularity", small, "ndcg@10", interval="normal", users=30, seed=3)
+    wide = evaluate("popularity", small, "ndcg@10", interval="normal", users=30, seed=3, target="population")
+    for_these, for_all = some.estimates[0], wide.estimates[0]
+    assert for_these.value == for_all.value != everybody.estimates[0].value
+    assert (for_these.n_users, for_these.target, for_these.method) == (
+        30,
+        "test-users",
+        "normal, finite population",
+    )
+    assert (for_all.target, for_all.method) == ("population", "normal")
+    assert for_all.high is not None and for_these.high is not None
+    narrowed = (for_these.high - for_these.value) / (for_all.high - for_all.value)
+    assert narrowed == pytest.approx(np.sqrt(0.5), abs=1e-12)
+    assert some.data["users_drawn_from"] == 60 and some.provenance["users"] == 30
+
+
+def test_all_users_drawn_leave_nothing_unknown(small: Split) -> None:
+    found = evaluate("popularity", small, "ndcg@10", users=60).estimates[0]
+    assert found.low == found.value == found.high
+    assert found.value == evaluate("popularity", small, "ndcg@10").value("ndcg@10")
+
+
+@pytest.mark.stat
+def test_coverage_of_the_mean_over_all_test_users(small: Split) -> None:
+    """95 % intervals from half of 60 users cover the value of all 60 in 400 draws: level 1e-6.
+
+    Negative control: the interval for the population covers far too often.
+    """
+    exact = evaluate("popularity", small, "auc").value("auc")
+
+    def covered(target: str) -> int:
+        options: dict[str, Any] = {"users": 30, "target": target, "interval": "normal"}
+        found = [
+            evaluate("popularity", small, "auc", seed=seed, **options).estimates[0] for seed in range(400)
+        ]
+        return sum(one.low <= exact <= one.high for one in found if one.low is not None)  # type: ignore[operator]
+
+    share = stats.binom(400, 0.95)
+    assert share.ppf(1e-6) <= covered("test-users") <= share.ppf(1 - 1e-6)
+    assert covered("population") > share.ppf(1 - 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [({"users": 0}, "users must be an integer >= 1"), ({"target": "me"}, "target must be one of test-users")],
+)
+def test_wrong_users_and_targets(small: Split, options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidParameter, match=sentence):
+        evaluate("popularity", small, **options)

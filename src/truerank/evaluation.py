@@ -17,7 +17,7 @@ from truerank.core.check import check_choice, check_level
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.estimate import Estimate
 from truerank.core.estimator import Estimator
-from truerank.core.interval import Interval
+from truerank.core.interval import Band, Interval
 from truerank.core.metric import Metric
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress
@@ -28,6 +28,7 @@ from truerank.core.spec import parse_spec
 from truerank.core.split import Split
 from truerank.core.stream import check_seed
 from truerank.core.types import FloatArray
+from truerank.core.uncertainty import TARGETS, Target
 from truerank.estimation import DEFAULT_ESTIMATORS, Estimation, estimate_each
 from truerank.estimators import ESTIMATORS
 from truerank.inference import INTERVALS
@@ -35,6 +36,7 @@ from truerank.metrics import make_metrics, values
 from truerank.metrics.trec import evaluate_run
 from truerank.models import MODELS
 from truerank.ranks import SAMPLERS, Sampled, Sampler, exact_ranks, sample
+from truerank.split import draw_users
 from truerank.validation import make_validate
 
 DEFAULT_METRICS = "ndcg@10,recall@10"
@@ -51,6 +53,9 @@ class Options:
     ties : how equal scores count, see ``docs/glossary.md``
     seen : what happens to items of train and valid: removed from the pool, put at its bottom, or kept
     interval, level : the interval over users
+    users : how many test users to take, or their share, drawn at random; None takes all
+    target : what intervals are for: the value of all test users, or of all users like them. An exact value of
+        all test users is that value, so its interval is for the population.
     seed : of everything random
     n_threads : threads for ranking; None takes all cores
     sampler : how negatives are drawn; None ranks all items
@@ -63,6 +68,8 @@ class Options:
     seen: SeenPolicy = "remove"
     interval: Interval = field(default_factory=lambda: INTERVALS.make("auto"))
     level: float = 0.95
+    users: int | float | None = None
+    target: Target = "test-users"
     seed: int = 0
     n_threads: int | None = None
     sampler: Sampler | None = None
@@ -77,6 +84,7 @@ class Options:
         check_choice("ties", self.ties, TIE_POLICIES)
         check_choice("seen", self.seen, SEEN_POLICIES)
         check_level(self.level)
+        check_choice("target", self.target, TARGETS)
         check_seed(self.seed)
         if self.n_threads is not None and self.n_threads < 1:
             raise InvalidParameter(f"n_threads must be an integer >= 1, got {self.n_threads}.")
@@ -115,8 +123,8 @@ def evaluate(
     split : train, test and perhaps valid events
     metrics : spec strings (a comma-separated text or a list) or metric objects
     progress : where long jobs report
-    **options : ``ties``, ``seen``, ``interval``, ``level``, ``seed``, ``n_threads``, ``sampler``,
-        ``estimators`` and ``check`` as in ``Options``
+    **options : ``ties``, ``seen``, ``interval``, ``level``, ``users``, ``target``, ``seed``, ``n_threads``,
+        ``sampler``, ``estimators`` and ``check`` as in ``Options``
 
     Examples
     --------
@@ -128,8 +136,14 @@ def evaluate(
     0.5
     """
     chosen = make_options(metrics, **options)
+    split = take_users(split, chosen)
     done = tuple(evaluate_each(name_models(models), split, chosen, progress=progress))
     return assemble(done, split, chosen)
+
+
+def take_users(split: Split, options: Options) -> Split:
+    """Return the split with as many test users as the options ask for."""
+    return split if options.users is None else draw_users(split, options.users, seed=options.seed)
 
 
 def make_options(
@@ -207,7 +221,7 @@ def evaluate_each(
         if options.sampler is None or options.check:
             ranks, seconds["rank"] = _timed(partial(_rank, scorer, split, options, progress))
             n_scores += ranks.n_users * split.train.n_items
-            found, seconds["metrics"] = _timed(partial(_exact, name, ranks, options))
+            found, seconds["metrics"] = _timed(partial(_exact, name, ranks, options, split.n_test_users))
             estimates += found
         yield Evaluated(name, _described(model), tuple(estimates), ranks, seconds, n_scores)
 
@@ -216,9 +230,9 @@ def _rank(scorer: Scorer, split: Split, options: Options, progress: Progress) ->
     return exact_ranks(scorer, split, seen=options.seen, n_threads=options.n_threads, progress=progress)
 
 
-def _exact(name: str, ranks: Ranks, options: Options) -> list[Estimate]:
+def _exact(name: str, ranks: Ranks, options: Options, n_test_users: int | None) -> list[Estimate]:
     per_user = values(options.metrics, ranks, ties=options.ties, seed=options.seed)
-    return list(summarise(name, per_user, options))
+    return list(summarise(name, per_user, options, n_test_users=n_test_users))
 
 
 def _sample(scorer: Scorer, split: Split, name: str, options: Options, progress: Progress) -> Sampled:
@@ -250,9 +264,18 @@ def _described(model: Model | Scorer) -> str:
     return str(model) if isinstance(model, Model) else f"scores ({type(model).__name__})"
 
 
-def summarise(name: str, per_user: FloatArray, options: Options) -> Iterator[Estimate]:
-    """Yield one estimate per metric: the mean over users with its interval."""
+def summarise(
+    name: str, per_user: FloatArray, options: Options, *, n_test_users: int | None = None
+) -> Iterator[Estimate]:
+    """Yield one estimate per metric: the mean over users with its interval.
+
+    Where the users were drawn from ``n_test_users`` and the target is their mean, the interval over users is
+    narrowed by the finite-population factor sqrt(1 - n / n_test_users).
+    """
     band = options.interval.band(per_user, level=options.level, seed=options.seed)
+    target: Target = "population"
+    if n_test_users is not None and options.target == "test-users":
+        band, target = _of_finite_population(band, per_user, n_test_users), "test-users"
     for column, metric in enumerate(options.metrics):
         yield Estimate(
             model=name,
@@ -264,7 +287,14 @@ def summarise(name: str, per_user: FloatArray, options: Options) -> Iterator[Est
             kind="exact",
             method=band.method[column],
             n_users=len(per_user),
+            target=target,
         )
+
+
+def _of_finite_population(band: Band, per_user: FloatArray, n_test_users: int) -> Band:
+    mean, factor = per_user.mean(axis=0), np.sqrt(1 - len(per_user) / n_test_users)
+    method = tuple(f"{one}, finite population" for one in band.method)
+    return Band(mean - factor * (mean - band.low), mean + factor * (band.high - mean), method)
 
 
 def assemble(done: Sequence[Evaluated], split: Split, options: Options) -> Result:
@@ -279,6 +309,8 @@ def assemble(done: Sequence[Evaluated], split: Split, options: Options) -> Resul
             "ties": options.ties,
             "seen": options.seen,
             "interval": str(options.interval),
+            "target": options.target,
+            "users": options.users,
             "sampler": None if options.sampler is None else str(options.sampler),
             "seed": options.seed,
             "data_hash": data_hash(split),

@@ -77,6 +77,29 @@ def test_popularity_stays_popularity(tmp_path: Path) -> None:
     assert read_sampled_ranks(tmp_path / "ranks.csv").design.law == "popularity"
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_the_number_of_test_users_is_kept(tmp_path: Path, suffix: str) -> None:
+    ranks = SampledRanks.single([1, 0], n_negatives=2, n_pool=9, design=Design(n_test_users=7))
+    path = tmp_path / f"ranks.{suffix}"
+    write_sampled(path, ranks, Vocabulary.of(["a", "b"]))
+    assert read_sampled_ranks(path).design == ranks.design
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("0", "n_test_users of .* must be an integer >= 1, got"),
+        ("few", "n_test_users of .* must be an integer >= 1, got 'few'"),
+        ("1", "must be at most the 1 test users they were drawn from, got 2"),
+    ],
+)
+def test_a_wrong_number_of_test_users(tmp_path: Path, text: str, sentence: str) -> None:
+    path = tmp_path / "ranks.csv"
+    path.write_text(f"user_id,rank,n_negatives,n_items,n_test_users\na,1,2,9,{text}\nb,2,2,9,{text}\n")
+    with pytest.raises(InvalidData, match=sentence):
+        read_sampled_ranks(path)
+
+
 def written(tmp_path: Path, text: str) -> Path:
     path = tmp_path / "ranks.csv"
     path.write_text(text)

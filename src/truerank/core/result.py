@@ -24,6 +24,7 @@ class Result:
     data : counts of the data and the split
     provenance : options, seed, data hash, versions, seconds and scores computed
     version : of truerank
+    notes : what a person should be told in words, such as that a sample cannot resolve a metric
     ranks : the ranks behind the estimates by model; not part of the JSON form
 
     Examples
@@ -38,6 +39,7 @@ class Result:
     data: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     version: str = __version__
+    notes: tuple[str, ...] = ()
     ranks: Mapping[str, Ranks] = field(default_factory=dict, compare=False, repr=False)
 
     def value(self, metric: str, model: str | None = None, estimator: str | None = None) -> float:
@@ -75,6 +77,7 @@ class Result:
             "data": dict(self.data),
             "estimates": [estimate.to_dict() for estimate in self.estimates],
             "provenance": dict(self.provenance),
+            "notes": list(self.notes),
         }
 
     def to_json(self) -> str:
@@ -92,6 +95,7 @@ class Result:
                 data=fields["data"],
                 provenance=fields["provenance"],
                 version=fields["version"],
+                notes=tuple(fields.get("notes", ())),
             )
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise InvalidData(f"a result must be the JSON that truerank wrote ({error!r}).") from None

@@ -22,6 +22,7 @@ class Split:
     train, test, valid : events; no pair of test or valid lies in train, nor one of test in valid
     method : the spec string that made it
     counts : what was left out and why, such as ``users_without_targets``
+    n_test_users : test users that those of ``test`` were drawn from at random; None when all are there
 
     Raises
     ------
@@ -34,6 +35,7 @@ class Split:
     valid: Interactions | None = None
     method: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
+    n_test_users: int | None = None
 
     def __post_init__(self) -> None:
         parts = [("train", self.train), ("test", self.test)]
@@ -81,6 +83,8 @@ class Split:
             "users_with_targets": int((lengths > 0).sum()),
             "users_without_targets": int((lengths == 0).sum()),
         }
+        if self.n_test_users is not None:
+            summary["users_drawn_from"] = self.n_test_users
         return {**summary, **self.train.origin, **self.counts}
 
 

@@ -30,6 +30,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "law": ("law", "sampling"),
     "shared": ("shared", "paired"),
     "stopping": ("stopping", "stoppingrule"),
+    "n_test_users": ("n_test_users", "ntestusers"),
 }
 SUFFIXES = (".csv", ".tsv", ".parquet")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from truerank.core.check import check_at_least, check_choice
 from truerank.core.errors import InvalidData
 from truerank.core.progress import SILENT, Progress, tracked
-from truerank.core.ranks import SEEN_POLICIES, SampledRanks, SeenPolicy
+from truerank.core.ranks import SEEN_POLICIES, Design, SampledRanks, SeenPolicy
 from truerank.core.scorer import Scorer
 from truerank.core.split import Split
 from truerank.core.threads import available_threads, ordered_map
@@ -148,7 +148,8 @@ def sample(
                 f"scores must be numbers, but user {rows.user_id(error.row)!r} gets NaN. "
                 "Check how it was trained."
             ) from None
-    return Sampled(_table(rows, negatives, judged, seen), judged.n_scores)
+    design = replace(negatives.design, n_test_users=split.n_test_users)
+    return Sampled(_table(rows, negatives, judged, seen, design), judged.n_scores)
 
 
 def _judge_blocks(judge: Judge, negatives: Negatives, n_threads: int, advance: Any) -> Judged:
@@ -174,7 +175,7 @@ def _judge_blocks(judge: Judge, negatives: Negatives, n_threads: int, advance: A
 
 
 def _table(
-    rows: Rows, negatives: Negatives | GrowingNegatives, judged: Judged, seen: SeenPolicy
+    rows: Rows, negatives: Negatives | GrowingNegatives, judged: Judged, seen: SeenPolicy, design: Design
 ) -> SampledRanks:
     queries = rows.queries
     lengths, indptr = queries.targets.lengths(), queries.targets.indptr.astype(np.int64)
@@ -191,5 +192,5 @@ def _table(
         n_relevant_tied=tied,
         n_negatives=judged.n_negatives,
         n_candidates=np.repeat(negatives.n_candidates, np.diff(rows.pairs)),
-        design=negatives.design,
+        design=design,
     )

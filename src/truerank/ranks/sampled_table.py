@@ -29,7 +29,7 @@ COUNTS = (
     *("n_above", "n_tied", "n_negatives", "n_pool", "n_relevant", "n_relevant_above"),
     *("n_relevant_tied", "n_candidates"),
 )
-OPTIONAL = ("model", "item", "rank", *COUNTS, "replacement", "law", "shared", "stopping")
+OPTIONAL = ("model", "item", "rank", *COUNTS, "replacement", "law", "shared", "stopping", "n_test_users")
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,7 @@
 """Rules that divide interactions into train, validation and test."""
 
 from truerank.split.column import Column
+from truerank.split.draw_users import draw_users
 from truerank.split.leave_last_out import LeaveLastOut
 from truerank.split.leave_one_out import LeaveOneOut
 from truerank.split.ratio import Ratio
@@ -8,4 +9,14 @@ from truerank.split.registry import SPLITS, make_split
 from truerank.split.splitter import Splitter
 from truerank.split.temporal import Temporal
 
-__all__ = ["SPLITS", "Column", "LeaveLastOut", "LeaveOneOut", "Ratio", "Splitter", "Temporal", "make_split"]
+__all__ = [
+    "SPLITS",
+    "Column",
+    "LeaveLastOut",
+    "LeaveOneOut",
+    "Ratio",
+    "Splitter",
+    "Temporal",
+    "draw_users",
+    "make_split",
+]
