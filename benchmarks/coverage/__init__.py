@@ -1,0 +1,1 @@
+"""How often intervals of estimates hold the exact value, and how wide they are."""

@@ -1,0 +1,175 @@
+"""How often intervals of estimates hold the exact value, and how wide they are.
+
+The exact ranks of four models on MovieLens-1M, citeulike-a and part of Pinterest are taken as the truth. From
+them samples are drawn again and again (500 times unless said otherwise); each gives estimates with 95 %
+intervals for the value that exact evaluation of these users prints. Counted is how often that value lies
+inside, per estimator and kind of interval, for Recall, NDCG and AP at 1, 10 and 50. A piece (data set, model,
+design) that is finished is kept in a folder, so the run can be interrupted; pieces run on all processors.
+
+    python -m benchmarks.coverage --keep FOLDER [--repeats 500] [--data ml-1m] [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks.coverage.design import DESIGNS
+from benchmarks.coverage.population import DATA, FITTED, population
+from benchmarks.machine import machine
+from truerank.core.errors import CannotEstimate
+from truerank.core.store import Store
+from truerank.core.tally import tally
+from truerank.core.uncertainty import Estimated
+from truerank.estimators import ESTIMATORS
+from truerank.metrics import make_metrics, values
+from truerank.uncertainty import UNCERTAINTIES
+
+METRICS = tuple(f"{name}@{k}" for name in ("recall", "ndcg", "ap") for k in (1, 10, 50))
+#: estimator and kind of interval; bounds do not depend on the estimator
+CASES = (
+    ("naive", "auto"),
+    ("bv(gamma=0.1)", "auto"),
+    ("bv(gamma=0.01)", "auto"),
+    ("mle", "auto"),
+    ("smooth", "auto"),
+    ("bv(gamma=0.1)", "bias-aware"),
+    ("naive", "bounds"),
+)
+LEVEL = 0.95
+
+
+def measure(name: str, model: str, design: str, repeats: int, keep: Path | None) -> list[dict[str, Any]]:
+    """Return coverage, mean width and bias per case and metric."""
+    ranks = population(name, model, keep)
+    drawing, metrics = DESIGNS[design], make_metrics(METRICS)
+    exact = values(metrics, ranks, ties=drawing.ties).mean(axis=0)
+    held = {case: np.zeros((3, len(metrics))) for case in CASES}  # covered, width, error
+    given = dict.fromkeys(CASES, 0)
+    method: dict[tuple[str, str], tuple[str, ...]] = {}
+    for repeat in range(repeats):
+        sample = drawing.draw(ranks, repeat)
+        counted = tally(sample, ties=drawing.ties)
+        estimated: dict[str, Estimated] = {}
+        for case in CASES:
+            spec, kind = case
+            try:
+                if spec not in estimated:
+                    estimator = ESTIMATORS.make(spec)
+                    value = estimator.estimate(counted, metrics).value
+                    estimated[spec] = Estimated(sample, counted, estimator, metrics, value)
+                band = UNCERTAINTIES.make(kind).band(estimated[spec], level=LEVEL, seed=repeat)
+            except CannotEstimate as error:
+                method[case] = (str(error),) * len(metrics)
+                continue
+            given[case] += 1
+            method[case] = band.method
+            slack = 1e-12  # an interval without width holds the value up to rounding
+            held[case][0] += (band.low - slack <= exact) & (exact <= band.high + slack)
+            held[case][1] += band.high - band.low
+            held[case][2] += estimated[spec].value - exact
+    return [
+        {
+            "data": name,
+            "model": model,
+            "design": design,
+            "estimator": spec,
+            "uncertainty": kind,
+            "metric": metric,
+            "exact": float(exact[column]),
+            "repeats": given[spec, kind],
+            "method": method[spec, kind][column],
+            **(
+                {}
+                if given[spec, kind] == 0
+                else {
+                    "coverage": float(held[spec, kind][0, column] / given[spec, kind]),
+                    "width": float(held[spec, kind][1, column] / given[spec, kind]),
+                    "bias": float(held[spec, kind][2, column] / given[spec, kind]),
+                }
+            ),
+        }
+        for spec, kind in CASES
+        for column, metric in enumerate(METRICS)
+    ]
+
+
+def piece(name: str, model: str, design: str, repeats: int, keep: Path | None) -> list[dict[str, Any]]:
+    """Return what was measured, from the folder when it was before; one thread."""
+    with threadpool_limits(1):
+        found: list[dict[str, Any]] = Store(keep).value(
+            f"coverage {name} {model} {design} {repeats}",
+            lambda: measure(name, model, design, repeats, keep),
+        )
+    return found
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """Print, per design and case, the coverage over data sets, models and metrics."""
+    print(f"{'design':32} {'estimator':16} {'interval':11} {'coverage: mean':>14} {'least':>6} {'width':>7}")
+    for design in DESIGNS:
+        for spec, kind in CASES:
+            own = [
+                row
+                for row in rows
+                if (row["design"], row["estimator"], row["uncertainty"]) == (design, spec, kind)
+            ]
+            shares = [row["coverage"] for row in own if "coverage" in row]
+            if not shares:
+                continue
+            width = np.mean([row["width"] for row in own if "width" in row])
+            print(
+                f"{design:32} {spec:16} {kind:11} {np.mean(shares):14.3f} {min(shares):6.3f} {width:7.4f}",
+                flush=True,
+            )
+
+
+def main() -> None:
+    """Measure, print and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--keep", type=Path, help="folder for finished pieces")
+    parser.add_argument("--repeats", type=int, default=500)
+    parser.add_argument("--data", choices=list(DATA), action="append", help="all unless said otherwise")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--quick", action="store_true", help="3 repeats of one model, nothing is written")
+    options = parser.parse_args()
+    repeats = 3 if options.quick else options.repeats
+    names = options.data or list(DATA)
+    models = FITTED[:1] if options.quick else FITTED
+    for name in names:  # before the pieces, so that no two processes fit the same model
+        for model in models:
+            population(name, model, options.keep)
+    asked = [(name, model, design) for design in DESIGNS for name in names for model in models]
+    rows: list[dict[str, Any]] = []
+    start = time.perf_counter()
+    with ProcessPoolExecutor(options.processes) as pool:
+        jobs = {pool.submit(piece, *one, repeats, options.keep): one for one in asked}
+        for number, job in enumerate(as_completed(jobs), 1):
+            rows += job.result()
+            print(
+                f"{number}/{len(asked)} {' '.join(jobs[job])} {time.perf_counter() - start:.0f} s", flush=True
+            )
+    rows.sort(key=lambda row: (list(DESIGNS).index(row["design"]), row["data"], row["model"]))
+    show(rows)
+    if options.quick or names != list(DATA):
+        return
+    host = machine()
+    result = {"benchmark": "coverage", "machine": host, "repeats": repeats, "level": LEVEL, "rows": rows}
+    slug = re.sub(r"[^a-z0-9]+", "-", host["cpu"].lower()).strip("-")
+    path = Path(__file__).parent.parent / "results" / slug / "coverage.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"written to benchmarks/results/{slug}/coverage.json")
+
+
+if __name__ == "__main__":
+    main()
