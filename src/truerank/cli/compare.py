@@ -1,0 +1,209 @@
+"""``truerank compare``: is one model really better than another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from truerank.cli.complete import data_names, names_of
+from truerank.cli.estimate import Answer
+from truerank.cli.output import Format, emit, say, table_text
+from truerank.cli.progress import shown_progress
+from truerank.core.errors import InvalidParameter
+from truerank.core.output import check_output, replace_text
+
+if TYPE_CHECKING:
+    from truerank.comparison import Comparison, Difference
+
+_SUFFIXES = {".json": Format.json, ".csv": Format.csv, ".md": Format.markdown, ".txt": Format.table}
+
+
+def compare(
+    ranks: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Tables of exact or sampled ranks, of one or several models each."),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="Rank models on this data instead: a file, ml-1m, demo.", autocompletion=data_names
+        ),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --data: a model; give at least two.",
+            autocompletion=names_of("models"),
+        ),
+    ] = None,
+    split: Annotated[
+        str,
+        typer.Option(help="With --data: how test events are chosen.", autocompletion=names_of("splits")),
+    ] = "leave-last-out",
+    sampler: Annotated[
+        str | None,
+        typer.Option(
+            help="With --data: how to sample, such as uniform(m=99); all items by default.",
+            autocompletion=names_of("samplers"),
+        ),
+    ] = None,
+    negatives: Annotated[
+        int | None,
+        typer.Option(help="Sampled items per target: to be drawn with --data, or in files that do not say."),
+    ] = None,
+    n_items: Annotated[
+        int | None, typer.Option(help="Items each target competes with, if a file does not say it.")
+    ] = None,
+    replacement: Annotated[
+        Answer | None, typer.Option(help="Whether items could be drawn twice, if a file does not say it.")
+    ] = None,
+    zero_based: Annotated[
+        bool, typer.Option("--zero-based", help="The best rank in the files is 0.")
+    ] = False,
+    metrics: Annotated[
+        str, typer.Option(help="Metrics, separated by commas.", autocompletion=names_of("metrics"))
+    ] = "ndcg@10,recall@10",
+    estimator: Annotated[
+        str,
+        typer.Option(help="What to make of sampled ranks.", autocompletion=names_of("estimators")),
+    ] = "bv(gamma=0.1)",
+    target: Annotated[str, typer.Option(help="What verdicts are about: test-users or population.")] = (
+        "test-users"
+    ),
+    level: Annotated[float, typer.Option(help="Confidence level of all intervals together.")] = 0.95,
+    correction: Annotated[str, typer.Option(help="For many comparisons: max-t, holm or none.")] = "max-t",
+    baseline: Annotated[
+        str | None, typer.Option(help="Compare every other model with this one; all pairs by default.")
+    ] = None,
+    margin: Annotated[float | None, typer.Option(help="Differences up to this much count as none.")] = None,
+    bounds: Annotated[
+        bool,
+        typer.Option(
+            "--bounds/--no-bounds",
+            help="Whether a verdict from samples must hold for all ranks they allow.",
+        ),
+    ] = True,
+    shape: Annotated[
+        str | None, typer.Option(help="What bounds may assume of the ranks: decreasing.")
+    ] = None,
+    common_users: Annotated[
+        bool, typer.Option("--common-users", help="Leave out users that not all models have.")
+    ] = False,
+    ties: Annotated[str, typer.Option(help="expected, best, worst or random")] = "expected",
+    seen: Annotated[
+        str, typer.Option(help="With --data: items known from train and valid: remove, bottom or keep.")
+    ] = "remove",
+    columns: Annotated[
+        str | None, typer.Option(help="With --data: user=NAME,item=NAME,rating=NAME,timestamp=NAME")
+    ] = None,
+    resamples: Annotated[int, typer.Option(help="How often users are resampled.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    threads: Annotated[int | None, typer.Option(help="Threads for ranking; all cores by default.")] = None,
+    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+    out: Annotated[Path | None, typer.Option(help="Also write it here: .json, .csv, .md or .txt.")] = None,
+) -> None:
+    """Compare models, from files of ranks or on a data set, and say in words who is better or why not."""
+    from truerank.comparison import compare as run_compare
+    from truerank.comparison import read_rank_files
+
+    _check(ranks, data, model, sampler, negatives, out)
+    options: dict[str, Any] = {
+        "estimator": estimator,
+        "target": target,
+        "level": level,
+        "correction": correction,
+        "baseline": baseline,
+        "tie_margin": margin,
+        "bounds": bounds,
+        "shape": shape,
+        "common_users": common_users,
+        "ties": ties,
+        "resamples": resamples,
+        "seed": seed,
+    }
+    with shown_progress() as progress:
+        if data is None:
+            given = read_rank_files(
+                ranks or [],
+                n_items=n_items,
+                n_negatives=negatives,
+                replacement=None if replacement is None else replacement is Answer.true,
+                zero_based=zero_based,
+            )
+            found = run_compare(given, metrics=metrics, progress=progress, **options)
+        else:
+            from truerank.cli.prepare import prepare
+
+            parts = prepare(data, split=split, columns=columns, seed=seed, progress=progress)
+            drawn = sampler if negatives is None else f"uniform(m={negatives})"
+            found = run_compare(
+                list(model or []),
+                parts,
+                metrics,
+                sampler=drawn,
+                seen=seen,  # type: ignore[arg-type]  # checked with a sentence inside
+                n_threads=threads,
+                progress=progress,
+                **options,
+            )
+    for note in found.notes:
+        say(f"note: {note}")
+    for one in found.differences:
+        say(one.sentence)
+    emit(render(found, format))
+    if out is not None:
+        text = render(found, _SUFFIXES[out.suffix])
+        replace_text(out, text if text.endswith("\n") else text + "\n", "--out")
+        say(f"wrote {out}")
+
+
+def _check(
+    ranks: list[Path] | None,
+    data: str | None,
+    model: list[str] | None,
+    sampler: str | None,
+    negatives: int | None,
+    out: Path | None,
+) -> None:
+    if (data is None) == (not ranks):
+        raise InvalidParameter("give either files of ranks or --data with models, not both and not none.")
+    if data is None and (model or sampler):
+        raise InvalidParameter("--model and --sampler need --data. Leave them out: the files hold ranks.")
+    if data is not None and not model:
+        raise InvalidParameter("--data needs models to compare. Add --model at least twice.")
+    if sampler is not None and negatives is not None:
+        raise InvalidParameter("give either --negatives or --sampler, not both. --sampler says all.")
+    if out is not None:
+        check_output(out, "--out")
+        if out.suffix not in _SUFFIXES:
+            raise InvalidParameter(f"--out must end in {', '.join(_SUFFIXES)}, got {out.name!r}.")
+
+
+def render(found: Comparison, style: Format) -> str:
+    """Return the comparison in one of the four formats."""
+    if style is Format.json:
+        return found.to_json()
+    if style is Format.csv:
+        lines = [list(one.to_dict().values()) for one in found.differences]
+        return table_text(list(found.differences[0].to_dict()), lines, style)
+    header = ("A", "B", "metric", "A - B", "P(A > B)", "adjusted p", "verdict")
+    return table_text(header, [_line(one) for one in found.differences], style)
+
+
+def _line(one: Difference) -> tuple[str, ...]:
+    from truerank.comparison import headline
+
+    interval = "" if one.low is None or one.high is None else f" [{one.low:+.4f}, {one.high:+.4f}]"
+    probability = "" if one.probability is None else f"{one.probability:.3f}"
+    p_value = "" if one.p_adjusted is None else f"{one.p_adjusted:.2g}"
+    return (
+        one.first,
+        one.second,
+        one.metric,
+        f"{one.value:+.4f}{interval}",
+        probability,
+        p_value,
+        headline(one),
+    )

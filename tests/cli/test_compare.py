@@ -1,0 +1,139 @@
+"""``truerank compare``."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import Truerank
+
+EXACT = "user_id,rank,n_items\n"
+A = EXACT + "a,1,10\nb,4,10\nc,1,10\nd,8,10\n"
+B = EXACT + "d,10,10\nc,6,10\nb,4,10\na,1,10\n"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    paths = tmp_path / "ease.csv", tmp_path / "pop.csv"
+    for path, text in zip(paths, (A, B), strict=True):
+        path.write_text(text)
+    return paths
+
+
+def sampled(path: Path, top: int, *, n_users: int = 300) -> Path:
+    ranks = np.arange(n_users) * top // n_users + 1
+    lines = [f"u{user},{rank},100,1000" for user, rank in enumerate(ranks.tolist())]
+    path.write_text("\n".join(["user_id,rank,n_negatives,n_items", *lines]) + "\n")
+    return path
+
+
+def test_exact_files(truerank: Truerank, files: tuple[Path, Path]) -> None:
+    """Recall@1 of four users is 2/4 and 1/4, whatever the order of the rows."""
+    done = truerank("compare", *files, "--metrics", "recall@1")
+    assert done.code == 0
+    header, line = done.out.splitlines()
+    assert re.split(r"\s{2,}", header) == ["A", "B", "metric", "A - B", "P(A > B)", "adjusted p", "verdict"]
+    assert re.split(r"\s{2,}", line)[:5] == ["ease", "pop", "recall@1", "+0.2500 [+0.2500, +0.2500]", "1.000"]
+    assert line.endswith("ease, exactly")
+    said = done.err.replace("\n", " ")
+    assert "ease beats pop in recall@1 on these 4 users, exactly: +0.2500. Among all users like them" in said
+
+
+def test_formats_and_files(truerank: Truerank, files: tuple[Path, Path], tmp_path: Path) -> None:
+    for suffix in ("json", "csv", "md", "txt"):
+        out = tmp_path / f"found.{suffix}"
+        form = {"md": "markdown", "txt": "table"}.get(suffix, suffix)
+        done = truerank("compare", *files, "--metrics", "mrr", "--format", form, "--out", out)
+        assert done.code == 0
+        assert out.read_text() == done.out
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["differences"][0]["value"] == pytest.approx((2.375 - (1 + 1 / 4 + 1 / 6 + 1 / 10)) / 4)
+    assert found["provenance"]["correction"] == "max-t"
+    assert "first,second,metric,value,low,high" in (tmp_path / "found.csv").read_text()
+
+
+def test_sampled_files(truerank: Truerank, tmp_path: Path) -> None:
+    """A is better in AUC whatever the ranks are; Recall@10 is below what 100 negatives resolve."""
+    good, bad = sampled(tmp_path / "good.csv", 40), sampled(tmp_path / "bad.csv", 90)
+    done = truerank("compare", good, bad, "--metrics", "auc,recall@10", "--format", "json")
+    assert done.code == 0, done.err
+    auc, recall = json.loads(done.out)["differences"]
+    assert (auc["verdict"], auc["strength"]) == ("A beats B", "whatever the ranks are")
+    assert recall["verdict"].startswith("cannot tell")
+    assert "note: intervals hold the spread of users too" in done.err
+    trusting = truerank("compare", good, bad, "--metrics", "recall@10", "--no-bounds", "--estimator", "naive")
+    assert trusting.out.splitlines()[1].endswith("good, by the estimator")
+    shaped = truerank("compare", good, bad, "--metrics", "recall@10", "--shape", "decreasing")
+    assert shaped.code == 0
+
+
+def test_models_on_data(truerank: Truerank, tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    rows = [(user, item) for user in range(40) for item in draw.permutation(30)[:6].tolist()]
+    lines = [f"{user},{item},{time}" for time, (user, item) in enumerate(rows)]
+    data = tmp_path / "events.csv"
+    data.write_text("\n".join(["user_id,item_id,timestamp", *lines]) + "\n")
+    flags = ("--data", data, "--model", "popularity", "--model", "item-knn", "--metrics", "ndcg@10")
+    done = truerank("compare", *flags, "--format", "json")
+    assert done.code == 0, done.err
+    one = json.loads(done.out)["differences"][0]
+    values = json.loads(truerank("evaluate", data, *flags[2:], "--format", "json").out)["estimates"]
+    assert one["value"] == pytest.approx(values[0]["value"] - values[1]["value"], abs=1e-12)
+    drawn = truerank("compare", *flags, "--negatives", "10", "--format", "json")
+    assert json.loads(drawn.out)["differences"][0]["pairing"] == "paired users, shared negatives"
+
+
+def test_baseline_and_several_models(truerank: Truerank, files: tuple[Path, Path], tmp_path: Path) -> None:
+    third = tmp_path / "third.csv"
+    third.write_text(A)
+    done = truerank("compare", *files, third, "--baseline", "pop", "--metrics", "mrr", "--format", "csv")
+    assert [line.split(",")[:2] for line in done.out.splitlines()[1:]] == [["ease", "pop"], ["third", "pop"]]
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ((), "give either files of ranks or --data"),
+        (("A", "B", "--data", "demo"), "give either files of ranks or --data"),
+        (("A", "B", "--model", "ease"), "--model and --sampler need --data"),
+        (("--data", "demo"), "--data needs models to compare"),
+        (("--data", "demo", "--model", "ease"), "at least two models, got 1"),
+        (
+            ("--data", "demo", "--model", "ease", "--negatives", "9", "--sampler", "uniform"),
+            "either --negatives or --sampler",
+        ),
+        (("A", "A"), "names of their own|at least two models"),
+        (("A", "nothing.csv"), "must be an existing file"),
+        (("A", "B", "--baseline", "peas"), "unknown baseline 'peas'. Did you mean 'ease'"),
+        (("A", "B", "--correction", "fdr"), "correction must be one of"),
+        (("A", "B", "--target", "me"), "target must be one of"),
+        (("A", "B", "--margin", "2"), "tie_margin must lie between 0 and 1"),
+        (("A", "B", "--estimator", "bw"), "Did you mean 'bv'"),
+        (("A", "B", "--metrics", "recall@11"), "at most the largest pool of 10"),
+        (("A", "B", "--out", "x.html"), "--out must end in"),
+    ],
+)
+def test_bad_input(
+    truerank: Truerank,
+    files: tuple[Path, Path],
+    flags: tuple[str, ...],
+    sentence: str,
+) -> None:
+    named = {"A": str(files[0]), "B": str(files[1])}
+    done = truerank("compare", *(named.get(flag, flag) for flag in flags))
+    assert (done.code, done.out) == (2, ""), done.err
+    assert re.search(sentence, done.err.replace("\n", " ")), done.err
+
+
+def test_users_that_only_some_have(truerank: Truerank, files: tuple[Path, Path]) -> None:
+    files[1].write_text(EXACT + "a,1,10\nb,4,10\nx,2,10\n")
+    done = truerank("compare", *files, "--metrics", "mrr")
+    assert done.code == 2
+    assert "share 2 of 4 and 3. Compare the shared ones with --common-users" in done.err.replace("\n", " ")
+    done = truerank("compare", *files, "--metrics", "mrr", "--common-users")
+    assert done.code == 0
+    assert "note: ease: 2 of 4 users left out" in done.err.replace("\n", " ")
