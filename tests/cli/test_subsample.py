@@ -46,7 +46,7 @@ def test_every_strategy_of_a_split(truerank: Truerank, log: Path, tmp_path: Path
     done = truerank("subsample", log, "--strategy", name, "--fraction", "0.1", "--out", out, *common)
     assert done.code == 0, done.err
     found = json.loads(done.out)
-    assert (found["strategy"], found["fraction"], found["seed"]) == (name, 0.1, 3)
+    assert (found["strategy"], found["fraction"], found["seed"]) == (str(STRATEGIES.make(name)), 0.1, 3)
     assert found["after"]["events"] == found["split"]["n_train"] == round(0.1 * found["before"]["events"])
     frame = pl.read_parquet(out)
     assert dict(frame.group_by("split").len().rows()) == {
@@ -101,6 +101,11 @@ def test_repeated_pairs(truerank: Truerank, tmp_path: Path) -> None:
         (("--fraction", "nan"), "fraction must be a number from 0 to 1, got nan"),
         (("--strategy", "forestfire"), "Did you mean 'forest-fire'?"),
         (("--strategy", "forest-fire(burn=2)"), "burn must be greater than 0 and at most 1, got 2"),
+        (("--strategy", "svp-cf(proxy=mff)"), "unknown model 'mff'. Did you mean 'mf'?"),
+        (("--strategy", "svp-cf(proxy=ease)"), "a proxy must be a model that trains in epochs, got 'ease'"),
+        (("--strategy", "svp-cf(proxy=mf(loss=bpr), feedback=explicit)"), "proxy must predict ratings"),
+        (("--strategy", "svp-cf(feedback=explicit)", "--columns", "rating="), "compares ratings"),
+        (("--strategy", "svp-cf(proxy=mf(learning_rate=1e30))"), "Lower learning_rate"),
         (("--split", "leave-last"), "Did you mean 'leave-last-out'?"),
         (("--columns", "user=nobody"), "must have a column 'nobody'"),
         (("--columns", "timestamp=", "--strategy", "temporal"), "needs a timestamp for each event"),
@@ -133,6 +138,18 @@ def test_bad_out(truerank: Truerank, tiny: Path, tmp_path: Path, name: str, sent
     assert [path.name for path in tmp_path.iterdir()] == ["tiny.csv"]
 
 
+def test_explicit_feedback(truerank: Truerank, tiny: Path, tmp_path: Path) -> None:
+    """The ratings 5, 5, 1 and 1 of item x are hardest for one bias per user and item."""
+    out = tmp_path / "small.csv"
+    strategy = ("--strategy", "svp-cf(proxy=bias, feedback=explicit)", "--fraction", "0.5")
+    done = truerank("subsample", tiny, *strategy, "--out", out)
+    assert done.code == 0, done.err
+    assert "4 of 8 events kept by svp-cf(proxy=bias, feedback=explicit)" in done.err.replace("\n", " ")
+    assert pl.read_csv(out)["rating"].to_list() == [5, 2, 1, 1]
+
+
 def test_list(truerank: Truerank) -> None:
     done = truerank("list", "strategies", "--format", "json")
-    assert [entry["name"] for entry in json.loads(done.out)] == STRATEGIES.names()
+    names = [entry["name"] for entry in json.loads(done.out)]
+    assert names == [*sorted(STRATEGIES.table), *sorted(STRATEGIES.presets)]
+    assert "s21-svp-cf-prop-bias-user" in names

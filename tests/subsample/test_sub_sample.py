@@ -22,7 +22,7 @@ from truerank.split import make_split
 from truerank.subsample import STRATEGIES, events_frame, subsample, write_events
 from truerank.subsample.loss import gini
 
-NAMES = [name for name in STRATEGIES.names() if name != "temporal"]
+NAMES = [name for name in STRATEGIES.table if name not in ("temporal", "svp-cf", "svp-cf-prop")]
 
 
 @given(splits(), fractions)

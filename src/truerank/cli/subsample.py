@@ -44,14 +44,15 @@ def subsample(
     from truerank.core.strategy import check_fraction
     from truerank.core.stream import check_seed
     from truerank.data import open_data, parse_columns
-    from truerank.subsample import STRATEGIES, write_events
-    from truerank.subsample import subsample as draw
+    from truerank.subsample import write_events
     from truerank.subsample.table import check_path
+    from truerank.subsampling import make_strategy
+    from truerank.subsampling import subsample as draw
 
     check_path(out)
     check_fraction(fraction)
     check_seed(seed)
-    chosen = STRATEGIES.make(strategy)
+    chosen = make_strategy(strategy)
     with shown_progress() as progress:
         if split is None:
             asked = parse_columns(columns) if columns is not None else None

@@ -1,6 +1,8 @@
 """Smaller data sets out of large ones."""
 
+from truerank.subsample.difficulty import Difficulty
 from truerank.subsample.loss import Loss, Profile
+from truerank.subsample.propensity import inverse_propensities
 from truerank.subsample.registry import STRATEGIES
 from truerank.subsample.selection import keep_in_order, keep_largest, keep_largest_of_each, mean_of_each
 from truerank.subsample.sub_sample import SubSample, subsample
@@ -8,10 +10,12 @@ from truerank.subsample.table import events_frame, write_events
 
 __all__ = [
     "STRATEGIES",
+    "Difficulty",
     "Loss",
     "Profile",
     "SubSample",
     "events_frame",
+    "inverse_propensities",
     "keep_in_order",
     "keep_largest",
     "keep_largest_of_each",

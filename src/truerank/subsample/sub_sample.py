@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from truerank.core.errors import InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.split import Split
-from truerank.core.strategy import Strategy
+from truerank.core.strategy import ProxyStrategy, Strategy
+from truerank.core.types import FloatArray
 from truerank.subsample.loss import Loss, compare
 from truerank.subsample.registry import STRATEGIES
 
@@ -37,8 +39,11 @@ def subsample(
     *,
     seed: int = 0,
     progress: Progress = SILENT,
+    importance: FloatArray | None = None,
 ) -> SubSample:
     """Keep a fraction of the train events.
+
+    Strategies with a proxy need ``importance`` here; ``subsample`` of `truerank.subsampling` fits the proxy.
 
     Parameters
     ----------
@@ -47,6 +52,7 @@ def subsample(
     fraction : share of the events to keep, 0 to 1
     seed : of everything random
     progress : where long jobs report
+    importance : (n,) of each train event, for strategies with a proxy alone
 
     Returns
     -------
@@ -64,7 +70,13 @@ def subsample(
     chosen = STRATEGIES.make(strategy)
     full = data.train if isinstance(data, Split) else data
     with tracked(progress, f"sub-sampling by {chosen}"):
-        kept = full.where(chosen.keep(full, fraction, seed=seed, progress=progress))
+        if importance is None:
+            mask = chosen.keep(full, fraction, seed=seed, progress=progress)
+        elif isinstance(chosen, ProxyStrategy):
+            mask = chosen.keep_by(full, importance, fraction, seed=seed, progress=progress)
+        else:
+            raise InvalidParameter(f"strategy {str(chosen)!r} does not choose by importance. Leave it out.")
+        kept = full.where(mask)
     loss = compare(full, kept, strategy=str(chosen), fraction=fraction, seed=seed)
     return SubSample(kept, loss, _with_train(data, kept) if isinstance(data, Split) else None)
 
