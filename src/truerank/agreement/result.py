@@ -1,0 +1,201 @@
+"""What an experiment found, as it is printed and written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from truerank.core.errors import InvalidData
+from truerank.core.types import FloatArray
+from truerank.version import __version__
+
+
+@dataclass(frozen=True)
+class Board:
+    """Values of all models by one metric of one scenario, and the taus they give.
+
+    Parameters
+    ----------
+    scenario, metric : spec strings
+    higher_is_better : whether larger values are better
+    models : names
+    full : values on the full data, seeds x models; None where a model could not be fitted
+    small : values on sub-samples, strategies x fractions x seeds x models
+    tau, expected, certain : strategies x fractions x seeds; as in `Cell`
+    n_pairs, n_certain : pairs of models, and those whose order on the full data is certain
+    ceiling : mean tau between full data and full data under another seed; None with one seed
+    """
+
+    scenario: str
+    metric: str
+    higher_is_better: bool
+    models: list[str]
+    full: list[Any]
+    small: list[Any]
+    tau: list[Any]
+    expected: list[Any]
+    certain: list[Any]
+    n_pairs: int
+    n_certain: int
+    ceiling: float | None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """How well a strategy keeps the order at one fraction.
+
+    Parameters
+    ----------
+    strategy, fraction : which sub-sample
+    scenario, metric : which values; empty for the mean over all
+    tau, low, high : Kendall's tau-b with the order on the full data, mean over seeds; None if missing
+    expected : mean tau when users are resampled: pairs that might as well stand the other way count about 0
+    certain, certain_low, certain_high : agreement over pairs whose order on the full data is certain
+    n_missing : taus that do not exist, because a model could not be fitted or all values are equal
+    seconds : CPU seconds of drawing and training, mean over seeds; None for a single metric
+    speedup : seconds of training on the full data over these
+    speedup_validated : the same with what early stopping takes to validate, which costs as much on every
+        sub-sample as on the full data
+    """
+
+    strategy: str
+    fraction: float
+    scenario: str
+    metric: str
+    tau: float | None
+    low: float | None
+    high: float | None
+    expected: float | None
+    certain: float | None
+    certain_low: float | None
+    certain_high: float | None
+    n_missing: int
+    seconds: float | None = None
+    speedup: float | None = None
+    speedup_validated: float | None = None
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well a strategy keeps the order over all fractions.
+
+    Parameters
+    ----------
+    strategy : name
+    psi, low, high : mean tau over metrics, fractions and seeds
+    expected, certain, certain_low, certain_high : as in `Cell`
+    keeps_to : the smallest fraction down to which all tried ones keep the order; None if not even the largest
+    """
+
+    strategy: str
+    psi: float | None
+    low: float | None
+    high: float | None
+    expected: float | None
+    certain: float | None
+    certain_low: float | None
+    certain_high: float | None
+    keeps_to: float | None
+
+
+@dataclass(frozen=True)
+class Move:
+    """P_MLE: above one half when a model stands better on sub-samples than on the full data."""
+
+    scenario: str
+    model: str
+    fraction: float
+    probability: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The result of an experiment; the JSON form is what ``--format json`` prints.
+
+    Parameters
+    ----------
+    answer : one answer in words
+    strategies, fractions, seeds : the axes of the arrays of ``boards``
+    boards, cells, scores, moves : values and taus, per strategy and fraction, per strategy, per model
+    problems : models that could not be fitted to a sub-sample, and why
+    level, threshold : see ``Plan``
+    data, provenance : counts of the splits; grid, resamples and how many pieces there were
+    """
+
+    answer: str
+    strategies: list[str]
+    fractions: list[float]
+    seeds: list[int]
+    boards: list[Board]
+    cells: list[Cell]
+    scores: list[Score]
+    moves: list[Move]
+    problems: list[str]
+    level: float
+    threshold: float
+    data: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    version: str = __version__
+
+    def cell(self, strategy: str, fraction: float, metric: str = "", scenario: str = "") -> Cell:
+        """Return one cell; without a metric that of all metrics and scenarios."""
+        for found in self.cells:
+            if (found.strategy, found.fraction, found.metric) == (strategy, fraction, metric) and (
+                scenario in ("", found.scenario)
+            ):
+                return found
+        raise InvalidData(
+            f"there is no cell of {strategy!r} at {fraction}{f' by {metric!r}' if metric else ''}. "
+            f"Strategies: {', '.join(self.strategies)}; fractions: {', '.join(map(str, self.fractions))}."
+        )
+
+    def score(self, strategy: str) -> Score:
+        """Return what a strategy is worth."""
+        for found in self.scores:
+            if found.strategy == strategy:
+                return found
+        raise InvalidData(f"there is no strategy {strategy!r}. There are: {', '.join(self.strategies)}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a plain dictionary for JSON."""
+        return {"command": "agreement", **asdict(self)}
+
+    def to_json(self) -> str:
+        """Return the JSON text."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Agreement:
+        """Read what ``to_json`` wrote."""
+        kinds: dict[str, type] = {"boards": Board, "cells": Cell, "scores": Score, "moves": Move}
+        try:
+            fields = json.loads(text)
+            if fields.pop("command") != "agreement":
+                raise KeyError("command")
+            for name, kind in kinds.items():
+                fields[name] = [kind(**entry) for entry in fields[name]]
+            return cls(**fields)
+        except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidData(
+                f"an agreement must be the JSON that truerank wrote ({error!r}). Write it anew."
+            ) from None
+
+
+def number(value: float | FloatArray) -> float | None:
+    """Return a plain number, None for NaN."""
+    plain = float(value)
+    return None if np.isnan(plain) else plain
+
+
+def listed(values: FloatArray) -> list[Any]:
+    """Return nested lists with None for NaN."""
+    plain = values.astype(object)
+    plain[np.isnan(values)] = None
+    found: list[Any] = plain.tolist()
+    return found
