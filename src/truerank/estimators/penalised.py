@@ -67,13 +67,17 @@ class Curve:
     iterations: int = 0
 
 
-def smooth_curve(problem: Problem, penalty: float | None = None) -> Curve:
+def smooth_curve(problem: Problem, penalty: float | None = None, start: Curve | None = None) -> Curve:
     """Return the best curve under a penalty, or under that with the largest marginal likelihood.
+
+    With a curve to start from, that of nearly the same shares, only penalties around its own are tried.
 
     Penalties are gone through from smooth to rough, each fit beginning where the last one ended; the first,
     nearly a straight line, has one maximum. The best on the list is refined by a parabola through it and its
     neighbours.
     """
+    if start is not None:
+        return _near(problem, start) if penalty is None else _fit(problem, start, penalty, _CLOSE)
     curve = _start(problem)
     if penalty is not None:
         for larger in _PENALTIES[3 * penalty < _PENALTIES]:
@@ -92,6 +96,34 @@ def smooth_curve(problem: Problem, penalty: float | None = None) -> Curve:
         left, middle, right = heights[best - 1 : best + 2]
         chosen *= 10.0 ** ((right - left) / (2 * (left - 2 * middle + right)))
     return _fit(problem, replace(path[best], iterations=curve.iterations), chosen, _CLOSE)
+
+
+def _near(problem: Problem, start: Curve) -> Curve:
+    """Return the best curve under the penalty of a local maximum of the marginal likelihood.
+
+    From the decade nearest to the penalty of the start it is gone up to where both neighbours are lower.
+    """
+    held: dict[int, Curve] = {}
+
+    def height(place: int) -> float:
+        if not 0 <= place < len(_PENALTIES):
+            return -np.inf
+        if place not in held:
+            nearest = min(held, key=lambda other: abs(other - place), default=None)
+            first = start if nearest is None else held[nearest]
+            held[place] = _fit(problem, first, float(_PENALTIES[place]), _NEAR)
+        return held[place].log_marginal + _log_prior(held[place].penalty)
+
+    best = int(np.argmin(np.abs(np.log(_PENALTIES / start.penalty))))
+    while True:
+        left, middle, right = (height(best + step) for step in (-1, 0, 1))
+        if middle >= max(left, right):
+            break
+        best += 1 if right > left else -1
+    chosen = float(_PENALTIES[best])
+    if np.isfinite(left) and np.isfinite(right):
+        chosen *= 10.0 ** ((right - left) / (2 * (left - 2 * middle + right)))
+    return _fit(problem, held[best], chosen, _CLOSE)
 
 
 def _log_prior(penalty: float) -> float:

@@ -1,0 +1,132 @@
+"""How long intervals of estimates from sampled ranks take.
+
+1,000 resamples per estimator and target against the plain way: draw users, tally them, estimate, one resample
+after the other (timed on a few, per 1,000). Before anything is timed, the first resamples must be those of
+the plain way: to 1e-4 of the spread, and for ``smooth``, which starts warm, to 1 %. Then the closed form,
+bounds and bias-aware intervals of four metrics. Figures are CPU seconds of all threads together.
+
+    python -m benchmarks.uncertainty [--quick] [--resamples 1000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from benchmarks.machine import machine
+from truerank.core.ranks import Ranks, SampledRanks
+from truerank.core.stream import stream
+from truerank.core.tally import tally
+from truerank.core.uncertainty import Estimated, Target
+from truerank.estimators import ESTIMATORS
+from truerank.metrics import make_metrics
+from truerank.ranks import simulate_sample
+from truerank.uncertainty import UNCERTAINTIES, resampled
+
+METRICS = make_metrics("recall@1,recall@10,recall@50,ndcg@10")
+FITTED = ("mle", "mle(solver=exact)", "mes", "smooth", "beta-binomial")
+#: items and users of MovieLens 1M and 20M
+CASES = [(3_706, 6_040), (20_720, 137_000)]
+PLAIN = 8  # resamples of the plain way
+
+
+def sample_of(n_items: int, n_users: int) -> SampledRanks:
+    """Return 99 negatives for one target per user; many ranks are small."""
+    share = np.random.default_rng(1).beta(0.35, 2.5, n_users)
+    return simulate_sample(Ranks.single((share * n_items).astype(np.int64), n_pool=n_items), 99)
+
+
+def estimated(sample: SampledRanks, name: str) -> Estimated:
+    """Return what an interval is made for."""
+    made, counted = ESTIMATORS.make(name), tally(sample)
+    return Estimated(sample, counted, made, METRICS, made.estimate(counted, METRICS).value)
+
+
+def plainly(found: Estimated, count: int) -> np.ndarray:
+    """Return resamples of users one by one; rows are users."""
+    values = []
+    for number in range(count):
+        n_users = found.tally.n_users
+        users = stream(0, "bootstrap/users", number).integers(0, n_users, n_users, dtype=np.int32)
+        columns = {
+            field.name: getattr(found.ranks, field.name)[users]
+            for field in fields(found.ranks)
+            if field.name not in ("design", "user")
+        }
+        drawn = SampledRanks(user=np.arange(n_users), design=found.ranks.design, **columns)
+        values.append(found.estimator.estimate(tally(drawn), METRICS).value)
+    return np.array(values)
+
+
+def seconds(job: Any) -> float:
+    """Return the CPU seconds of a call."""
+    start = time.process_time()
+    job()
+    return time.process_time() - start
+
+
+def measure(sample: SampledRanks, name: str, resamples: int) -> dict[str, Any]:
+    """Time one estimator."""
+    found = estimated(sample, name)
+    values = resampled(found, target="population", resamples=50)
+    start = time.process_time()
+    expected = plainly(found, PLAIN)
+    rival = (time.process_time() - start) / PLAIN * 1000
+    off = np.abs(values[:PLAIN] - expected).max(axis=0) / values.std(axis=0)
+    assert (off < (0.01 if name == "smooth" else 1e-4)).all(), off
+    took = {}
+    for target in get_args(Target):
+        resampled(found, target=target, resamples=2)  # compiled
+        took[target] = seconds(lambda t=target: resampled(found, target=t, resamples=resamples))
+        took[target] *= 1000 / resamples
+    row = {"items": int(sample.n_pool[0]), "users": sample.n_users, "estimator": name, "seconds": took}
+    row |= {"plain_seconds": rival, "plain_over_truerank": rival / took["population"]}
+    print(
+        f"{row['items']:>7,} {row['users']:>8,} {name:>18} {took['test-users']:>11.2f} "
+        f"{took['population']:>11.2f} {rival:>9.1f} {row['plain_over_truerank']:>7.1f}",
+        flush=True,
+    )
+    return row
+
+
+def main() -> None:
+    """Measure, print and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small cases, nothing is written")
+    parser.add_argument("--resamples", type=int, default=1000)
+    options = parser.parse_args()
+    resamples = 50 if options.quick else options.resamples
+    print("CPU seconds of 1,000 resamples, four metrics, 99 negatives; plain: one after the other")
+    heads = f"{'items':>7} {'users':>8} {'estimator':>18} {'test-users':>11} {'population':>11}"
+    print(f"{heads} {'plain':>9} {'times':>7}")
+    rows, others = [], []
+    for n_items, n_users in CASES[:1] if options.quick else CASES:
+        sample = sample_of(n_items, n_users)
+        rows += [measure(sample, name, resamples) for name in FITTED]
+        linear = estimated(sample, "bv")
+        for kind in ("delta", "auto", "bounds", "bias-aware"):
+            UNCERTAINTIES.make(kind).band(linear)
+            took = seconds(lambda k=kind, f=linear: UNCERTAINTIES.make(k).band(f))
+            others.append({"items": n_items, "users": n_users, "interval": kind, "seconds": took})
+            print(f"{n_items:>7,} {n_users:>8,} {'bv, ' + kind:>18} {took:>11.2f}", flush=True)
+    if options.quick:
+        return
+    host = machine()
+    result = {"benchmark": "uncertainty", "machine": host, "resamples": resamples}
+    result |= {"resampling": rows, "intervals": others}
+    slug = re.sub(r"[^a-z0-9]+", "-", host["cpu"].lower()).strip("-")
+    path = Path(__file__).parent / "results" / slug / "uncertainty.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=2) + "\n")
+    print(f"written to benchmarks/results/{slug}/uncertainty.json")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Intervals that hold what an estimator may be off by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import stdtrit
+
+from truerank.bounds import identified
+from truerank.bounds.problem import Shape
+from truerank.core.check import check_choice
+from truerank.core.interval import Band
+from truerank.core.tally import tally
+from truerank.core.types import FloatArray
+from truerank.core.uncertainty import Estimated, Target, Uncertainty
+from truerank.estimators.mixture import MixtureEstimator
+from truerank.uncertainty.delta import held
+from truerank.uncertainty.ends import (
+    BOUNDS,
+    about_users,
+    allowed,
+    check_asked,
+    exact_band,
+    has_all_users,
+    is_one_group,
+    within_range,
+)
+from truerank.uncertainty.linear import Linear
+from truerank.uncertainty.worst_bias import worst_bias
+
+
+@dataclass(frozen=True)
+class BiasAware(Uncertainty):
+    r"""The noise of a linear estimate, widened by the worst bias that the sample allows, within bounds.
+
+    .. math:: [\hat\theta - h - b_+, \; \hat\theta + h - b_-] \cap [l, u]
+
+    with the half-width h of ``delta``, the least and largest bias :math:`b_\pm` over all rank distributions
+    in a confidence region, and the identification bounds [l, u] of the same region.
+
+    Parameters
+    ----------
+    shape : none, or ``decreasing``, an assumption on ranks as in ``bounds``
+
+    Notes
+    -----
+    *Level.* The region R misses the mean chances with at most a/2, and the noise :math:`\hat\theta - E
+    \hat\theta` exceeds h with a/2, up to the normal approximation that every standard error rests on. When
+    neither happens, the rank distribution of these users is in R. Its metric then lies within [l, u] and its
+    bias :math:`E \hat\theta - \theta` within :math:`[b_-, b_+]`: both are extremes over R of linear functions
+    of it, so one region serves them and all metrics, at the price of one. Hence :math:`\theta = \hat\theta -
+    (\hat\theta - E \hat\theta) - (E \hat\theta - \theta)` lies in the interval with 1 - a (union bound).
+    The intersection is empty only when one of the two has happened; then [l, u] is returned.
+
+    *Users.* For ``population`` and one group of targets, R is a region of all users' chances and h holds the
+    users' variance. In other cases than all test users, the interval is made for the users at hand with a/3
+    for each of the two, and a/3 goes to how far their mean lies from that of all (``about_users``).
+
+    *Fitted estimators.* The bias of a fit is not linear in the rank distribution. The interval is the bounds
+    at the whole level, drawn out to the estimate where that lies outside.
+    """
+
+    shape: Shape | None = None
+    key: ClassVar[str] = "bias-aware"
+
+    def __post_init__(self) -> None:
+        check_choice("shape", self.shape or "decreasing", ("decreasing",))
+
+    def band(
+        self, found: Estimated, *, target: Target = "test-users", level: float = 0.95, seed: int = 0
+    ) -> Band:
+        """Return the intervals."""
+        check_asked(found, target, level)
+        settled = exact_band(found, target)
+        if settled is not None:
+            return settled
+        suffix = "" if self.shape is None else f", {self.shape}"
+        if isinstance(found.estimator, MixtureEstimator):
+            ends = allowed(found, target=target, level=level, shape=self.shape, seed=seed)
+            low, high = np.minimum(ends[:, 0], found.value), np.maximum(ends[:, 1], found.value)
+            return Band(low, high, (f"{BOUNDS} around a fit{suffix}",) * len(low))
+        ends = self._ends(found, target, 1 - level, seed)
+        low, high = within_range(found, target, ends[:, 0], ends[:, 1])
+        return Band(low, high, (f"bias-aware{held(found.estimator)}{suffix}",) * len(low))
+
+    def _ends(self, found: Estimated, target: Target, alpha: float, seed: int) -> FloatArray:
+        n_users = found.tally.n_users
+        is_direct = has_all_users(found, target) or (target == "population" and is_one_group(found))
+        part = alpha / 2 if is_direct else alpha / 3
+        linear = Linear.of(found)
+        error = linear.standard_error(target) if is_direct else linear.sampling_error()
+        half = stdtrit(max(n_users - 1, 1), 1 - part / 2) * error
+        half = np.where(linear.has_spread(error), half, np.inf)  # no spread: bounds alone
+        bias = worst_bias(found, linear.counted, linear.x, level=1 - part, shape=self.shape, seed=seed)
+        bounds = self._bounds(found, part, seed)
+        low = np.maximum(found.value - half - bias[:, 1], bounds[:, 0])
+        high = np.minimum(found.value + half - bias[:, 0], bounds[:, 1])
+        ends = np.where((low <= high)[:, None], np.stack([low, high], axis=1), bounds)
+        if is_direct:
+            return ends
+        n_test_users = found.tally.design.n_test_users if target == "test-users" else None
+        return about_users(ends, n_users, n_test_users, part)
+
+    def _bounds(self, found: Estimated, part: float, seed: int) -> FloatArray:
+        """Return the bounds of the users at hand, or of all where one region serves both."""
+        counted = tally(found.ranks, ties=found.tally.ties, seed=seed, width=0.0)
+        bounds = identified(counted, found.metrics, level=1 - part, shape=self.shape)
+        return np.array([[bound.low, bound.high] for bound in bounds])

@@ -1,0 +1,119 @@
+"""What the sampled items, and what the users, add to the variance of a linear estimate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from truerank.core.blas import single_threaded_blas
+from truerank.core.errors import CannotEstimate, InvalidData, InvalidParameter
+from truerank.core.metric import Metric
+from truerank.core.tally import Tally
+from truerank.core.types import FloatArray
+from truerank.core.uncertainty import Target
+from truerank.estimators.gains import bin_gains
+from truerank.estimators.smooth import Smooth
+from truerank.uncertainty.outcomes import outcomes_of
+
+_CHUNK = 1 << 22  # gains held at once: 32 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """Variances of one user's value, mean over users.
+
+    Parameters
+    ----------
+    sampling : (n_metrics,) what other negatives would change, with all ranks as they are
+    total : (n_metrics,) over users, their own differences included; NaN for a single user
+    bias : (n_metrics,) of the estimate, where ranks are as fitted; NaN where nothing could be fitted
+    """
+
+    sampling: FloatArray
+    total: FloatArray
+    bias: FloatArray
+
+    def variance(self, target: Target, n_users: int, n_test_users: int | None) -> FloatArray:
+        r"""Return the variance of the mean over users about its expectation for a target.
+
+        Of N test users n were drawn, f = n/N. With :math:`V_s` the sampling variance and :math:`V_t` the
+        total, the users' own part is :math:`V_t - V_s`, and a mean over n of N carries the share 1 - f of it:
+
+        .. math:: n \operatorname{Var} = V_s + (1 - f) (V_t - V_s) = f V_s + (1 - f) V_t
+
+        All test users have f = 1, all users like them f = 0.
+        """
+        share = 0.0 if target == "population" else 1.0
+        if target == "test-users" and n_test_users is not None:
+            share = n_users / n_test_users
+        if share == 1.0:
+            return self.sampling / n_users
+        if share == 0.0:
+            return self.total / n_users
+        variance: FloatArray = (share * self.sampling + (1 - share) * self.total) / n_users
+        return variance
+
+
+def noise_of(tally: Tally, x: FloatArray, metrics: tuple[Metric, ...]) -> Noise:
+    r"""Return the variances of a linear estimate.
+
+    Parameters
+    ----------
+    tally : a completed one
+    x : (n_cells, n_metrics) corrected values
+    metrics : what x are of
+
+    Notes
+    -----
+    *total* is the variance over users. Users are independent, whatever a user's targets share, so it is on
+    average the mean sampling variance plus the variance of the users' means: never less than *sampling*.
+
+    *sampling* is the mean over users of :math:`\operatorname{Var}(\sum_i x(j_i) \mid R)`. The ranks R are not
+    known; given what was seen, each target has the posterior mean :math:`v_i` of its variance under ranks
+    fitted by ``smooth``. Targets of one user may share their negatives in ways that a table does not tell, so
+    their standard deviations are added, not their variances: by Minkowski's inequality the posterior mean of
+    the variance of a sum is at most :math:`(\sum_i \sqrt{v_i})^2`, with equality for one target. The places
+    of a tied target are treated alike. Where that exceeds *total*, or nothing can be fitted, *total* is
+    taken.
+    """
+    values = tally.per_user(x)
+    n_users, n_metrics = values.shape
+    total = values.var(axis=0, ddof=1) if n_users > 1 else np.full(n_metrics, np.nan)
+    fitted = _fitted(tally, x, metrics)
+    if fitted is None:
+        return Noise(total, total, np.full(n_metrics, np.nan))
+    variance, bias = fitted
+    spread = tally.per_user(np.sqrt(variance))
+    return Noise(np.fmin((spread**2).mean(axis=0), total), total, bias)
+
+
+def _fitted(tally: Tally, x: FloatArray, metrics: tuple[Metric, ...]) -> tuple[FloatArray, FloatArray] | None:
+    """Return the posterior mean variance of x in each cell seen, and the bias; None without a fit."""
+    if tally.design.law != "uniform":
+        return None
+    try:
+        likelihood, fit = Smooth().fit_tallies([tally])
+    except (CannotEstimate, InvalidData, InvalidParameter):
+        return None
+    grid, seen = likelihood.grid, likelihood.cells[0]
+    posterior = likelihood.posterior(fit.masses[0])
+    variance, bias = np.zeros_like(x), np.zeros(len(metrics))
+    with single_threaded_blas():
+        for outcomes in outcomes_of(tally):
+            chances = outcomes.chances(grid)
+            step = max(_CHUNK // (len(metrics) * grid.n_bins), 1)
+            for start in range(0, len(outcomes.cells), step):
+                part = slice(start, start + step)
+                contexts = tally.contexts.take(outcomes.contexts[part])
+                gains = np.stack([bin_gains(metric, contexts, grid) for metric in metrics], axis=-1)
+                for cells, gain in zip(outcomes.cells[part], gains, strict=True):
+                    own = cells[tally.cell_weights[cells] > 0]
+                    middle = x[cells].mean(axis=0)
+                    mean = chances @ (x[cells] - middle)
+                    spread = np.maximum(chances @ (x[cells] - middle) ** 2 - mean**2, 0.0)
+                    of_cells = posterior[seen[own]]
+                    variance[own] = of_cells @ spread
+                    masses = tally.cell_weights[own] @ of_cells / tally.n_users
+                    bias += masses @ (mean + middle - gain)
+    return variance, bias

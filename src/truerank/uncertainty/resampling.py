@@ -1,0 +1,129 @@
+"""Estimates from new samples like the one at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from truerank.core.check import check_at_least, check_choice
+from truerank.core.errors import CannotEstimate, InvalidData
+from truerank.core.tally import tally
+from truerank.core.threads import available_threads, ordered_map
+from truerank.core.types import FloatArray
+from truerank.core.uncertainty import TARGETS, Estimated, Target
+from truerank.estimators.mixture import MixtureEstimator
+from truerank.estimators.replicates import make_replicates
+from truerank.uncertainty.draws import Draws, OtherNegatives, OtherUsers
+from truerank.uncertainty.outcomes import completed
+
+_WEIGHTS = 1 << 22  # weights held at once: 32 MB
+_RUNS = 250  # fitted at once
+_OUTCOMES = 1000  # sampled ranks of all sizes of pools, above which these are put together
+_WIDTH = 0.1  # relative width of such sizes
+
+
+def resampled(
+    found: Estimated | Sequence[Estimated],
+    *,
+    target: Target = "test-users",
+    resamples: int = 1000,
+    seed: int = 0,
+) -> FloatArray:
+    r"""Return what each of many new samples would have given, (resamples, n_metrics).
+
+    For ``population`` users are drawn with replacement and the estimator is applied to them: what differs is
+    what the users and their negatives add. For ``test-users`` the users' ranks stay, as fitted, and their
+    negatives are drawn anew; the values are those of the new samples less their mean, plus the estimate.
+    Where n of N test users were evaluated, f = n/N, both parts are put together:
+
+    .. math:: \hat\theta_b = \hat\theta + \sqrt{1 - f} \, (\hat\theta^{users}_b - \hat\theta)
+              + \sqrt f \, (\hat\theta^{negatives}_b - \overline{\hat\theta^{negatives}})
+
+    Parameters
+    ----------
+    found : estimates of one model; or of several, for the same users in the same order. Then the result is
+        (n_models, resamples, n_metrics), and resample b draws the same users for all of them, so that
+        differences are paired. New negatives are drawn for each model on its own: what models owe to shared
+        negatives is left out, which makes differences vary more than they do.
+    target : what the values are to vary about
+    resamples, seed : how many, and of which draws; resample b is a function of the seed and b
+
+    Notes
+    -----
+    A prior or mapping that is fitted to the sample stays as it is;
+    distributions of ranks are fitted anew. Where there are very many sizes of pools, those within a tenth of
+    each other are put together for that, and what this changes in the estimate itself is taken back. Memory
+    does not grow with resamples times users.
+    """
+    check_choice("target", target, TARGETS)
+    check_at_least("resamples", resamples, 2)
+    if isinstance(found, Estimated):
+        return _values(found, target, resamples, seed, "")
+    _check_same_users(found)
+    return np.stack([_values(one, target, resamples, seed, str(i)) for i, one in enumerate(found)])
+
+
+def _values(found: Estimated, target: Target, resamples: int, seed: int, label: str) -> FloatArray:
+    used = _coarser(found, seed)
+    return _resampled(used, target, resamples, seed, label) + (found.value - used.value)
+
+
+def _coarser(found: Estimated, seed: int) -> Estimated:
+    """Return the estimate with pools of similar size put together where fits would take very long.
+
+    A fit costs as many products as there are outcomes, and every size of pool has outcomes of its own.
+    """
+    counted = found.tally
+    n_outcomes = sum(m + 1 for m, _, _ in counted.contexts.laws())
+    is_fine = n_outcomes <= _OUTCOMES or counted.width >= _WIDTH or counted.design.law != "uniform"
+    if is_fine or not isinstance(found.estimator, MixtureEstimator):
+        return found
+    wide = tally(found.ranks, ties=counted.ties, seed=seed, width=_WIDTH)
+    return replace(found, tally=wide, value=found.estimator.estimate(wide, found.metrics).value)
+
+
+def _resampled(found: Estimated, target: Target, resamples: int, seed: int, label: str) -> FloatArray:
+    n_test_users = found.tally.design.n_test_users
+    share = 0.0 if target == "population" else found.tally.n_users / (n_test_users or found.tally.n_users)
+    values = np.tile(found.value, (resamples, 1))
+    if share < 1:
+        own = _apply(found, OtherUsers.of(found.tally, seed), resamples)
+        if share == 0:
+            return own
+        values += np.sqrt(1 - share) * (own - found.value)
+    if found.tally.design.law != "uniform":
+        raise CannotEstimate(
+            f"other negatives can only be drawn where they were drawn uniformly, got design "
+            f"'{found.tally.design.law}'. Use delta, or target 'population'."
+        )
+    new = _apply(found, OtherNegatives.of(completed(found.tally), seed, label), resamples)
+    values += np.sqrt(share) * (new - new.mean(axis=0))
+    return values
+
+
+def _apply(found: Estimated, draws: Draws, resamples: int) -> FloatArray:
+    """Return the estimates of all new samples, a block of them at a time."""
+    replicates = make_replicates(found.estimator, draws.tally, found.metrics, draws.cells)
+    block = min(max(_WEIGHTS // len(draws.cells), 1), _RUNS)
+    values = np.empty((resamples, len(found.metrics)))
+    for first in range(0, resamples, block):
+        numbers = range(first, min(first + block, resamples))
+        weights = np.stack(list(ordered_map(draws.weights, numbers, n_threads=available_threads())))
+        values[numbers.start : numbers.stop] = replicates.values(weights)
+    return values
+
+
+def _check_same_users(found: Sequence[Estimated]) -> None:
+    if not found:
+        raise InvalidData("resamples need at least one estimate, got none.")
+    first = found[0].ranks
+    for one in found[1:]:
+        if not np.array_equal(one.ranks.user[one.ranks.starts], first.user[first.starts]):
+            raise InvalidData(
+                "paired resamples need the same users in the same order for every model. Sort the rows by "
+                "user, and leave out users that some model lacks."
+            )
+        if len(one.metrics) != len(found[0].metrics):
+            raise InvalidData("paired resamples need the same metrics for every model.")
