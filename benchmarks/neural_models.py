@@ -4,10 +4,11 @@ One fit per model on the train part, on all processors. MovieLens-1M comes with 
 (2017); other data sets are split by leave-last-out, or leave-one-out where they have no times. Beside the
 figures stand hit ratios that Li et al. (2020) print for their NeuMF, MultiVAE and EASE on the same split:
 Table 3, at the ranks 19, 30 and 356 that their mapping functions give for 1 and 10 of 100 sampled items. The
-floor for seconds is the fit of ease. Rows of models that are not asked for stay in the file as they were;
-each row has the machine it was measured on.
+floor for seconds is the fit of ease. Rows of models that are not asked for stay in the file as they were, so
+that several runs may fill it; each row has the machine it was measured on.
 
     python -m benchmarks.neural_models [--data ml-1m] [--models bias-only,mf,neumf,multi-vae] [--device cpu]
+                                       [--baselines popularity,kr20-x,ease]
 """
 
 from __future__ import annotations
@@ -75,8 +76,17 @@ def measure(spec: str, split: Split, device: str | None) -> dict[str, Any]:
         "printed": PRINTED.get(model.key) if split.train.name == "ml-1m" else None,
         "device": device or "auto",
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "machine": machine(),
+        "machine": machine() | {"gpu": gpu(model)},
     }
+
+
+def gpu(model: Any) -> str | None:
+    """Return the name of the GPU that the model was trained on, if it was."""
+    if getattr(model, "device", "cpu") == "cpu":
+        return None
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
 
 
 def machine() -> dict[str, Any]:
@@ -108,6 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", default="ml-1m")
     parser.add_argument("--models", default=DEFAULT)
+    parser.add_argument("--baselines", default=BASELINES, help="fitted before the models; may be empty")
     parser.add_argument("--device", choices=("cpu", "cuda"))
     asked = parser.parse_args()
     split = split_of(asked.data)
@@ -118,7 +129,7 @@ def main() -> None:
     names = [str(metric) for metric in make_metrics(METRICS)]
     print(f"{'model':14} " + " ".join(f"{name:>10}" for name in names) + "    fit s  processor s   rank s")
     rows = []
-    for spec in split_specs(f"{BASELINES},{asked.models}"):
+    for spec in split_specs(",".join(filter(None, (asked.baselines, asked.models)))):
         row = measure(spec, split, asked.device)
         rows.append(row)
         figures = " ".join(f"{row['metrics'][name]:10.4f}" for name in names)
@@ -129,10 +140,10 @@ def main() -> None:
         if row["printed"]:
             printed = " ".join(f"{row['printed'].get(name, ''):>10}" for name in names)
             print(f"{'  Li et al.':14} {printed}")
-    floor = next(row["fit_s"] for row in rows if row["asked"] == "ease")
-    print(
-        "fit, times that of ease: " + ", ".join(f"{row['asked']} {row['fit_s'] / floor:.1f}" for row in rows)
-    )
+    floor = next((row["fit_s"] for row in rows if row["asked"] == "ease"), None)
+    if floor is not None:
+        ratios = ", ".join(f"{row['asked']} {row['fit_s'] / floor:.1f}" for row in rows)
+        print(f"fit, times that of ease: {ratios}")
     slug = re.sub(r"[^a-z0-9]+", "-", machine()["cpu"].lower()).strip("-")
     path = Path(__file__).parent / "results" / slug / f"neural_models_{asked.data}.json"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -254,3 +254,33 @@ def test_divergence_stops_with_a_sentence() -> None:
 def test_bad_parameters(spec: str, sentence: str) -> None:
     with pytest.raises(InvalidParameter, match=sentence):
         MODELS.make(spec)
+
+
+@pytest.mark.parametrize(("layers", "expected"), [("256-4", 1), ("258-4", 2)])
+def test_narrow_layers_are_trained_on_one_thread(
+    layers: str, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("truerank.models.neural.module.available_threads", lambda: 2)
+    torch.set_num_threads(2)
+    seen: list[int] = []
+    draw = _Fit.loss
+
+    def loss(self: _Fit, module: Any, batch: Any) -> Any:
+        seen.append(torch.get_num_threads())
+        return draw(self, module, batch)
+
+    monkeypatch.setattr(_Fit, "loss", loss)
+    NeuMF(**{**SMALL, "layers": layers, "epochs": 1}).fit(small_train())
+    assert set(seen) == {expected}
+    assert torch.get_num_threads() == 2
+
+
+def test_dropout_takes_part_in_training_alone() -> None:
+    """With dropout the fit differs and repeats; the scorer of a fitted model has none."""
+    train = small_train()
+    dropped = NeuMF(**{**SMALL, "dropout": 0.5, "epochs": 2})
+    first, again = dropped.fit(train), dropped.fit(train)
+    plain = NeuMF(**{**SMALL, "epochs": 2}).fit(train)
+    users, items = np.arange(5), np.arange(7)
+    assert np.array_equal(first.score(users, items), again.score(users, items))
+    assert not np.array_equal(first.score(users, items), plain.score(users, items))

@@ -72,6 +72,42 @@ def test_without_validation_all_epochs_run_and_the_last_is_returned() -> None:
     ]
 
 
+class Noted(Bars):
+    """A progress that keeps notes too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[str] = []
+
+    def task(self, label: str, total: int | None = None) -> Task:
+        super().task(label, total)
+        return self
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def test_progress_shows_loss_and_validation() -> None:
+    noted = Noted()
+    train("toy", Counting({1: 0.123456, 2: 1234.2}), Schedule(2), progress=noted)
+    assert noted.notes == ["loss 0.1235", "loss 1234"]
+    noted, quality = Noted(), {2: 0.25, 4: 0.125, 5: 0.5}
+    train(
+        "toy",
+        Counting(),
+        Schedule(5, every=2),
+        validate=lambda scorer: quality[int(value(scorer))],
+        progress=noted,
+    )
+    assert noted.notes == [
+        "loss 1",
+        "loss 0.5, validation 0.2500, best 0.2500 in epoch 2",
+        "loss 0.3333, best 0.2500 in epoch 2",
+        "loss 0.25, validation 0.1250, best 0.2500 in epoch 2",
+        "loss 0.2, validation 0.5000, best 0.5000 in epoch 5",
+    ]
+
+
 def test_the_best_epoch_is_restored_and_training_stops_when_it_is_old() -> None:
     quality = {1: -3.0, 2: -1.0, 3: 0.0, 4: -0.5, 5: -0.1, 6: 9.0}
     training, seen = Counting(), list[Epoch]()

@@ -27,6 +27,9 @@ class _Bar:
     def advance(self, steps: int = 1) -> None:
         self.bars.advance(self.task, steps)
 
+    def note(self, text: str) -> None:
+        self.bars.update(self.task, note=text)
+
 
 class _Bars:
     """The progress protocol of core, drawn by rich."""
@@ -35,7 +38,7 @@ class _Bars:
         self.bars = bars
 
     def task(self, label: str, total: int | None = None) -> Task:
-        return _Bar(self.bars, self.bars.add_task(label, total=total))
+        return _Bar(self.bars, self.bars.add_task(label, total=total, note=""))
 
     def done(self, task: Task) -> None:
         if isinstance(task, _Bar):
@@ -56,6 +59,7 @@ def shown_progress() -> Iterator[Progress]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}", markup=False),
     )
     with RichProgress(*columns, console=console, transient=True) as bars:
         yield _Bars(bars)

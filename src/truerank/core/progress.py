@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Task(Protocol):
@@ -12,6 +12,14 @@ class Task(Protocol):
 
     def advance(self, steps: int = 1) -> None:
         """Report finished steps; safe to call from threads."""
+
+
+@runtime_checkable
+class NotedTask(Task, Protocol):
+    """A job that can show a few words on how it goes."""
+
+    def note(self, text: str) -> None:
+        """Show ``text`` beside the job, in place of what stood there."""
 
 
 class Progress(Protocol):
@@ -38,6 +46,12 @@ class _Silent:
 
 
 SILENT: Progress = _Silent()
+
+
+def note(task: Task, text: str) -> None:
+    """Say how a job goes, where whoever shows it can show that too."""
+    if isinstance(task, NotedTask):
+        task.note(text)
 
 
 @contextmanager

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from truerank.models.neural.fusion import Fusion
 
 Batch: TypeAlias = tuple[AnyArray, ...]
+_NARROW = 256  # layers up to this width are trained on one thread
 _SAMPLES = 1 << 22  # events with their negatives that are mixed together: memory stays bounded
 
 
@@ -45,6 +46,7 @@ class NeuMF(EpochModel):
 
     .. math:: \hat y_{ui} = w^\top [\, p_u \odot q_i \,;\, \mathrm{MLP}(p'_u ; q'_i) \,]
 
+    Layers of up to 256 units are trained on one thread of a CPU: their steps are too small to be shared.
     Slow to rank with: a pair costs the layers of the perceptron above its first one, whose halves are
     computed once per user and item.
 
@@ -196,6 +198,7 @@ class _Fit:
             make_scorer=lambda: module.scorer(*self.is_warm),
             seed=self.seed,
             stage=f"{model.key} {tower}",
+            n_threads=1 if max(model.widths()) <= _NARROW else None,
         )
         return run(
             f"{tower} of {model}" if tower else str(model),

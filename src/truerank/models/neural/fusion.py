@@ -7,6 +7,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
+from truerank.models.neural.dropout import Dropout
 from truerank.models.neural.module import to_numpy
 from truerank.models.neural.tower import TowerScorer
 
@@ -43,7 +44,7 @@ class Fusion(nn.Module):
         self.mlp_user, self.mlp_item = nn.Embedding(n_users, width), nn.Embedding(n_items, width)
         self.user_bias, self.item_bias = nn.Embedding(n_users, 1), nn.Embedding(n_items, 1)
         self.steps = nn.ModuleList(nn.Linear(*sizes) for sizes in pairwise(layers))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.last = nn.Linear(factors + (layers[-1] if layers else 0), 1)
         for table in (self.gmf_user, self.gmf_item, self.mlp_user, self.mlp_item):
             if biased:

@@ -89,12 +89,12 @@ def seeded(seed: int, stage: str, number: int = 0) -> Iterator[None]:
 
 
 @contextmanager
-def limited_threads() -> Iterator[None]:
-    """Hold torch to the processors this process may use, and to what it was set to before."""
+def limited_threads(most: int | None = None) -> Iterator[None]:
+    """Hold torch to the processors this process may use, to what it was set to before, and to ``most``."""
     import torch
 
     before = torch.get_num_threads()
-    torch.set_num_threads(min(before, available_threads()))
+    torch.set_num_threads(min(before, available_threads(), most or before))
     try:
         yield
     finally:
@@ -134,6 +134,8 @@ class ModuleTraining(Generic[BatchT]):
     loss : batch to its mean loss, with gradients
     make_scorer : the fitted model as it is now; called in eval mode under ``no_grad``, copies what it keeps
     seed, stage : of all randomness; dropout and sampling noise within an epoch depend on them and the epoch
+    n_threads : at most so many in torch; 1 where steps are too small to be shared, for torch's threads wait
+        by spinning
 
     Notes
     -----
@@ -151,34 +153,37 @@ class ModuleTraining(Generic[BatchT]):
         make_scorer: Callable[[], Scorer],
         seed: int,
         stage: str,
+        n_threads: int | None = None,
     ) -> None:
         self.module, self.optimiser = module, optimiser
         self.batches, self.loss, self.make_scorer = batches, loss, make_scorer
-        self.seed, self.stage = seed, stage
+        self.seed, self.stage, self.n_threads = seed, stage, n_threads
 
     def run_epoch(self, number: int) -> float:
         """Step once per batch; the loss is the mean over batches, NaN when a parameter is not finite."""
         import torch
 
-        losses: list[torch.Tensor] = []
+        # One running sum: thousands of small tensors kept between large ones would split the heap.
+        total, n_batches = torch.zeros((), dtype=torch.float64), 0
         rng = stream(self.seed, f"{self.stage} batches", number)
         self.module.train()
-        with seeded(self.seed, f"{self.stage} noise", number), limited_threads():
+        with seeded(self.seed, f"{self.stage} noise", number), limited_threads(self.n_threads):
             for batch in self.batches(rng, number):
                 self.optimiser.zero_grad(set_to_none=True)
                 loss = self.loss(batch)
                 loss.backward()  # type: ignore[no-untyped-call]
                 self.optimiser.step()
-                losses.append(loss.detach())
+                total = total.to(loss.device).add_(loss.detach())
+                n_batches += 1
             is_sound = all(bool(torch.isfinite(each).all()) for each in self.module.parameters())
-            return float(torch.stack(losses).mean()) if losses and is_sound else math.nan
+            return float(total) / n_batches if n_batches and is_sound else math.nan
 
     def scorer(self) -> Scorer:
         """Return the model as it is now."""
         import torch
 
         self.module.eval()
-        with torch.no_grad(), limited_threads():
+        with torch.no_grad(), limited_threads(self.n_threads):
             return self.make_scorer()
 
     def state(self) -> dict[str, torch.Tensor]:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from truerank.core.errors import DataWarning, InvalidParameter, NotConverged
 from truerank.core.model import Epoch, OnEpoch, Validate
-from truerank.core.progress import SILENT, Progress, Task, tracked
+from truerank.core.progress import SILENT, Progress, Task, note, tracked
 from truerank.core.scorer import Scorer
 from truerank.models.check import check_count
 
@@ -68,8 +68,9 @@ def train(
 ) -> Scorer:
     """Train and return the scorer of the best epoch: the best validated one, else the last.
 
-    ``on_epoch`` is called after every epoch with the scorer as it is then. Ctrl-C ends the training early
-    with the best epoch so far and a `DataWarning`; before the first epoch has ended it goes through.
+    ``on_epoch`` is called after every epoch with the scorer as it is then; the progress has a note of loss
+    and validation. Ctrl-C ends the training early with the best epoch so far and a `DataWarning`; before the
+    first epoch has ended it goes through.
 
     Parameters
     ----------
@@ -142,6 +143,7 @@ class _Run:
             if scorer is not None and self.on_epoch is not None:
                 self.on_epoch(Epoch(self.epoch, loss, value, scorer))
             task.advance()
+            note(task, self._summary(loss, value))
             if self.schedule.patience is not None and stale >= self.schedule.patience:
                 return
 
@@ -168,6 +170,14 @@ class _Run:
                 f"{self.label}. Check the validation part."
             )
         return value
+
+    def _summary(self, loss: float, value: float | None) -> str:
+        parts = [f"loss {loss:.4g}"]
+        if value is not None:
+            parts.append(f"validation {value:.4f}")
+        if self.best_value > -math.inf:
+            parts.append(f"best {self.best_value:.4f} in epoch {self.best_epoch}")
+        return ", ".join(parts)
 
     def _keep(self, value: float | None) -> None:
         self.kept = self.training.state()
