@@ -40,16 +40,28 @@ def test_fields_of_an_estimate() -> None:
         ("b", "rank-estimate"),
     ]
     one = found.estimate("recall@3", "a", "naive")
-    assert (one.kind, one.method, one.n_users, one.n_negatives) == ("estimate", "normal, ignores bias", 4, 9)
-    assert one.low is not None and one.high is not None
-    # sd of (1, 0, 1, 0) is sqrt(1/3); Student's t with 3 degrees of freedom: 3.1824
-    assert one.high - one.value == pytest.approx(3.182446 * np.sqrt(1 / 3) / 2, rel=1e-6)
+    assert (one.kind, one.method, one.n_users, one.n_negatives) == ("estimate", "delta, ignores bias", 4, 9)
+    assert one.target == "test-users"
     assert found.data["most_negatives"] == 9
 
 
-def test_one_user_has_no_interval() -> None:
+def test_the_interval_for_the_population_is_over_users() -> None:
+    """Half of the users hit: their standard deviation is that of a coin."""
+    ranks = SampledRanks.single([0, 3, 0, 7] * 40, n_negatives=9, n_pool=1000)
+    one = estimate(ranks, "recall@3", "naive", target="population").estimates[0]
+    assert one.low is not None and one.high is not None
+    half = 1.974996 * np.sqrt(0.25 * 160 / 159) / np.sqrt(160)  # Student's t with 159 degrees of freedom
+    assert one.high - one.value == pytest.approx(half, rel=1e-6)
+    assert one.value - one.low == pytest.approx(half, rel=1e-6)
+    assert one.target == "population"
+
+
+def test_one_user_has_bounds_for_an_interval() -> None:
+    """One value tells no spread; what its sampled rank allows is known all the same."""
     one = estimate(SampledRanks.single([0], n_negatives=9, n_pool=100), "mrr", "naive").estimates[0]
-    assert (one.low, one.high, one.level) == (None, None, None)
+    assert one.low is not None and one.high is not None
+    assert 0 < one.low < 0.1 and one.high == 1
+    assert one.method == "identification bounds, no spread"
 
 
 def test_full_sample_is_exact(small: truerank.Split) -> None:
@@ -116,3 +128,35 @@ def test_estimators_need_a_sampler(small: truerank.Split) -> None:
         evaluate("popularity", small, estimators="bv")
     with pytest.raises(InvalidParameter, match="need sampled ranks"):
         evaluate("popularity", small, check=True)
+
+
+def test_bounds_stand_beside_estimates(small: truerank.Split) -> None:
+    result = evaluate(
+        "ials(sweeps=2)", small, "recall@1,auc", sampler="uniform(m=20)", bounds=True, check=True
+    )
+    exact = {e.metric: e.value for e in result.estimates if e.kind == "exact"}
+    assert [(b.metric, b.kind, b.estimator, b.target) for b in result.bounds] == [
+        ("recall@1", "bound", "bounds", "test-users"),
+        ("auc", "bound", "bounds", "test-users"),
+    ]
+    for bound in result.bounds:
+        assert bound.low is not None and bound.high is not None
+        assert bound.low <= exact[bound.metric] <= bound.high
+    (note,) = [note for note in result.notes if "recall@1" in note]
+    assert note.startswith("ials(sweeps=2): K = 1 is below what this sample can resolve: any recall@1 from")
+    assert truerank.Result.from_json(result.to_json()) == result
+
+
+def test_bounds_that_cannot_be_had_are_a_note(small: truerank.Split) -> None:
+    options: dict[str, Any] = {"sampler": "popularity(m=9)", "estimators": "naive", "bounds": True}
+    result = evaluate("ials(sweeps=2)", small, "recall@1", **options)
+    assert result.bounds == ()
+    assert result.notes == (
+        "ials(sweeps=2): bounds need negatives that were drawn uniformly, got design 'popularity'. "
+        "Sample uniformly.",
+    )
+
+
+def test_bounds_need_a_sample(small: truerank.Split) -> None:
+    with pytest.raises(InvalidParameter, match="estimators, bounds and check need sampled ranks"):
+        evaluate("popularity", small, bounds=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import stdtrit
 
+from truerank.bounds import resolution
 from truerank.core.check import check_choice, check_level
-from truerank.core.errors import InvalidParameter
+from truerank.core.errors import CannotEstimate, InvalidParameter
 from truerank.core.estimate import Estimate
 from truerank.core.estimator import Estimator
 from truerank.core.metric import Metric
@@ -17,11 +17,14 @@ from truerank.core.ranks import TIE_POLICIES, SampledRanks, TiePolicy
 from truerank.core.result import Result
 from truerank.core.stream import check_seed
 from truerank.core.tally import WIDTH, tally
+from truerank.core.uncertainty import TARGETS, Estimated, Target, Uncertainty
 from truerank.estimators import ESTIMATORS
 from truerank.metrics import make_metrics
+from truerank.uncertainty import UNCERTAINTIES
 
 DEFAULT_ESTIMATORS = "bv(gamma=0.1)"
-METHOD = "normal, ignores bias"
+#: Half-width from which on bounds are called wide.
+RESOLVED = 0.05
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Estimation:
     level : of the intervals
     seed : for ties broken at random
     width : relative width of the bins that pools of nearly equal size share
+    uncertainty, target : how intervals are made, and what they are for
     """
 
     metrics: tuple[Metric, ...]
@@ -43,11 +47,14 @@ class Estimation:
     level: float = 0.95
     seed: int = 0
     width: float = WIDTH
+    uncertainty: Uncertainty = field(default_factory=lambda: UNCERTAINTIES.make("auto"))
+    target: Target = "test-users"
 
     def __post_init__(self) -> None:
         check_choice("ties", self.ties, TIE_POLICIES)
         check_level(self.level)
         check_seed(self.seed)
+        check_choice("target", self.target, TARGETS)
 
 
 def estimate(
@@ -58,6 +65,9 @@ def estimate(
     ties: TiePolicy = "expected",
     level: float = 0.95,
     seed: int = 0,
+    uncertainty: str | Uncertainty = "auto",
+    target: Target = "test-users",
+    bounds: bool = False,
 ) -> Result:
     """Return what exact evaluation would give, estimated from ranks among sampled items.
 
@@ -65,7 +75,8 @@ def estimate(
     ----------
     ranks : sampled ranks, of one model or of several by name
     metrics, estimators : spec strings (a comma-separated text or a list) or objects
-    ties, level, seed : as in ``Estimation``
+    ties, level, seed, uncertainty, target : as in ``Estimation``
+    bounds : whether to add, per metric, all values that the sampled ranks of these users allow
 
     Examples
     --------
@@ -74,15 +85,28 @@ def estimate(
     0.5
     """
     named = ranks if isinstance(ranks, Mapping) else {"sampled ranks": ranks}
-    chosen = Estimation(make_metrics(metrics), ESTIMATORS.make_all(estimators), ties, level, seed)
+    chosen = Estimation(
+        make_metrics(metrics),
+        ESTIMATORS.make_all(estimators),
+        ties,
+        level,
+        seed,
+        uncertainty=UNCERTAINTIES.make(uncertainty),
+        target=target,
+    )
+    estimates = tuple(e for name, one in named.items() for e in estimate_each(name, one, chosen))
+    bounded = [bound(name, one, chosen) for name, one in named.items()] if bounds else []
     return Result(
         command="estimate",
-        estimates=tuple(e for name, one in named.items() for e in estimate_each(name, one, chosen)),
+        estimates=estimates,
+        bounds=tuple(entry for one in bounded for entry in one.bounds),
+        notes=tuple(note for one in bounded for note in one.notes),
         data={"name": ", ".join(named), **_counts(next(iter(named.values())))},
         provenance={
             "estimators": [str(estimator) for estimator in chosen.estimators],
             "ties": ties,
-            "interval": METHOD,
+            "uncertainty": str(chosen.uncertainty),
+            "target": target,
             "seed": seed,
             "pool_bins": chosen.width,
         },
@@ -99,25 +123,66 @@ def estimate_each(name: str, ranks: SampledRanks, chosen: Estimation) -> Iterato
             )
     counted = tally(ranks, ties=chosen.ties, seed=chosen.seed, width=chosen.width)
     sizes = np.unique(ranks.n_negatives)
-    factor = float(stdtrit(max(ranks.n_users - 1, 1), (1 + chosen.level) / 2))
+    n_negatives = int(sizes[0]) if len(sizes) == 1 else None
     for estimator in chosen.estimators:
-        found = estimator.estimate(counted, chosen.metrics)
+        value = estimator.estimate(counted, chosen.metrics).value
+        found = Estimated(ranks, counted, estimator, chosen.metrics, value)
+        band = chosen.uncertainty.band(found, target=chosen.target, level=chosen.level, seed=chosen.seed)
         for column, metric in enumerate(chosen.metrics):
-            value, half = float(found.value[column]), factor * float(found.standard_error[column])
-            has_interval = bool(np.isfinite(half))
+            low, high = float(band.low[column]), float(band.high[column])
+            has_interval = bool(np.isfinite(low) and np.isfinite(high))
             yield Estimate(
                 model=name,
                 metric=str(metric),
-                value=value,
-                low=value - half if has_interval else None,
-                high=value + half if has_interval else None,
+                value=float(value[column]),
+                low=low if has_interval else None,
+                high=high if has_interval else None,
                 level=chosen.level if has_interval else None,
                 kind="estimate",
-                method=METHOD if has_interval else "",
+                method=band.method[column] if has_interval else "",
                 estimator=str(estimator),
                 n_users=ranks.n_users,
-                n_negatives=int(sizes[0]) if len(sizes) == 1 else None,
+                n_negatives=n_negatives,
+                target=chosen.target if has_interval else "",
             )
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """What sampled ranks allow, in numbers and in words."""
+
+    bounds: tuple[Estimate, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def bound(name: str, ranks: SampledRanks, chosen: Estimation) -> Bounded:
+    """Return, per metric, all values that the sampled ranks allow, and what they cannot resolve.
+
+    A design for which there are no bounds gives a note that says why.
+    """
+    try:
+        found = resolution(ranks, chosen.metrics, half_width=RESOLVED, level=chosen.level, ties=chosen.ties)
+    except CannotEstimate as error:
+        return Bounded(notes=(f"{name}: {error}",))
+    sizes = np.unique(ranks.n_negatives)
+    bounds = tuple(
+        Estimate(
+            model=name,
+            metric=str(metric),
+            value=(one.bound.low + one.bound.high) / 2,
+            low=one.bound.low,
+            high=one.bound.high,
+            level=chosen.level,
+            kind="bound",
+            method=f"identification, {one.bound.method}",
+            estimator="bounds",
+            n_users=ranks.n_users,
+            n_negatives=int(sizes[0]) if len(sizes) == 1 else None,
+            target="test-users",
+        )
+        for metric, one in zip(chosen.metrics, found, strict=True)
+    )
+    return Bounded(bounds, tuple(f"{name}: {one}" for one in found if not one.is_resolved))
 
 
 def _counts(ranks: SampledRanks) -> dict[str, int | bool]:

@@ -41,7 +41,9 @@ def test_estimate_table_and_files(truerank: Truerank, ranks: Path, tmp_path: Pat
     done = truerank("estimate", ranks, *flags, "--out", out, "--report", report)
     assert done.code == 0
     assert done.out.splitlines()[0].split() == ["model", "estimator", "ndcg@10", "recall@10"]
-    assert [line.split()[1] for line in done.out.splitlines()[1:]] == ["naive", "bv"]
+    assert [line.split()[1] for line in done.out.splitlines()[1:]] == ["naive", "bv", "bounds"]
+    assert "every value that the sampled ranks allow, at 95% confidence" in done.err
+    assert "K = 10 is below what this sample can resolve: any recall@10 from" in done.err
     assert json.loads(out.read_text())["data"]["replacement"] is True
     assert "ranks.csv" in report.read_text()
 
@@ -66,8 +68,47 @@ def test_evaluate_with_check(truerank: Truerank) -> None:
         *("--check", "--metrics", "auc", "--format", "csv"),
     )
     lines = [line.split(",") for line in done.out.splitlines()[1:]]
-    kinds = [next(cell for cell in line if cell in ("estimate", "exact")) for line in lines]
-    assert kinds == ["estimate", "exact"]
+    kinds = [next(cell for cell in line if cell in ("estimate", "exact", "bound")) for line in lines]
+    assert kinds == ["estimate", "exact", "bound"]
+
+
+def test_no_bounds(truerank: Truerank, ranks: Path) -> None:
+    flags = ("--n-items", "1000", "--negatives", "9", "--replacement", "true", "--no-bounds")
+    done = truerank("estimate", ranks, *flags, "--format", "json")
+    assert json.loads(done.out)["bounds"] == []
+    assert "cannot resolve" not in done.err
+
+
+def test_some_users(truerank: Truerank, tmp_path: Path) -> None:
+    """A table of some users knows of how many they are, and intervals for all test users make use of it."""
+    table = tmp_path / "s.csv"
+    sampled = ("sample", "demo", "--model", "popularity", "--users", "0.1", "--out", table)
+    assert truerank(*sampled).code == 0
+    assert pl.read_csv(table)["n_test_users"].unique().to_list() == [2500]
+    flags = ("--metrics", "auc", "--estimator", "naive", "--format", "json", "--no-bounds")
+    found = {
+        target: json.loads(truerank("estimate", table, *flags, "--target", target).out)["estimates"][0]
+        for target in ("test-users", "population")
+    }
+    assert found["test-users"]["n_users"] == 250
+    widths = {target: one["high"] - one["low"] for target, one in found.items()}
+    assert 0 < widths["test-users"] < widths["population"]
+    assert found["test-users"]["target"] == "test-users"
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (("--users", "3000"), "users must be at most the 2,500 users that have targets, got 3,000"),
+        (("--users", "0"), "users must be an integer >= 1 or a share between 0 and 1"),
+        (("--target", "me"), "target must be one of test-users, population"),
+        (("--uncertainty", "gut"), "unknown uncertainty 'gut'. Did you mean 'auto'?"),
+    ],
+)
+def test_wrong_ways_to_be_certain(truerank: Truerank, flags: tuple[str, ...], sentence: str) -> None:
+    done = truerank("evaluate", "demo", "--model", "popularity", "--negatives", "20", *flags)
+    assert done.code == 2
+    assert sentence in done.err.replace("\n", " ")
 
 
 @pytest.mark.parametrize(

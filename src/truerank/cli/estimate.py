@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from truerank.cli.complete import names_of
-from truerank.cli.output import Format, emit, render, say, say_without_interval
+from truerank.cli.output import Format, emit, render, say, say_intervals
 from truerank.core.output import check_output, replace_text
 
 
@@ -43,6 +43,14 @@ def estimate(
         typer.Option(help="An estimator; may be given several times.", autocompletion=names_of("estimators")),
     ] = None,
     ties: Annotated[str, typer.Option(help="expected, best, worst or random")] = "expected",
+    uncertainty: Annotated[
+        str,
+        typer.Option(help="How intervals are made.", autocompletion=names_of("uncertainties")),
+    ] = "auto",
+    target: Annotated[
+        str, typer.Option(help="What intervals are for: test-users or population.")
+    ] = "test-users",
+    bounds: Annotated[bool, typer.Option(help="Show every value that the sampled ranks allow.")] = True,
     level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
@@ -72,6 +80,9 @@ def estimate(
         ties=ties,  # type: ignore[arg-type]  # checked with a sentence inside
         level=level,
         seed=seed,
+        uncertainty=uncertainty,
+        target=target,  # type: ignore[arg-type]  # checked with a sentence inside
+        bounds=bounds,
     )
     data = result.data
     drawn = "with" if data["replacement"] else "without"
@@ -80,9 +91,7 @@ def estimate(
         f"{data['largest_pool']:,} items; {data['fewest_negatives']:,} to {data['most_negatives']:,} "
         f"negatives, drawn {drawn} replacement."
     )
-    if any(estimate.low is not None for estimate in result.estimates):
-        say(f"estimates; {level:.0%} intervals over users and samples (normal) that ignore the bias.")
-    say_without_interval(result)
+    say_intervals(result)
     emit(render(result, format))
     if out is not None:
         replace_text(out, result.to_json() + "\n", "--out")

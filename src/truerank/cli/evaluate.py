@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from truerank.cli.complete import data_names, names_of
-from truerank.cli.output import Format, emit, render, say, say_without_interval
+from truerank.cli.output import Format, emit, render, say, say_intervals
 from truerank.cli.progress import shown_progress
 from truerank.core.errors import InvalidParameter
 from truerank.core.output import check_output, replace_file, replace_text
@@ -47,6 +47,12 @@ def evaluate(
         str, typer.Option(help="Interval over users.", autocompletion=names_of("intervals"))
     ] = "auto",
     level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
+    target: Annotated[
+        str, typer.Option(help="What intervals are for: test-users or population.")
+    ] = "test-users",
+    users: Annotated[
+        float | None, typer.Option(help="Take this many test users at random, or this share of them.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     columns: Annotated[
         str | None, typer.Option(help="user=NAME,item=NAME,rating=NAME,timestamp=NAME")
@@ -71,6 +77,11 @@ def evaluate(
             autocompletion=names_of("estimators"),
         ),
     ] = None,
+    uncertainty: Annotated[
+        str,
+        typer.Option(help="How intervals of estimates are made.", autocompletion=names_of("uncertainties")),
+    ] = "auto",
+    bounds: Annotated[bool, typer.Option(help="Show every value that sampled ranks allow.")] = True,
     check: Annotated[
         bool, typer.Option("--check", help="Show the exact values beside the estimates.")
     ] = False,
@@ -82,7 +93,7 @@ def evaluate(
 ) -> None:
     """Rank items for every test user and print metrics: exact ones, or estimates from sampled items."""
     from truerank.cli.prepare import prepare
-    from truerank.evaluation import assemble, evaluate_each, make_options, name_models
+    from truerank.evaluation import assemble, evaluate_each, make_options, name_models, take_users
 
     _check_outputs(out, ranks_out, report)
     options = make_options(
@@ -95,6 +106,10 @@ def evaluate(
         n_threads=threads,
         sampler=_sampler(negatives, sampler),
         estimators=estimator or None,
+        uncertainty=uncertainty,
+        bounds=bounds and (negatives is not None or sampler is not None),
+        users=users,
+        target=target,
         check=check,
     )
     if ranks_out is not None and options.sampler is not None and not check:
@@ -113,6 +128,7 @@ def evaluate(
             seed=seed,
             progress=progress,
         )
+        parts = take_users(parts, options)
         done = []
         interrupted = False
         try:
@@ -154,15 +170,10 @@ def _explain(result: Result) -> None:
         f"{data['n_valid']:,} valid and {data['n_test']:,} test events; "
         f"{data['users_with_targets']:,} users have targets, {data['users_without_targets']:,} have none."
     )
-    levels = {estimate.level for estimate in result.estimates if estimate.level is not None}
-    methods = sorted({estimate.method for estimate in result.estimates if estimate.method})
-    intervals = (
-        f"{levels.pop():.0%} intervals over users ({'; '.join(methods)})" if levels else "no intervals"
-    )
     sampler = result.provenance["sampler"]
     kind = "exact values" if sampler is None else f"estimates from {sampler}"
-    say_without_interval(result)
-    say(f"{kind}; {intervals}; ties {result.provenance['ties']}, seen items: {result.provenance['seen']}.")
+    say(f"{kind}; ties {result.provenance['ties']}, seen items: {result.provenance['seen']}.")
+    say_intervals(result)
 
 
 def _write(

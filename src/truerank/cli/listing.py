@@ -23,6 +23,7 @@ def registries() -> dict[str, Registry[Any]]:
     from truerank.ranks import SAMPLERS
     from truerank.split import SPLITS
     from truerank.subsample import STRATEGIES
+    from truerank.uncertainty import UNCERTAINTIES
 
     return {
         "metrics": METRICS,
@@ -33,6 +34,7 @@ def registries() -> dict[str, Registry[Any]]:
         "priors": PRIORS,
         "mappings": MAPPINGS,
         "intervals": INTERVALS,
+        "uncertainties": UNCERTAINTIES,
         "strategies": STRATEGIES,
     }
 
@@ -41,7 +43,8 @@ def list_plugins(
     kind: Annotated[
         str,
         typer.Argument(
-            help="metrics, models, splits, samplers, estimators, priors, mappings, intervals or strategies"
+            help="metrics, models, splits, samplers, estimators, priors, mappings, intervals, uncertainties "
+            "or strategies"
         ),
     ],
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,

@@ -8,7 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
-from truerank.cli import data, estimate, evaluate, fit, listing, paper, sample, study, subsample, trec
+from truerank.cli import (
+    agreement,
+    compare,
+    data,
+    estimate,
+    evaluate,
+    fit,
+    listing,
+    paper,
+    plan,
+    sample,
+    study,
+    subsample,
+    trec,
+)
 from truerank.cli.output import say
 from truerank.core.errors import DataWarning, TruerankError
 from truerank.version import __version__
@@ -23,9 +37,12 @@ app = typer.Typer(
 app.command("evaluate")(evaluate.evaluate)
 app.command("sample")(sample.sample)
 app.command("estimate")(estimate.estimate)
+app.command("compare")(compare.compare)
+app.command("plan")(plan.plan)
 app.command("fit")(fit.fit)
 app.command("study")(study.study)
 app.command("subsample")(subsample.subsample)
+app.command("agreement")(agreement.agreement)
 app.command("list")(listing.list_plugins)
 app.command("trec")(trec.trec)
 app.add_typer(data.app, name="data")

@@ -25,6 +25,14 @@ class Format(StrEnum):
     markdown = "markdown"
 
 
+_TARGETS = {
+    "test-users": "the value of all test users",
+    "population": "all users like these",
+    "": "the mean",
+}
+_KINDS = {"exact": "exact values", "estimate": "estimates", "bound": "bounds"}
+
+
 def say(text: str) -> None:
     """Talk to the person, on stderr."""
     Console(stderr=True, highlight=False, soft_wrap=True).print(escape(text))
@@ -41,7 +49,8 @@ def render(result: Result, style: Format) -> str:
         return result.to_json()
     if style is Format.csv:
         fields = list(result.estimates[0].to_dict())
-        return table_text(fields, [list(e.to_dict().values()) for e in result.estimates], style)
+        entries = (*result.estimates, *result.bounds)
+        return table_text(fields, [list(e.to_dict().values()) for e in entries], style)
     metrics = result.metrics()
     is_sampled = any(e.kind != "exact" for e in result.estimates)
     lines = dict.fromkeys((e.model, e.estimator) for e in result.estimates)
@@ -49,6 +58,10 @@ def render(result: Result, style: Format) -> str:
     for model, estimator in lines:
         found = [result.estimate(metric, model, estimator) for metric in metrics]
         rows.append([model, *([estimator] if is_sampled else []), *(_with_interval(e) for e in found)])
+    allowed: dict[str, list[str]] = {}
+    for bound in result.bounds:
+        allowed.setdefault(bound.model, []).append(f"[{bound.low:.4f}, {bound.high:.4f}]")
+    rows += [[model, "bounds", *cells] for model, cells in allowed.items()]
     columns = ["model", *(["estimator"] if is_sampled else []), *metrics]
     needed = sum(max(map(len, column)) + 2 for column in zip(columns, *rows, strict=True)) - 2
     if style is Format.table and needed > _console().width:
@@ -57,11 +70,22 @@ def render(result: Result, style: Format) -> str:
     return table_text(columns, rows, style)
 
 
-def say_without_interval(result: Result) -> None:
-    """Say which estimators come without an interval, and why."""
+def say_intervals(result: Result) -> None:
+    """Say what the intervals are for, how they were made, which values have none, and what else to know."""
+    kinds: dict[tuple[str, float | None, str], list[str]] = {}
+    for e in result.estimates:
+        if e.low is not None:
+            way = "" if e.kind == "exact" else f"{e.estimator}: "
+            kinds.setdefault((_TARGETS[e.target], e.level, e.kind), []).append(way + e.method)
+    for (target, level, kind), methods in kinds.items():
+        say(f"{level:.0%} intervals of {_KINDS[kind]} for {target} ({'; '.join(dict.fromkeys(methods))}).")
     bare = sorted({e.estimator for e in result.estimates if e.kind == "estimate" and e.low is None})
-    if bare and result.estimates[0].n_users != 1:
-        say(f"no interval for {', '.join(bare)}: one fit does not tell its own error.")
+    if bare:
+        say(f"no interval for {', '.join(bare)}.")
+    if result.bounds:
+        say(f"bounds: every value that the sampled ranks allow, at {result.bounds[0].level:.0%} confidence.")
+    for note in result.notes:
+        say(note)
 
 
 def _with_interval(estimate: Estimate) -> str:

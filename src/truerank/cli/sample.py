@@ -35,6 +35,9 @@ def sample(
     columns: Annotated[
         str | None, typer.Option(help="user=NAME,item=NAME,rating=NAME,timestamp=NAME")
     ] = None,
+    users: Annotated[
+        float | None, typer.Option(help="Take this many test users at random, or this share of them.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     threads: Annotated[int | None, typer.Option(help="Threads; all cores by default.")] = None,
 ) -> None:
@@ -44,6 +47,7 @@ def sample(
     from truerank.evaluation import name_models
     from truerank.ranks import SAMPLERS, write_sampled
     from truerank.ranks import sample as sample_ranks
+    from truerank.split import draw_users
     from truerank.validation import make_validate
 
     check_output(out, "--out")
@@ -53,6 +57,8 @@ def sample(
     n_scores = 0
     with shown_progress() as progress:
         parts = prepare(data, split=split, columns=columns, seed=seed, progress=progress)
+        if users is not None:
+            parts = draw_users(parts, users, seed=seed)
         validate = make_validate(parts, n_threads=threads)
         for name, one in models.items():
             scorer = (

@@ -24,6 +24,8 @@ class Result:
     data : counts of the data and the split
     provenance : options, seed, data hash, versions, seconds and scores computed
     version : of truerank
+    bounds : per model and metric all values that its sampled ranks allow, where that was asked; the value of
+        such an entry is the middle of its ends
     notes : what a person should be told in words, such as that a sample cannot resolve a metric
     ranks : the ranks behind the estimates by model; not part of the JSON form
 
@@ -39,6 +41,7 @@ class Result:
     data: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     version: str = __version__
+    bounds: tuple[Estimate, ...] = ()
     notes: tuple[str, ...] = ()
     ranks: Mapping[str, Ranks] = field(default_factory=dict, compare=False, repr=False)
 
@@ -77,6 +80,7 @@ class Result:
             "data": dict(self.data),
             "estimates": [estimate.to_dict() for estimate in self.estimates],
             "provenance": dict(self.provenance),
+            "bounds": [bound.to_dict() for bound in self.bounds],
             "notes": list(self.notes),
         }
 
@@ -95,6 +99,7 @@ class Result:
                 data=fields["data"],
                 provenance=fields["provenance"],
                 version=fields["version"],
+                bounds=tuple(Estimate.from_dict(entry) for entry in fields.get("bounds", ())),
                 notes=tuple(fields.get("notes", ())),
             )
         except (json.JSONDecodeError, KeyError, TypeError) as error:

@@ -1,0 +1,398 @@
+"""How long exact ranks take on a GPU, against what one would write in torch.
+
+Rivals, in blocks of users that fill 8 GB of scores: a float32 matrix product and ``topk`` (the 50 best items,
+less than a rank), and a float32 matrix product and a count of what is above (no ties, no guarantee). They run
+on at most 131,072 users and are scaled to all. Everything is timed in one run with the factors on the GPU
+unless said otherwise; ratios are of medians, to the second rival, and for sampled ranks to a float32 gather
+of the same negatives in torch. Counts are compared with float64 sums first: those of small
+problems made to break a careless kernel, and those of random users of the large ones.
+
+    python -m benchmarks.gpu_ranks [--quick] [--tune] [--out FOLDER]
+
+``--tune`` times the shapes of tiles; needs torch, triton and a GPU, but none of the other dependencies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import re
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from truerank.core.interactions import Lists as CoreLists
+from truerank.core.scorer import Factors
+from truerank.ranks.exact import Queries
+from truerank.ranks.gpu import DeviceFactors, count_on_device, fused
+from truerank.ranks.gpu.band import ItemSide, RowSide
+from truerank.ranks.gpu.factor import DeviceCounter
+from truerank.ranks.gpu.kernel import TileShape
+from truerank.ranks.sampler import Block, Rows
+
+SIZES = [(6_040, 3_706, 64), (131_072, 1_000_000, 64), (1_000_000, 1_000_000, 64)]
+N_SEEN = 165
+N_NEGATIVES = 99
+RIVAL_USERS = 131_072
+BLOCK_BYTES = 8 << 30
+CHECKED_USERS = 96
+KINDS = ("gaussian", "integers", "zeros", "last bit", "huge", "tiny", "subnormal", "mixed", "cancelling")
+
+WHOLE_WORK = fused.WHOLE_WORK
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Targets and seen items of every row."""
+
+    target_indptr: Array
+    target_items: Array
+    seen_indptr: Array
+    seen_items: Array
+
+    @property
+    def arguments(self) -> tuple[Array, Array, Array, Array]:
+        """What every kernel takes."""
+        return self.target_indptr, self.target_items, self.seen_indptr, self.seen_items
+
+    def rows(self, rows: Array) -> Lists:
+        """Pick rows."""
+        parts = []
+        for indptr, items in (
+            (self.target_indptr, self.target_items),
+            (self.seen_indptr, self.seen_items),
+        ):
+            lists = [items[indptr[row] : indptr[row + 1]] for row in rows]
+            parts += [np.cumsum([0, *map(len, lists)]), np.concatenate(lists)]
+        return Lists(*parts)
+
+
+def one_target(targets: Array, seen: Array | None = None) -> Lists:
+    """Return lists of one target per row and sorted seen items of equal number."""
+    n = len(targets)
+    width = 0 if seen is None else seen.shape[1]
+    items = np.zeros(0, np.int32) if seen is None else seen.ravel().astype(np.int32)
+    return Lists(np.arange(n + 1), targets, np.arange(n + 1) * width, items)
+
+
+def counts_by_definition(users: Any, items: Any, bias: Any, lists: Lists) -> Array:
+    """Return the four counts by float64 sums, coordinates in ascending order; all scores are stored."""
+    scores = torch.zeros((len(users), len(items)), dtype=torch.float64, device=items.device)
+    for k in range(users.shape[1]):
+        scores += users[:, k, None].double() * items[:, k].double()
+    if bias is not None:
+        scores += bias.double()
+    seen, found = torch.from_numpy(lists.seen_items.astype(np.int64)).to(items.device), []
+    is_pool = torch.ones(len(items), dtype=torch.bool, device=items.device)
+    targets = torch.from_numpy(lists.target_items.astype(np.int64)).to(items.device)
+    for row, mine in enumerate(scores):
+        known = seen[lists.seen_indptr[row] : lists.seen_indptr[row + 1]]
+        relevant = mine[targets[lists.target_indptr[row] : lists.target_indptr[row + 1]]]
+        is_pool[known] = False
+        for score in relevant:
+            higher, same = mine > score, mine == score
+            counted = [(higher & is_pool).sum(), (same & is_pool).sum() - 1]
+            found.append(torch.stack([*counted, (relevant > score).sum(), (relevant == score).sum() - 1]))
+        is_pool[known] = True
+    return torch.stack(found).cpu().numpy().T
+
+
+def draw_factors(draw: np.random.Generator, shape: tuple[int, int], kind: str, dtype: Any) -> Array:
+    """Draw factors that are hard in one way; a third of the rows are copies of others."""
+    normal = draw.standard_normal(shape)
+    scales = {"huge": 1e30, "tiny": 1e-30, "subnormal": 1e-42 if dtype is np.float32 else 1e-310}
+    if kind in scales:
+        normal *= scales[kind]
+    elif kind == "integers":
+        normal = np.rint(normal)
+    elif kind == "zeros":
+        normal *= draw.random((shape[0], 1)) < 0.5
+    elif kind == "mixed":
+        normal *= 10.0 ** draw.integers(-12, 12, (shape[0], 1))
+    elif kind == "cancelling":  # large products that cancel, so that what a matrix unit drops shows
+        normal[:, 1::2] = -normal[:, : 2 * (shape[1] // 2) : 2] * (1 + 1e-6 * normal[:, 1::2])
+        normal = np.abs(normal) if draw.random() < 0.5 else normal
+    elif kind == "last bit":
+        normal = np.repeat(normal[:1], shape[0], axis=0).astype(dtype).astype(float)
+    factors: Array = normal.astype(dtype)
+    if kind == "last bit":
+        rows, columns = np.arange(shape[0]), draw.integers(0, shape[1], shape[0])
+        factors[rows, columns] = np.nextafter(factors[rows, columns], dtype(np.inf))
+    copies = np.flatnonzero(draw.random(shape[0]) < 0.3)
+    factors[copies] = factors[draw.integers(0, shape[0], len(copies))]
+    return factors
+
+
+def hard_problems() -> Iterator[tuple[str, Array, Array, Array | None, Lists]]:
+    """Yield small problems: every kind of users against every kind of items, biases, several targets."""
+    draw = np.random.default_rng(0)
+    cases = [(u, i, 40, t) for u in KINDS for i in KINDS for t in (np.float32, np.float64)]
+    cases += [("gaussian", "gaussian", width, np.float32) for width in (1, 16, 64, 100, 128, 130, 320)]
+    for user_kind, item_kind, width, dtype in cases:
+        n_rows, n_items = 150, 700
+        users = draw_factors(draw, (n_rows, width), user_kind, dtype)
+        items = draw_factors(draw, (n_items, width), item_kind, dtype)
+        bias = draw.standard_normal(n_items).astype(dtype) if draw.random() < 0.3 else None
+        targets, seen = [], []
+        for _ in range(n_rows):
+            order, n_targets = draw.permutation(n_items), int(draw.integers(1, 4))
+            targets.append(order[:n_targets])
+            seen.append(np.sort(order[n_targets : n_targets + int(draw.integers(0, 60))]))
+        lists = Lists(
+            np.cumsum([0, *map(len, targets)]),
+            np.concatenate(targets),
+            np.cumsum([0, *map(len, seen)]),
+            np.concatenate(seen),
+        )
+        yield f"{user_kind} x {item_kind} x {width} {dtype.__name__}", users, items, bias, lists
+
+
+def check_hard_problems() -> int:
+    """Assert that every count of every small problem is that of the definition; return how many counts."""
+    n_checked, wrong = 0, []
+    for name, users, items, bias, lists in hard_problems():
+        few = np.arange(0, len(users), 5)
+        expected = counts_by_definition(
+            torch.from_numpy(users[few]).cuda(),
+            torch.from_numpy(items).cuda(),
+            None if bias is None else torch.from_numpy(bias).cuda(),
+            lists.rows(few),
+        )
+        chosen = np.concatenate([np.arange(lists.target_indptr[r], lists.target_indptr[r + 1]) for r in few])
+        for fused.WHOLE_WORK in (0, WHOLE_WORK):
+            counts = count_on_device(users, items, bias, *lists.arguments)
+            found = np.stack([counts.n_above, counts.n_tied, counts.n_relevant_above, counts.n_relevant_tied])
+            n_wrong = int((found[:, chosen] != expected).sum())
+            if n_wrong:
+                wrong.append(f"{name}, {fused.WHOLE_WORK}: {n_wrong} of {expected.size}")
+            n_checked += expected.size
+    assert not wrong, "\n".join(wrong)
+    return n_checked
+
+
+def draw_problem(n_users: int, n_items: int, width: int) -> tuple[Any, Any, dict[str, Lists]]:
+    """Draw Gaussian factors on the GPU, and targets: random, the best of 1000 each, and with seen items."""
+    torch.manual_seed(0)
+    users, items = (torch.randn((n, width), device="cuda") for n in (n_users, n_items))
+    draw = np.random.default_rng(0)
+    some = torch.randperm(n_items, device="cuda")[:1000]
+    top = (
+        torch.cat([some[(part @ items[some].T).argmax(1)] for part in torch.split(users, 1 << 17)])
+        .cpu()
+        .numpy()
+    )
+    targets = draw.integers(0, n_items, n_users)
+    lists = {"random targets": one_target(targets), "high targets": one_target(top)}
+    if n_users * N_SEEN <= 1 << 25:
+        step = n_items // N_SEEN
+        seen = np.arange(N_SEEN) * step + draw.integers(0, step, (n_users, N_SEEN))
+        away = targets.copy()
+        is_seen = (seen == targets[:, None]).any(1)
+        away[is_seen] = (N_SEEN * step + targets[is_seen] % max(1, n_items - N_SEEN * step)) % n_items
+        keep = ~(seen == away[:, None]).any(1)
+        away[~keep] = np.array([np.setdiff1d(np.arange(N_SEEN + 1), row)[0] for row in seen[~keep]])
+        lists[f"{N_SEEN} seen"] = one_target(away, seen)
+    return users, items, lists
+
+
+def check_random_users(users: Any, items: Any, lists: Lists, counts: Any) -> int:
+    """Assert the counts of some users; return how many users."""
+    rows = np.random.default_rng(1).choice(len(users), min(CHECKED_USERS, len(users)), replace=False)
+    expected = counts_by_definition(users[torch.from_numpy(rows).cuda()], items, None, lists.rows(rows))
+    found = np.stack([counts.n_above, counts.n_tied])[:, rows]
+    assert (found == expected[:2]).all(), f"{(found != expected[:2]).any(0).sum()} users are wrong"
+    return len(rows)
+
+
+def milliseconds(function: Callable[[], object], repeats: int) -> list[float]:
+    """Time a function, the GPU idle before and after; one call warms up."""
+    function()
+    times = []
+    for _ in range(repeats):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        function()
+        torch.cuda.synchronize()
+        times.append(1e3 * (time.perf_counter() - start))
+    return times
+
+
+def rival(users: Any, items: Any, targets: Any, use: Callable[[Any, Any], Any]) -> None:
+    """Score block after block in float32."""
+    size = max(1, BLOCK_BYTES // (4 * len(items)))
+    for start in range(0, len(users), size):
+        use(users[start : start + size] @ items.T, targets[start : start + size])
+
+
+def above(scores: Any, targets: Any) -> Any:
+    """Count what scores higher, in float32."""
+    return (scores > scores.gather(1, targets[:, None])).sum(1)
+
+
+def measure_sampled(users: Any, items: Any, targets: Array, repeats: int) -> dict[str, list[float]]:
+    """Time the comparison of targets with listed negatives, drawing not counted."""
+    n_users = len(users)
+    codes = np.random.default_rng(2).integers(0, len(items), n_users * N_NEGATIVES, dtype=np.int32)
+    indptr = np.arange(n_users + 1)
+    nothing = CoreLists(np.zeros(n_users + 1, np.int64), np.zeros(0, np.int32))
+    number = np.arange(n_users)
+    queries = Queries(number, CoreLists(indptr, targets), nothing)
+    rows = Rows(queries, None, len(items), number, indptr, number)  # type: ignore[arg-type]
+    judge = DeviceFactors(Factors(users.cpu().numpy(), items.cpu().numpy()), rows)
+    block = Block(0, n_users, indptr * N_NEGATIVES)
+    found = judge.judge(block, codes)
+    few = range(0, n_users, max(1, n_users // CHECKED_USERS))
+    for row in few:
+        mine = torch.from_numpy(np.append(codes[row * N_NEGATIVES : (row + 1) * N_NEGATIVES], targets[row]))
+        scores = torch.zeros(N_NEGATIVES + 1, dtype=torch.float64)
+        for k in range(users.shape[1]):
+            scores += float(judge.users[row, k]) * judge.items[mine.cuda().long(), k].double().cpu()
+        assert int((scores[:-1] > scores[-1]).sum()) == found.n_above[row]
+    on_gpu = torch.from_numpy(codes).cuda().view(n_users, -1).long()
+    target = torch.from_numpy(targets).cuda()
+
+    def gather() -> None:
+        for part in torch.split(torch.arange(n_users, device="cuda"), 1 << 15):
+            scores = torch.einsum("ud,umd->um", users[part], items[on_gpu[part]])
+            (scores > (users[part] * items[target[part]]).sum(1, keepdim=True)).sum(1)
+
+    return {
+        f"sampled ranks, {n_users} x {N_NEGATIVES}": milliseconds(lambda: judge.judge(block, codes), repeats),
+        f"torch float32 gather, {n_users} x {N_NEGATIVES}": milliseconds(gather, repeats),
+    }
+
+
+def measure(size: tuple[int, int, int], repeats: int) -> dict[str, Any]:
+    """Return the table of one size."""
+    users, items, lists = draw_problem(*size)
+    rows: dict[str, list[float]] = {}
+    recomputed, checked = {}, 0
+    counter = DeviceCounter(items)
+    for name, mine in lists.items():
+        counts = counter.count(users, *mine.arguments)
+        checked += check_random_users(users, items, mine, counts)
+        recomputed[name] = counts.n_recomputed / len(users)
+        rows[f"exact ranks, {name}"] = milliseconds(
+            lambda mine=mine: count_on_device(users, items, None, *mine.arguments),  # type: ignore[misc]
+            repeats,
+        )
+    host = users.cpu().numpy(), items.cpu().numpy()
+    plain = lists["random targets"]
+    rows["exact ranks, factors from the host"] = milliseconds(
+        lambda: count_on_device(*host, None, *plain.arguments), repeats
+    )
+    few = users[:RIVAL_USERS]
+    rows.update(measure_sampled(few, items, plain.target_items[: len(few)], repeats))
+    targets = torch.from_numpy(plain.target_items[: len(few)]).cuda()
+    factor = len(users) / len(few)
+    for name, use in (("topk(50)", lambda scores, _: scores.topk(min(50, len(items)))), ("count", above)):
+        times = milliseconds(lambda use=use: rival(few, items, targets, use), min(repeats, 3))  # type: ignore[misc]
+        rows[f"torch float32 product + {name}"] = [factor * value for value in times]
+    base = statistics.median(rows["torch float32 product + count"])
+    sampled_base = statistics.median(rows[f"torch float32 gather, {len(few)} x {N_NEGATIVES}"])
+    return {
+        "users": size[0],
+        "items": size[1],
+        "width": size[2],
+        "checked_users": checked,
+        "decided_in_float64_per_user": recomputed,
+        "rows": {
+            name: {
+                "median_ms": statistics.median(times),
+                "min_ms": min(times),
+                "max_ms": max(times),
+                "repeats": len(times),
+                "ratio": statistics.median(times) / (sampled_base if f" x {N_NEGATIVES}" in name else base),
+            }
+            for name, times in rows.items()
+        },
+    }
+
+
+def show(table: dict[str, Any]) -> None:
+    """Print the table of one size."""
+    print(f"\n{table['users']:,} users x {table['items']:,} items x {table['width']} factors")
+    print(f"{table['checked_users']} users equal float64; decided in float64 per user: ", end="")
+    print(", ".join(f"{name} {value:.1f}" for name, value in table["decided_in_float64_per_user"].items()))
+    print(f"  {'':38}{'median ms':>11}{'least':>10}{'largest':>10}{'ratio':>8}")
+    for name, row in table["rows"].items():
+        print(
+            f"  {name:38}{row['median_ms']:11.2f}{row['min_ms']:10.2f}{row['max_ms']:10.2f}"
+            f"{row['ratio']:8.3f}",
+            flush=True,
+        )
+
+
+def tune() -> None:
+    """Time the shapes of tiles on 65,536 users x 1,000,000 items x 64."""
+    users, items, lists = draw_problem(65_536, 1_000_000, 64)
+    item = ItemSide.prepare(items, None, float(items.abs().amax()))
+    user = torch.arange(len(users), device="cuda")
+    for name, mine in lists.items():
+        targets = torch.from_numpy(mine.target_items).cuda()
+        score = fused.score_pairs(users, items, None, user, targets)
+        rows = RowSide.prepare(users, user, score, item)
+        for shape in (
+            TileShape(128, 128, 64, 4, 2),
+            TileShape(128, 128, 64, 8, 2),
+            TileShape(128, 128, 64, 8, 3),
+            TileShape(128, 256, 64, 8, 2),
+            TileShape(256, 128, 64, 8, 2),
+            TileShape(64, 256, 64, 4, 2),
+            TileShape(64, 128, 64, 4, 3),
+            TileShape(128, 64, 64, 4, 3),
+        ):
+            out = torch.zeros((2, len(users)), dtype=torch.int64, device="cuda")
+            try:
+                times = milliseconds(lambda: fused.count_rows(rows, item, out[0], out[1], shape), 3)  # noqa: B023
+            except Exception as error:
+                print(f"{name} {shape}: {type(error).__name__} {str(error)[:200]}", flush=True)
+                continue
+            print(f"{name} {shape}: {min(times):.2f} ms", flush=True)
+
+
+def main() -> None:
+    """Check, measure, print and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="the first size only, nothing is written")
+    parser.add_argument("--tune", action="store_true", help="time the shapes of tiles, nothing is written")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--out", type=Path, help="where to write; benchmarks/results/GPU unless given")
+    options = parser.parse_args()
+    name = torch.cuda.get_device_name()
+    print(f"{name}; {check_hard_problems()} counts of small problems equal float64", flush=True)
+    if options.tune:
+        tune()
+        return
+    tables = []
+    for size in SIZES[:1] if options.quick else SIZES:
+        tables.append(measure(size, 4 * options.repeats if size is SIZES[0] else options.repeats))
+        show(tables[-1])
+        torch.cuda.empty_cache()
+    if options.quick:
+        return
+    versions = {"torch": torch.__version__, "numpy": np.__version__, "triton": version("triton")}
+    result = {
+        "benchmark": "gpu_ranks",
+        "machine": {"gpu": name, "python": platform.python_version(), "versions": versions},
+        "sizes": tables,
+    }
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    folder = options.out or Path(__file__).parent / "results" / slug
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "gpu_ranks.json").write_text(json.dumps(result, indent=2) + "\n")
+    print("\nwritten to gpu_ranks.json")
+
+
+if __name__ == "__main__":
+    main()

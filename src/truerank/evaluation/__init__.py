@@ -1,0 +1,23 @@
+"""Composer: models and a split in, metrics with intervals out."""
+
+from truerank.evaluation.digest import data_hash
+from truerank.evaluation.naming import name_models
+from truerank.evaluation.options import DEFAULT_METRICS, Options, make_options
+from truerank.evaluation.summary import summarise
+from truerank.evaluation.trec import evaluate_trec
+from truerank.evaluation.whole_line import Evaluated, assemble, evaluate, evaluate_each, take_users
+
+__all__ = [
+    "DEFAULT_METRICS",
+    "Evaluated",
+    "Options",
+    "assemble",
+    "data_hash",
+    "evaluate",
+    "evaluate_each",
+    "evaluate_trec",
+    "make_options",
+    "name_models",
+    "summarise",
+    "take_users",
+]

@@ -1,0 +1,19 @@
+"""Exact and sampled ranks of factor models on a GPU; the counts are those of the CPU, to the last item.
+
+====================  ================================================================================
+``exact_ranks_gpu``   ranks of a split, as ``exact_ranks`` gives them
+``count_on_device``   the four counts from factors and lists, as ``kernels.factor.count_factors`` gives them
+``DeviceFactors``     compares targets with listed negatives, as ``draw.factor.CompiledFactors`` does
+====================  ================================================================================
+
+A triton kernel multiplies pairs of float16 numbers (``halves``), compares and counts, and stores no score
+(``fused``); what lies within a proven error of the target (``band``) is listed and decided by the float64 sum
+that ranks are defined by. Where triton is missing, torch does the same in blocks, on a CPU too (``blocks``).
+Importing this package loads neither.
+"""
+
+from truerank.ranks.gpu.exact import exact_ranks_gpu
+from truerank.ranks.gpu.factor import count_on_device
+from truerank.ranks.gpu.sampled import DeviceFactors
+
+__all__ = ["DeviceFactors", "count_on_device", "exact_ranks_gpu"]
