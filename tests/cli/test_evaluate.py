@@ -270,3 +270,36 @@ def test_as_a_program(tiny: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("truerank: unknown model 'nothing'.")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_some_users_are_said(truerank: Truerank) -> None:
+    done = truerank("evaluate", "demo", "--model", "popularity", "--metrics", "auc", "--users", "0.2")
+    assert done.code == 0
+    assert "500 of 2,500 test users were drawn." in done.err
+    assert "intervals of exact values for the value of all test users (bca, finite population)" in done.err
+
+
+def test_precision_says_what_it_chose(truerank: Truerank) -> None:
+    flags = ("--metrics", "recall@10", "--precision", "0.02", "--format", "json")
+    done = truerank("evaluate", "demo", "--model", "popularity", *flags)
+    assert done.code == 0
+    assert "popularity: all items were ranked for all users" in done.err
+    result = json.loads(done.out)
+    assert result["provenance"]["precision"] == 0.02
+    assert result["estimates"][0]["low"] == result["estimates"][0]["value"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (("--budget", "100"), "--budget needs --precision"),
+        (("--precision", "0.1", "--negatives", "9"), "Leave out --negatives, or leave out --precision"),
+        (("--precision", "0.1", "--users", "9", "--sampler", "full"), "Leave out --sampler, --users, or"),
+        (("--precision", "0"), "precision must lie between 0 and 0.5"),
+        (("--precision", "0.1", "--budget", "0"), "budget must be a number of scores >= 1"),
+    ],
+)
+def test_wrong_precision(truerank: Truerank, tiny: Path, flags: tuple[str, ...], sentence: str) -> None:
+    done = truerank("evaluate", tiny, *POPULARITY, *flags)
+    assert done.code == 2
+    assert sentence in done.err.replace("\n", " ")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,9 +12,15 @@ from truerank.cli.complete import data_names, names_of
 from truerank.cli.output import Format, emit, render, say, say_intervals
 from truerank.cli.progress import shown_progress
 from truerank.core.errors import InvalidParameter
+from truerank.core.model import Model
 from truerank.core.output import check_output, replace_file, replace_text
+from truerank.core.progress import Progress
 from truerank.core.result import Result
+from truerank.core.scorer import Scorer
 from truerank.core.split import Split
+
+if TYPE_CHECKING:
+    from truerank.evaluation import Options
 
 _SUFFIXES = {".json": Format.json, ".csv": Format.csv, ".md": Format.markdown, ".txt": Format.table}
 
@@ -82,6 +89,13 @@ def evaluate(
         typer.Option(help="How intervals of estimates are made.", autocompletion=names_of("uncertainties")),
     ] = "auto",
     bounds: Annotated[bool, typer.Option(help="Show every value that sampled ranks allow.")] = True,
+    precision: Annotated[
+        float | None,
+        typer.Option(help="Stop when every interval has this half-width, such as 0.01."),
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option(help="With --precision: the scores that may be computed for each model.")
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Show the exact values beside the estimates.")
     ] = False,
@@ -93,7 +107,7 @@ def evaluate(
 ) -> None:
     """Rank items for every test user and print metrics: exact ones, or estimates from sampled items."""
     from truerank.cli.prepare import prepare
-    from truerank.evaluation import assemble, evaluate_each, make_options, name_models, take_users
+    from truerank.evaluation import make_options, name_models, take_users
 
     _check_outputs(out, ranks_out, report)
     options = make_options(
@@ -114,6 +128,14 @@ def evaluate(
     )
     if ranks_out is not None and options.sampler is not None and not check:
         raise InvalidParameter("--ranks-out writes exact ranks. Add --check, or use truerank sample.")
+    chooses = {
+        "--negatives": negatives,
+        "--sampler": sampler,
+        "--estimator": estimator,
+        "--users": users,
+        "--ranks-out": ranks_out,
+    }
+    _check_precision(precision, budget, [name for name, value in chooses.items() if value is not None])
     models = name_models(list(model))
     with shown_progress() as progress:
         parts = prepare(
@@ -128,23 +150,69 @@ def evaluate(
             seed=seed,
             progress=progress,
         )
-        parts = take_users(parts, options)
-        done = []
-        interrupted = False
-        try:
-            for evaluated in evaluate_each(models, parts, options, progress=progress):
-                done.append(evaluated)
-        except KeyboardInterrupt:
-            interrupted = True
-    if interrupted and not done:
-        raise KeyboardInterrupt
-    result = assemble(done, parts, options)
+        if precision is None:
+            parts = take_users(parts, options)
+            result = _evaluate(models, parts, options, progress)
+        else:
+            result = _evaluate_to(precision, budget, models, parts, options, progress)
     _explain(result)
     emit(render(result, format))
     _write(result, out, ranks_out, report, parts)
-    if interrupted:
-        say(f"interrupted: {len(done)} of {len(models)} models were finished.")
+    if len(result.models()) < len(models):
+        say(f"interrupted: {len(result.models())} of {len(models)} models were finished.")
         raise typer.Exit(130)
+
+
+def _evaluate(
+    models: Mapping[str, Model | Scorer], parts: Split, options: Options, progress: Progress
+) -> Result:
+    """Evaluate one model after the other; what is finished survives Ctrl-C."""
+    from truerank.evaluation import assemble, evaluate_each
+
+    done = []
+    try:
+        for evaluated in evaluate_each(models, parts, options, progress=progress):
+            done.append(evaluated)
+    except KeyboardInterrupt:
+        if not done:
+            raise
+    return assemble(done, parts, options)
+
+
+def _evaluate_to(
+    precision: float,
+    budget: int | None,
+    models: Mapping[str, Model | Scorer],
+    parts: Split,
+    options: Options,
+    progress: Progress,
+) -> Result:
+    from truerank.planning import evaluate_to_precision
+
+    return evaluate_to_precision(
+        models,
+        parts,
+        options.metrics,
+        precision=precision,
+        budget=budget,
+        level=options.level,
+        target=options.target,
+        progress=progress,
+        ties=options.ties,
+        seen=options.seen,
+        seed=options.seed,
+        n_threads=options.n_threads,
+    )
+
+
+def _check_precision(precision: float | None, budget: int | None, chosen: list[str]) -> None:
+    if precision is None and budget is not None:
+        raise InvalidParameter("--budget needs --precision, the half-width to reach, such as 0.01.")
+    if precision is not None and chosen:
+        raise InvalidParameter(
+            f"--precision chooses users and items itself. Leave out {', '.join(chosen)}, or leave out "
+            "--precision."
+        )
 
 
 def _sampler(negatives: int | None, sampler: str | None) -> str | None:
@@ -170,6 +238,8 @@ def _explain(result: Result) -> None:
         f"{data['n_valid']:,} valid and {data['n_test']:,} test events; "
         f"{data['users_with_targets']:,} users have targets, {data['users_without_targets']:,} have none."
     )
+    if "users_drawn_from" in data:
+        say(f"{data['users_with_targets']:,} of {data['users_drawn_from']:,} test users were drawn.")
     sampler = result.provenance["sampler"]
     kind = "exact values" if sampler is None else f"estimates from {sampler}"
     say(f"{kind}; ties {result.provenance['ties']}, seen items: {result.provenance['seen']}.")

@@ -15,6 +15,8 @@ from truerank.core.registry import Registry
 
 def registries() -> dict[str, Registry[Any]]:
     """Return all registries by the word used on the command line."""
+    from truerank.agreement import SCENARIOS
+    from truerank.engines import ENGINES
     from truerank.estimators import ESTIMATORS, PRIORS
     from truerank.estimators.mapping import MAPPINGS
     from truerank.inference import INTERVALS
@@ -36,6 +38,8 @@ def registries() -> dict[str, Registry[Any]]:
         "intervals": INTERVALS,
         "uncertainties": UNCERTAINTIES,
         "strategies": STRATEGIES,
+        "scenarios": SCENARIOS,
+        "engines": ENGINES,
     }
 
 
@@ -43,8 +47,8 @@ def list_plugins(
     kind: Annotated[
         str,
         typer.Argument(
-            help="metrics, models, splits, samplers, estimators, priors, mappings, intervals, uncertainties "
-            "or strategies"
+            help="metrics, models, splits, samplers, estimators, priors, mappings, intervals, uncertainties, "
+            "strategies, scenarios or engines"
         ),
     ],
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,

@@ -15,6 +15,7 @@ from truerank.cli.output import Format, emit, say, table_text
 from truerank.cli.progress import shown_progress
 from truerank.core.errors import InvalidParameter
 from truerank.core.output import replace_file
+from truerank.core.threads import available_threads
 from truerank.papers.outcome import Outcome
 
 app = typer.Typer(help="Reproduce tables and figures of the papers.", no_args_is_help=True)
@@ -56,6 +57,12 @@ def run_recipes(
         ),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Neither use nor keep finished pieces.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="The paper's whole search where a recipe has a reduced one.")
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes of recipes that can use several; one per core by default.")
+    ] = None,
 ) -> None:
     """Run recipes and print our numbers beside the printed ones."""
     from truerank.papers import RECIPES, PaperStore, Settings, run_recipe
@@ -67,10 +74,12 @@ def run_recipes(
         raise InvalidParameter("give either --keep or --fresh, not both.")
     store = PaperStore(None if fresh else keep or _cache())
     found: dict[str, Outcome] = {}
+    n_workers = workers if workers is not None else available_threads()
     for name in chosen:
         started = time.perf_counter()
         with shown_progress() as progress:
-            found[name] = run_recipe(name, Settings(repeats, seed, progress, store))
+            settings = Settings(repeats, seed, progress, store, workers=n_workers, full=full)
+            found[name] = run_recipe(name, settings)
         say(f"{name}: {_told(found[name])} ({time.perf_counter() - started:.1f} s)")
         for note in found[name].notes:
             say(f"  {note}")

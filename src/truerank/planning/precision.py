@@ -13,9 +13,10 @@ from truerank.core.errors import InvalidData
 from truerank.core.estimate import Estimate
 from truerank.core.estimator import Estimator
 from truerank.core.metric import Metric
-from truerank.core.model import Model
+from truerank.core.model import Model, Validate
 from truerank.core.progress import SILENT, Progress
 from truerank.core.result import Result
+from truerank.core.scorer import Scorer
 from truerank.core.split import Split
 from truerank.core.uncertainty import Target
 from truerank.estimation import DEFAULT_ESTIMATORS
@@ -41,6 +42,8 @@ def evaluate_to_precision(
     **options: Any,
 ) -> Result:
     r"""Return metrics whose intervals are as narrow as asked for, from as few scores as that takes.
+
+    Interrupted with Ctrl-C, it returns the models that are finished, if there are any.
 
     Scores that are at hand (factors, sparse rows, arrays) are all ranked: exact evaluation by kernels is
     quicker than choosing. A scorer that must be asked is asked for little:
@@ -109,20 +112,33 @@ def evaluate_to_precision(
     validate = make_validate(split, seen=goal.seen, n_threads=goal.n_threads)
     found: dict[str, Found] = {}
     for name, model in named.items():
-        started = time.perf_counter()
-        scorer = (
-            model.fit(split.train, validate=validate, seed=goal.seed, progress=progress)
-            if isinstance(model, Model)
-            else model
-        )
-        fitted = time.perf_counter()
-        found[name] = find(scorer, split, goal, progress)
-        found[name].seconds.update(fit=fitted - started, rank=time.perf_counter() - fitted)
+        try:
+            found[name] = _evaluate_one(model, split, goal, validate, progress)
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            break
     described = {
         name: str(model) if isinstance(model, Model) else f"scores ({type(model).__name__})"
         for name, model in named.items()
+        if name in found
     }
     return _assemble(found, described, split, goal)
+
+
+def _evaluate_one(
+    model: Model | Scorer, split: Split, goal: Goal, validate: Validate | None, progress: Progress
+) -> Found:
+    started = time.perf_counter()
+    scorer = (
+        model.fit(split.train, validate=validate, seed=goal.seed, progress=progress)
+        if isinstance(model, Model)
+        else model
+    )
+    fitted = time.perf_counter()
+    found = find(scorer, split, goal, progress)
+    found.seconds.update(fit=fitted - started, rank=time.perf_counter() - fitted)
+    return found
 
 
 def _assemble(found: dict[str, Found], described: dict[str, str], split: Split, goal: Goal) -> Result:
@@ -148,6 +164,7 @@ def _assemble(found: dict[str, Found], described: dict[str, str], split: Split, 
     return Result(
         command="evaluate",
         estimates=tuple(estimates),
+        notes=tuple(f"{name}: {' '.join(one.way.why)}" for name, one in found.items()),
         data=split.summary(),
         provenance={
             "models": described,
