@@ -8,6 +8,9 @@ from truerank.version import __version__
 
 if TYPE_CHECKING:
     from truerank.accumulator import RankAccumulator
+    from truerank.agreement import measure_agreement
+    from truerank.bounds import identified
+    from truerank.comparison import Comparison, compare
     from truerank.core.estimate import Estimate
     from truerank.core.interactions import Interactions
     from truerank.core.ranks import Ranks, SampledRanks
@@ -30,11 +33,14 @@ if TYPE_CHECKING:
         from_torch,
     )
     from truerank.models.saving.scorer_file import load_scorer, save_scorer
+    from truerank.planning import evaluate_to_precision, plan
     from truerank.ranks import SAMPLERS, exact_ranks, read_sampled_ranks, sampled_ranks
     from truerank.report import write_report
-    from truerank.split import SPLITS, make_split
+    from truerank.split import SPLITS, draw_users, make_split
     from truerank.studies import study
+    from truerank.subsample import STRATEGIES
     from truerank.tracking import MlflowLogger, log_result
+    from truerank.uncertainty import UNCERTAINTIES
 
 # Public names and where they live; imported on first use so that `import truerank` stays fast.
 _HOMES = {
@@ -43,6 +49,9 @@ _HOMES = {
     "MODELS": "truerank.models",
     "SAMPLERS": "truerank.ranks",
     "SPLITS": "truerank.split",
+    "STRATEGIES": "truerank.subsample",
+    "UNCERTAINTIES": "truerank.uncertainty",
+    "Comparison": "truerank.comparison",
     "Estimate": "truerank.core.estimate",
     "Factors": "truerank.core.scorer",
     "Interactions": "truerank.core.interactions",
@@ -53,8 +62,11 @@ _HOMES = {
     "SampledRanks": "truerank.core.ranks",
     "Split": "truerank.core.split",
     "as_scorer": "truerank.core.scorer",
+    "compare": "truerank.comparison",
+    "draw_users": "truerank.split",
     "estimate": "truerank.estimation",
     "evaluate": "truerank.evaluation",
+    "evaluate_to_precision": "truerank.planning",
     "exact_ranks": "truerank.ranks",
     "from_arrays": "truerank.data",
     "from_callable": "truerank.models.adapters",
@@ -66,12 +78,15 @@ _HOMES = {
     "from_lenskit": "truerank.models.adapters",
     "from_recbole": "truerank.models.adapters",
     "from_torch": "truerank.models.adapters",
+    "identified": "truerank.bounds",
     "k_core": "truerank.data",
     "load": "truerank.data",
     "load_scorer": "truerank.models.saving.scorer_file",
     "log_result": "truerank.tracking",
     "make_split": "truerank.split",
+    "measure_agreement": "truerank.agreement",
     "min_history": "truerank.data",
+    "plan": "truerank.planning",
     "read_interactions": "truerank.data",
     "read_sampled_ranks": "truerank.ranks",
     "sampled_ranks": "truerank.ranks",
@@ -86,6 +101,9 @@ __all__ = [
     "MODELS",
     "SAMPLERS",
     "SPLITS",
+    "STRATEGIES",
+    "UNCERTAINTIES",
+    "Comparison",
     "Estimate",
     "Factors",
     "Interactions",
@@ -97,8 +115,11 @@ __all__ = [
     "Split",
     "__version__",
     "as_scorer",
+    "compare",
+    "draw_users",
     "estimate",
     "evaluate",
+    "evaluate_to_precision",
     "exact_ranks",
     "from_arrays",
     "from_callable",
@@ -110,12 +131,15 @@ __all__ = [
     "from_lenskit",
     "from_recbole",
     "from_torch",
+    "identified",
     "k_core",
     "load",
     "load_scorer",
     "log_result",
     "make_split",
+    "measure_agreement",
     "min_history",
+    "plan",
     "read_interactions",
     "read_sampled_ranks",
     "sampled_ranks",

@@ -173,3 +173,14 @@ def test_two_estimators_of_one_model() -> None:
     assert "a · mle" in text
     assert "a · exact" in text
     assert "All values are exact" not in text
+
+
+def test_bounds_and_notes_are_shown_and_escaped() -> None:
+    bound = Estimate("a", "ndcg@10", 0.15, 0.1, 0.2, 0.95, kind="bound", estimator="bounds")
+    result = replace(make_result(), bounds=(bound,), notes=(HOSTILE,))
+    page = Page(render_report(result))
+    assert "What is known, and what is not" in page.text()
+    assert "0.1000 to 0.2000" in page.text()
+    assert HOSTILE in page.text()
+    assert page.count("script") == 0
+    assert "What is known" not in Page(render_report(make_result())).text()

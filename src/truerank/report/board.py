@@ -159,7 +159,7 @@ def _notes(result: Result, metrics: tuple[str, ...]) -> tuple[str, ...]:
         levels = sorted({percent(e.level) for e in with_interval if e.level is not None})
         methods = sorted({e.method for e in with_interval if e.method})
         name = " ".join([" and ".join(levels), "interval"]).strip()
-        made = f" ({', '.join(methods)})" if methods else ""
+        made = f" ({'; '.join(methods)})" if methods else ""
         notes.append(f"Below each value stands its {name}{made}.")
     if with_interval and has_rivals:
         notes.append(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from truerank.core.output import replace_text
 from truerank.core.result import Result
 from truerank.report.board import build_board
+from truerank.report.bounds import bound_table
 from truerank.report.curve import top_share_curve
 from truerank.report.dots import dot_panels
 from truerank.report.facts import data_facts, model_facts, repeat_facts
@@ -59,6 +60,7 @@ def render_report(result: Result) -> str:
             summary=summarise(result, board),
             board=board,
             panels=dot_panels(board),
+            bounds=bound_table(result),
             curve=top_share_curve(result.ranks, board),
             data=data_facts(result.data),
             repeat=repeat_facts(result),
