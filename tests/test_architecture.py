@@ -25,6 +25,7 @@ LAYERS = [
     "planning",
     "comparison",
     "studies",
+    "cluster",
     "evaluation",
     "estimation",
     "uncertainty",
@@ -35,7 +36,10 @@ LAYERS = [
     "core",
     "version",
 ]
-STAGES = {"data", "split", "models", "ranks", "estimators", "metrics", "inference", "subsample", "report"}
+STAGES = {
+    *("data", "split", "models", "ranks", "estimators", "metrics", "inference", "subsample", "report"),
+    "engines",
+}
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "common", "misc", "manager"}
 MODULES = sorted(ROOT.rglob("*.py"))
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from truerank.accumulator import RankAccumulator
     from truerank.agreement import measure_agreement
     from truerank.bounds import identified
+    from truerank.cluster import evaluate
     from truerank.comparison import Comparison, compare
     from truerank.core.estimate import Estimate
     from truerank.core.interactions import Interactions
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from truerank.data import from_arrays, from_csr, from_frame, k_core, load, min_history, read_interactions
     from truerank.estimation import estimate
     from truerank.estimators import ESTIMATORS
-    from truerank.evaluation import evaluate
     from truerank.metrics import METRICS
     from truerank.models import MODELS
     from truerank.models.adapters import (
@@ -65,7 +65,7 @@ _HOMES = {
     "compare": "truerank.comparison",
     "draw_users": "truerank.split",
     "estimate": "truerank.estimation",
-    "evaluate": "truerank.evaluation",
+    "evaluate": "truerank.cluster",
     "evaluate_to_precision": "truerank.planning",
     "exact_ranks": "truerank.ranks",
     "from_arrays": "truerank.data",

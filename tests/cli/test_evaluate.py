@@ -303,3 +303,28 @@ def test_wrong_precision(truerank: Truerank, tiny: Path, flags: tuple[str, ...],
     done = truerank("evaluate", tiny, *POPULARITY, *flags)
     assert done.code == 2
     assert sentence in done.err.replace("\n", " ")
+
+
+def test_an_engine_gives_the_same_digits(truerank: Truerank, tmp_path: Path) -> None:
+    flags = ("--model", "popularity", "--metrics", "ndcg@10,auc", "--format", "json")
+    here = json.loads(truerank("evaluate", "demo", *flags).out)
+    there = truerank("evaluate", "demo", *flags, "--engine", "local(threads=2)", "--work-dir", tmp_path)
+    assert there.code == 0
+    found = json.loads(there.out)
+    assert found["estimates"] == here["estimates"]
+    assert found["provenance"]["engine"] == "local(threads=2)"
+    assert any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (("--work-dir", "x"), "--work-dir needs --engine"),
+        (("--engine", "abacus"), "unknown engine 'abacus'"),
+        (("--engine", "dask", "--precision", "0.1"), "Leave out --engine, or leave out --precision"),
+    ],
+)
+def test_wrong_engines(truerank: Truerank, tiny: Path, flags: tuple[str, ...], sentence: str) -> None:
+    done = truerank("evaluate", tiny, *POPULARITY, *flags)
+    assert done.code == 2
+    assert sentence in done.err.replace("\n", " ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -99,6 +100,16 @@ def evaluate(
     check: Annotated[
         bool, typer.Option("--check", help="Show the exact values beside the estimates.")
     ] = False,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="Where ranks are computed: gpu, dask(address=tcp://...), spark(master=...).",
+            autocompletion=names_of("engines"),
+        ),
+    ] = None,
+    work_dir: Annotated[
+        str | None, typer.Option(help="With --engine: a folder or URL that all workers can read.")
+    ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads for ranking; all cores by default.")] = None,
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
     out: Annotated[Path | None, typer.Option(help="Also write it here: .json, .csv, .md or .txt.")] = None,
@@ -107,6 +118,9 @@ def evaluate(
 ) -> None:
     """Rank items for every test user and print metrics: exact ones, or estimates from sampled items."""
     from truerank.cli.prepare import prepare
+    from truerank.cluster import evaluate_split
+    from truerank.engines import ENGINES
+    from truerank.engines.gpu import Gpu
     from truerank.evaluation import make_options, name_models, take_users
 
     _check_outputs(out, ranks_out, report)
@@ -133,8 +147,14 @@ def evaluate(
         "--sampler": sampler,
         "--estimator": estimator,
         "--users": users,
+        "--engine": engine,
         "--ranks-out": ranks_out,
     }
+    if work_dir is not None and engine is None:
+        raise InvalidParameter("--work-dir needs --engine, such as dask.")
+    made = None if engine is None else ENGINES.make(engine)
+    if isinstance(made, Gpu):
+        options, made = replace(options, device=made.device), None
     _check_precision(precision, budget, [name for name, value in chooses.items() if value is not None])
     models = name_models(list(model))
     with shown_progress() as progress:
@@ -152,7 +172,11 @@ def evaluate(
         )
         if precision is None:
             parts = take_users(parts, options)
-            result = _evaluate(models, parts, options, progress)
+            result = (
+                _evaluate(models, parts, options, progress)
+                if made is None
+                else evaluate_split(made, models, parts, options, work_dir=work_dir, progress=progress)
+            )
         else:
             result = _evaluate_to(precision, budget, models, parts, options, progress)
     _explain(result)

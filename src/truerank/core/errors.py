@@ -8,7 +8,8 @@
     |-- UnknownName(LookupError)        a metric, model, split, ... that is not registered
     |-- MissingDependency(ImportError)  an optional library that is not installed
     |-- NotConverged(RuntimeError)      an iteration that stopped too early
-    `-- CannotEstimate(TypeError)       a method that cannot treat this kind of sample
+    |-- CannotEstimate(TypeError)       a method that cannot treat this kind of sample
+    `-- JobFailed(RuntimeError)         tasks that an engine could not run to their end
 
 Each message is one sentence: what must hold, what came, what to do. The command line prints it and
 exits with 2. ``DataWarning`` marks results that are valid but surprising.
@@ -30,6 +31,10 @@ class InvalidParameter(TruerankError, ValueError):  # noqa: N818 - named for wha
 
 class InvalidData(TruerankError, ValueError):  # noqa: N818
     """A file, frame or array that cannot be used."""
+
+
+class JobFailed(TruerankError, RuntimeError):  # noqa: N818
+    """Tasks that could not be run to their end; finished ones are kept where there is a store."""
 
 
 class UnknownName(TruerankError, LookupError):  # noqa: N818

@@ -38,7 +38,7 @@ class Options:
     target : what intervals are for: the value of all test users, or of all users like them. An exact value of
         all test users is that value, so its interval is for the population.
     seed : of everything random
-    n_threads : threads for ranking; None takes all cores
+    n_threads, device : threads for ranking, None takes all cores; ``cuda`` ranks models with factors on a GPU
     sampler : how negatives are drawn; None ranks all items
     estimators, uncertainty : what to make of sampled ranks, and how intervals of that are made
     bounds : whether to add all values that the sampled ranks allow
@@ -54,6 +54,7 @@ class Options:
     target: Target = "test-users"
     seed: int = 0
     n_threads: int | None = None
+    device: str = "cpu"
     sampler: Sampler | None = None
     estimators: tuple[Estimator, ...] = ()
     uncertainty: Uncertainty = field(default_factory=lambda: UNCERTAINTIES.make("auto"))

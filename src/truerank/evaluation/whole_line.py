@@ -68,7 +68,7 @@ def evaluate(
     metrics : spec strings (a comma-separated text or a list) or metric objects
     progress : where long jobs report
     **options : ``ties``, ``seen``, ``interval``, ``level``, ``users``, ``target``, ``seed``, ``n_threads``,
-        ``sampler``, ``estimators``, ``uncertainty``, ``bounds`` and ``check`` as in ``Options``
+        ``device``, ``sampler``, ``estimators``, ``uncertainty``, ``bounds`` and ``check`` as in ``Options``
 
     Examples
     --------
@@ -127,7 +127,14 @@ def evaluate_each(
 
 
 def _rank(scorer: Scorer, split: Split, options: Options, progress: Progress) -> Ranks:
-    return exact_ranks(scorer, split, seen=options.seen, n_threads=options.n_threads, progress=progress)
+    return exact_ranks(
+        scorer,
+        split,
+        seen=options.seen,
+        n_threads=options.n_threads,
+        device=options.device,
+        progress=progress,
+    )
 
 
 def _exact(name: str, ranks: Ranks, options: Options, n_test_users: int | None) -> list[Estimate]:
@@ -145,6 +152,7 @@ def _sample(scorer: Scorer, split: Split, name: str, options: Options, progress:
         seed=options.seed,
         label=name,
         n_threads=options.n_threads,
+        device=options.device,
         progress=progress,
     )
 

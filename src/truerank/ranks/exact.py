@@ -51,6 +51,7 @@ def exact_ranks(
     *,
     seen: SeenPolicy = "remove",
     n_threads: int | None = None,
+    device: str = "cpu",
     progress: Progress = SILENT,
 ) -> Ranks:
     """Return where each target of the test part stands among all items.
@@ -65,6 +66,7 @@ def exact_ranks(
     seen : ``remove`` takes seen items out of the pool, ``bottom`` ranks them below all others (the pool
         stays the whole catalogue), ``keep`` lets them compete
     n_threads : threads for factor models; None takes all cores
+    device : ``cpu``, or ``cuda`` to rank models with factors on a GPU; the ranks are the same
 
     Raises
     ------
@@ -77,6 +79,10 @@ def exact_ranks(
             f"the scorer must know the {split.train.n_items} items of the data, it knows {scorer.n_items}. "
             "Fit it on this split, or read the data with the vocabulary it was fitted on."
         )
+    if device != "cpu" and isinstance(scorer, HasFactors):
+        from truerank.ranks.gpu.exact import exact_ranks_gpu
+
+        return exact_ranks_gpu(scorer, split, seen=seen, device=device, progress=progress)
     queries = make_queries(split, seen)
     with tracked(progress, "ranking", len(queries)) as task:
         try:
@@ -86,6 +92,11 @@ def exact_ranks(
             raise InvalidData(
                 f"scores must be numbers, but user {user!r} gets NaN. Check how it was trained."
             ) from None
+    return ranks_from_counts(queries, counts, split.train.n_items, seen)
+
+
+def ranks_from_counts(queries: Queries, counts: Counts, n_items: int, seen: SeenPolicy) -> Ranks:
+    """Return the ranks that the counts of each target say."""
     lengths = queries.targets.lengths()
     removed = queries.excluded.lengths() if seen == "remove" else np.zeros_like(lengths)
     return Ranks(
@@ -93,7 +104,7 @@ def exact_ranks(
         item=queries.targets.items,
         n_above=counts.n_above,
         n_tied=counts.n_tied,
-        n_pool=np.repeat(split.train.n_items - removed, lengths),
+        n_pool=np.repeat(n_items - removed, lengths),
         n_relevant=np.repeat(lengths, lengths),
         n_relevant_above=counts.n_relevant_above,
         n_relevant_tied=counts.n_relevant_tied,

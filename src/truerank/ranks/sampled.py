@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from truerank.core.check import check_at_least, check_choice
-from truerank.core.errors import InvalidData
+from truerank.core.errors import DataWarning, InvalidData
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import SEEN_POLICIES, Design, SampledRanks, SeenPolicy
-from truerank.core.scorer import Scorer
+from truerank.core.scorer import HasFactors, Scorer
 from truerank.core.split import Split
 from truerank.core.threads import available_threads, ordered_map
 from truerank.ranks.draw.judge import Judge, Judged, make_judge
@@ -94,6 +95,7 @@ def sample(
     repeat: int = 0,
     label: str = "",
     n_threads: int | None = None,
+    device: str = "cpu",
     progress: Progress = SILENT,
 ) -> Sampled:
     """Return sampled ranks and the number of scores they took.
@@ -111,6 +113,8 @@ def sample(
     seed, repeat : equal ones give equal draws; use ``repeat`` for repetitions of an experiment
     label : names the model; matters only for samplers with ``shared=false``
     n_threads : threads for factors and scorers that say they are thread-safe; None takes all cores
+    device : ``cpu``, or ``cuda`` to compare on a GPU where the model has factors and the sample is not
+        adaptive; the counts are the same
 
     Raises
     ------
@@ -141,7 +145,8 @@ def sample(
             if isinstance(negatives, GrowingNegatives):
                 judged = judge_growing(scorer, negatives, n_threads, task.advance)
             else:
-                judge = make_judge(scorer, rows, int(negatives.sizes.sum()))
+                judge = _device_judge(scorer, rows, device)
+                judge = judge or make_judge(scorer, rows, int(negatives.sizes.sum()))
                 judged = _judge_blocks(judge, negatives, n_threads, task.advance)
         except BrokenRow as error:
             raise InvalidData(
@@ -150,6 +155,19 @@ def sample(
             ) from None
     design = replace(negatives.design, n_test_users=split.n_test_users)
     return Sampled(_table(rows, negatives, judged, seen, design), judged.n_scores)
+
+
+def _device_judge(scorer: Scorer, rows: Rows, device: str) -> Judge | None:
+    """Return what compares on a GPU; None where the CPU does."""
+    if device == "cpu" or not isinstance(scorer, HasFactors):
+        return None
+    from truerank.ranks.gpu.device import has_gpu
+    from truerank.ranks.gpu.sampled import DeviceFactors
+
+    if device.startswith("cuda") and not has_gpu():
+        warnings.warn(f"torch sees no GPU, so {device!r} is the CPU here.", DataWarning, stacklevel=3)
+        return None
+    return DeviceFactors(scorer.factors(), rows, device=device)
 
 
 def _judge_blocks(judge: Judge, negatives: Negatives, n_threads: int, advance: Any) -> Judged:

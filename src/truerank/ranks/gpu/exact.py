@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import warnings
 
-import numpy as np
-
 from truerank.core.check import check_choice
 from truerank.core.errors import DataWarning, InvalidData, InvalidParameter
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import SEEN_POLICIES, Ranks, SeenPolicy
 from truerank.core.scorer import HasFactors, Scorer
 from truerank.core.split import Split
-from truerank.ranks.exact import exact_ranks, make_queries
+from truerank.ranks.exact import exact_ranks, make_queries, ranks_from_counts
 from truerank.ranks.gpu.device import Engine, has_gpu, open_device
 from truerank.ranks.gpu.factor import count_on_device
 
@@ -90,15 +88,4 @@ def exact_ranks_gpu(
             engine=engine,
             on_rows=task.advance,
         )
-    lengths = queries.targets.lengths()
-    removed = queries.excluded.lengths() if seen == "remove" else np.zeros_like(lengths)
-    return Ranks(
-        user=np.repeat(queries.users, lengths),
-        item=queries.targets.items,
-        n_above=counts.n_above,
-        n_tied=counts.n_tied,
-        n_pool=np.repeat(n_items - removed, lengths),
-        n_relevant=np.repeat(lengths, lengths),
-        n_relevant_above=counts.n_relevant_above,
-        n_relevant_tied=counts.n_relevant_tied,
-    )
+    return ranks_from_counts(queries, counts, n_items, seen)

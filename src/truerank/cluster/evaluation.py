@@ -1,0 +1,347 @@
+"""Evaluation on an engine: the same numbers as ``evaluate``, computed elsewhere."""
+
+from __future__ import annotations
+
+import platform
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from truerank.cluster.files import Files, cut
+from truerank.cluster.layout import write_files
+from truerank.cluster.place import is_remote
+from truerank.cluster.ranking import Form, Ranked, RankJob, put_together
+from truerank.cluster.size import negatives_of, rows_per_task
+from truerank.cluster.sums import normal_band
+from truerank.core.check import check_at_least, check_choice
+from truerank.core.engine import Engine
+from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.estimate import Estimate
+from truerank.core.metric import Metric
+from truerank.core.model import Model
+from truerank.core.progress import SILENT, Progress
+from truerank.core.ranks import Ranks, SampledRanks
+from truerank.core.result import Result
+from truerank.core.scorer import Scorer
+from truerank.core.split import Split
+from truerank.core.store import Store
+from truerank.engines import ENGINES
+from truerank.estimation import Bounded, bound, estimate_each
+from truerank.evaluation import (
+    DEFAULT_METRICS,
+    Evaluated,
+    Options,
+    assemble,
+    make_options,
+    name_models,
+    summarise,
+    take_users,
+)
+from truerank.metrics import values
+from truerank.ranks.given import Given, GivenLists
+from truerank.validation import make_validate
+
+Keep: TypeAlias = Literal["auto", "ranks", "sums"]
+KEEPS: tuple[Keep, ...] = ("auto", "ranks", "sums")
+#: Up to this many users ``auto`` keeps a rank per target, above it sums.
+MOST_RANKS = 20_000_000
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and how tasks run.
+
+    Parameters
+    ----------
+    engine : runs the tasks
+    options : as in ``evaluate``
+    keep : what comes back: ``ranks``, or ``sums`` of each metric, or the one that fits the number of users
+    rows : users per task; None takes what suits the size of the catalogue
+    store : where finished tasks are kept
+    progress : where rows are reported
+    """
+
+    engine: Engine
+    options: Options
+    keep: Keep = "auto"
+    rows: int | None = None
+    store: Store | None = None
+    progress: Progress = SILENT
+
+    def __post_init__(self) -> None:
+        check_choice("keep", self.keep, KEEPS)
+        if self.rows is not None:
+            check_at_least("rows", self.rows, 1)
+        if isinstance(self.options.sampler, Given | GivenLists | Mapping):
+            raise InvalidParameter(
+                "candidate lists are not sent to workers. Evaluate without an engine, or draw negatives, for "
+                "example by uniform(m=99)."
+            )
+        if self.keep == "sums" and self.options.sampler is not None:
+            raise InvalidParameter(
+                "estimates need all sampled ranks, got keep='sums'. Use keep='ranks', and fewer users where "
+                "they do not fit: users=1000000."
+            )
+
+    def form(self, files: Files) -> Form:
+        """Return what exact ranks come back as."""
+        if self.keep == "auto":
+            return "ranks" if files.n_rows <= MOST_RANKS else "sums"
+        return self.keep
+
+    def run(self, name: str, files: Files, *, is_sampled: bool) -> Ranked:
+        """Rank all users of the files."""
+        options = self.options
+        job = RankJob(
+            replace(files, users=()),  # tasks name their files, a job is sent with each of them
+            files.key,
+            seen=options.seen,
+            sampler=options.sampler if is_sampled else None,
+            seed=options.seed,
+            label=name,
+            form="ranks" if is_sampled else self.form(files),
+            metrics=options.metrics,
+            ties=options.ties,
+            n_users=files.n_rows,
+        )
+        suited = rows_per_task(files.n_rows, files.size, negatives_of(job.sampler, files.size))
+        tasks = cut(files, self.rows or suited)
+        label = f"{'sampling' if is_sampled else 'ranking'} on {self.engine.key}"
+        partials = self.engine.map(job, tasks, label=label, progress=self.progress, store=self.store)
+        return put_together(job, list(partials.values()))
+
+
+def evaluate_on(
+    engine: str | Engine,
+    models: Any,
+    split: Split,
+    metrics: str | Metric | Sequence[str | Metric] = DEFAULT_METRICS,
+    *,
+    work_dir: str | Path | None = None,
+    keep: Keep = "auto",
+    rows: int | None = None,
+    progress: Progress = SILENT,
+    **options: Any,
+) -> Result:
+    """Return what ``evaluate`` returns, to the digit, ranked by an engine.
+
+    Models are fitted here. User vectors, targets and seen items are then written as Parquet, item vectors as
+    arrays that each worker maps; workers read their slices of users and send small partials back.
+
+    Parameters
+    ----------
+    engine : a spec string: ``local(threads=4)``, ``dask(address=tcp://host:8786)``, ``spark(master=yarn)``
+    models, split, metrics, **options : as in ``evaluate``
+    work_dir : a folder or URL (``s3://``, ``gs://``) that all workers can read. Finished tasks are kept in a
+        folder, so that the same call after a failure goes on where it stopped. None takes a folder of this
+        machine and removes it.
+    keep : ``ranks`` brings a rank per target back and gives the very numbers of ``evaluate``; ``sums`` brings
+        a few numbers per task, for more users than fit one machine: means without rounding errors and normal
+        intervals; ``auto`` takes sums above 20 million users
+    rows : users per task; None takes what suits the catalogue. No number depends on it.
+    progress : where rows are reported
+
+    Examples
+    --------
+    >>> from truerank.core.interactions import Interactions
+    >>> train = Interactions.from_codes([0, 0, 1, 2], [0, 1, 1, 1], n_users=3, n_items=3)
+    >>> test = Interactions.from_codes([1, 2], [0, 2], n_users=3, n_items=3)
+    >>> evaluate_on("local", "popularity", Split(train, test), "recall@1").value("recall@1")
+    0.5
+    """
+    chosen = make_options(metrics, **options)
+    return evaluate_split(
+        ENGINES.make(engine),
+        name_models(models),
+        take_users(split, chosen),
+        chosen,
+        work_dir=work_dir,
+        keep=keep,
+        rows=rows,
+        progress=progress,
+    )
+
+
+def evaluate_split(
+    engine: Engine,
+    models: Mapping[str, Model | Scorer],
+    split: Split,
+    chosen: Options,
+    *,
+    work_dir: str | Path | None = None,
+    keep: Keep = "auto",
+    rows: int | None = None,
+    progress: Progress = SILENT,
+) -> Result:
+    """Return what ``evaluate_on`` returns, for named models, options and users that are chosen already."""
+    if len(split.test) == 0:
+        raise InvalidData(
+            f"the test part must hold at least one target, but split {split.method!r} left none. "
+            "Choose another split or check the data."
+        )
+    place = Place(engine, chosen, keep, rows, _store(work_dir), progress)
+    done = []
+    with _work_dir(work_dir) as folder:
+        validate = make_validate(split, seen=chosen.seen, n_threads=chosen.n_threads)
+        for name, model in models.items():
+            started = time.perf_counter()
+            scorer = (
+                model.fit(split.train, validate=validate, seed=chosen.seed, progress=progress)
+                if isinstance(model, Model)
+                else model
+            )
+            fitted = time.perf_counter()
+            files = write_files(folder, scorer, split, chosen.seen)
+            seconds = {"fit": fitted - started, "write": time.perf_counter() - fitted}
+            described = str(model) if isinstance(model, Model) else f"scores ({type(model).__name__})"
+            done.append(_evaluated(place, name, described, files, seconds)[0])
+    result = assemble(done, split, chosen)
+    return replace(result, provenance={**result.provenance, "engine": str(place.engine)})
+
+
+def evaluate_files(
+    engine: str | Engine,
+    models: Files | Mapping[str, Files],
+    metrics: str | Metric | Sequence[str | Metric] = DEFAULT_METRICS,
+    *,
+    work_dir: str | Path | None = None,
+    keep: Keep = "auto",
+    rows: int | None = None,
+    progress: Progress = SILENT,
+    **options: Any,
+) -> Result:
+    """Return metrics of models whose users and vectors lie in files, for data that never were on one machine.
+
+    Parameters
+    ----------
+    engine, metrics, keep, rows, progress : as in ``evaluate_on``
+    models : what workers read, of one model or of several by name
+    work_dir : a folder of the driver where finished tasks are kept; None keeps none
+    **options : as in ``evaluate``, but ``users``: draw them when the files are made
+    """
+    chosen = make_options(metrics, **options)
+    if chosen.users is not None:
+        raise InvalidParameter(
+            "users cannot be drawn from files. Write those that were drawn, and say from how many in "
+            "n_test_users."
+        )
+    named = models if isinstance(models, Mapping) else {models.name: models}
+    if not named:
+        raise InvalidParameter("at least one model is needed, got none. Name its files.")
+    place = Place(ENGINES.make(engine), chosen, keep, rows, _store(work_dir), progress)
+    done, counts = [], {}
+    for name, files in named.items():
+        evaluated, ranked = _evaluated(place, name, f"files ({files.users})", files, {})
+        done.append(evaluated)
+        counts = {
+            "name": files.name,
+            "n_items": files.size,
+            "n_test": ranked.n_test,
+            "users_with_targets": ranked.n_users,
+            "users_without_targets": ranked.n_without_targets,
+        }
+    return Result(
+        command="evaluate",
+        estimates=tuple(estimate for model in done for estimate in model.estimates),
+        bounds=tuple(entry for model in done for entry in model.bounded.bounds),
+        notes=tuple(note for model in done for note in model.bounded.notes),
+        data=counts,
+        provenance={
+            "engine": str(place.engine),
+            "models": {model.name: model.model for model in done},
+            "ties": chosen.ties,
+            "seen": chosen.seen,
+            "interval": str(chosen.interval),
+            "uncertainty": str(chosen.uncertainty),
+            "target": chosen.target,
+            "sampler": None if chosen.sampler is None else str(chosen.sampler),
+            "seed": chosen.seed,
+            "data_hash": {name: files.key for name, files in named.items()},
+            "versions": {"python": platform.python_version(), "numpy": np.__version__},
+            "seconds": {model.name: dict(model.seconds) for model in done},
+            "scores_computed": {model.name: model.n_scores for model in done},
+        },
+        ranks={model.name: model.ranks for model in done if model.ranks is not None},
+    )
+
+
+def _evaluated(
+    place: Place, name: str, described: str, files: Files, seconds: dict[str, float]
+) -> tuple[Evaluated, Ranked]:
+    """Rank one model's users as the options ask and estimate its metrics."""
+    options, estimates, n_scores = place.options, list[Estimate](), 0
+    kept, found, bounded = None, None, Bounded()
+    if options.sampler is not None:
+        started = time.perf_counter()
+        found = place.run(name, files, is_sampled=True)
+        seconds["sample"] = time.perf_counter() - started
+        assert isinstance(found.ranks, SampledRanks)  # noqa: S101 - what samplers give
+        estimates += estimate_each(name, found.ranks, options.estimation())
+        if options.bounds:
+            bounded = bound(name, found.ranks, options.estimation())
+        n_scores += found.n_scores
+    if options.sampler is None or options.check:
+        started = time.perf_counter()
+        found = place.run(name, files, is_sampled=False)
+        seconds["rank"] = time.perf_counter() - started
+        n_scores += found.n_scores
+        if isinstance(found.ranks, Ranks):
+            kept = found.ranks
+            per_user = values(options.metrics, kept, ties=options.ties, seed=options.seed)
+            estimates += summarise(name, per_user, options, n_test_users=files.n_test_users)
+        else:
+            estimates += _from_sums(name, found, options, files.n_test_users)
+    assert found is not None  # noqa: S101 - one of the two ran
+    return Evaluated(name, described, tuple(estimates), kept, seconds, n_scores, bounded), found
+
+
+def _from_sums(name: str, found: Ranked, options: Options, n_test_users: int | None) -> Iterator[Estimate]:
+    """Yield the mean of each metric with its normal interval."""
+    if options.interval.key not in ("auto", "normal"):
+        raise InvalidParameter(
+            f"interval {options.interval} needs a value per user, which sums do not keep. "
+            "Use interval='normal', or keep='ranks'."
+        )
+    band = normal_band(found.sums, options.level)
+    is_finite = n_test_users is not None and options.target == "test-users"
+    factor = np.sqrt(1 - found.n_users / n_test_users) if is_finite and n_test_users else 1.0
+    for column, (metric, one) in enumerate(zip(options.metrics, found.sums, strict=True)):
+        if metric.cutoff is not None and metric.cutoff > found.largest_pool:
+            raise InvalidParameter(
+                f"cutoff of {metric} must be at most the largest pool of {found.largest_pool} items, "
+                f"got {metric.cutoff}."
+            )
+        yield Estimate(
+            model=name,
+            metric=str(metric),
+            value=one.mean,
+            low=float(one.mean - factor * (one.mean - band.low[column])),
+            high=float(one.mean + factor * (band.high[column] - one.mean)),
+            level=options.level,
+            kind="exact",
+            method=band.method[column] + (", finite population" if is_finite else ""),
+            n_users=found.n_users,
+            target="test-users" if is_finite else "population",
+        )
+
+
+@contextmanager
+def _work_dir(given: str | Path | None) -> Iterator[str]:
+    if given is not None:
+        yield str(given) if is_remote(str(given)) else str(Path(given).resolve())
+        return
+    with tempfile.TemporaryDirectory(prefix="truerank-work-") as folder:
+        yield folder
+
+
+def _store(work_dir: str | Path | None) -> Store | None:
+    """Return where finished tasks are kept: in a work folder of this machine, or nowhere."""
+    if work_dir is None or is_remote(str(work_dir)):
+        return None
+    return Store(Path(work_dir) / "partials")
