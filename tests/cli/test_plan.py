@@ -91,3 +91,31 @@ def test_bad_flags(truerank: Truerank, pilot: Path, flags: tuple[str, ...], sent
     done = truerank("plan", "--pilot", pilot, *flags)
     assert (done.code, done.out) == (2, "")
     assert sentence in done.err.replace("\n", " ")
+
+
+def test_scale_needs_no_pilot(truerank: Truerank) -> None:
+    done = truerank("plan", "--scale", "1e8x1e7x64", "--workers", "100", "--format", "json")
+    assert done.code == 0, done.err
+    exact, few, many = json.loads(done.out)
+    assert (exact["users"], exact["items"], exact["negatives"]) == (10**8, 10**7, None)
+    assert (few["negatives"], many["negatives"]) == (99, 999)
+    assert exact["seconds"] > 100 * many["seconds"] > 100 * few["seconds"] > 0
+    alone = json.loads(truerank("plan", "--scale", "1e8x1e7x64", "--format", "json").out)[0]
+    assert 90 < alone["seconds"] / exact["seconds"] <= 100
+    table = truerank("plan", "--scale", "1e8x1e7", "--workers", "100").out.splitlines()
+    assert table[0].split()[:2] == ["ranks", "workers"] and table[1].split()[0] == "exact"
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (("--scale", "many"), "--scale must be USERSxITEMS or USERSxITEMSxDIMENSIONS, got 'many'"),
+        (("--scale", "10x0"), "--scale must be USERSxITEMS"),
+        (("--scale", "10x10", "--workers", "0"), "workers must be at least 1"),
+        (("demo", "--scale", "10x10"), "--scale needs no pilot"),
+    ],
+)
+def test_wrong_scales(truerank: Truerank, flags: tuple[str, ...], sentence: str) -> None:
+    done = truerank("plan", *flags)
+    assert done.code == 2
+    assert sentence in done.err.replace("\n", " ")

@@ -12,6 +12,7 @@ import typer
 from truerank.cli.complete import data_names, names_of
 from truerank.cli.output import Format, emit, say, table_text
 from truerank.cli.progress import shown_progress
+from truerank.cli.scale import show_scale
 from truerank.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ def plan(
     pilot: Annotated[
         Path | None, typer.Option(help="A table of sampled ranks to plan from, instead of DATA and --model.")
     ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(help="USERSxITEMSxDIMENSIONS: what a job of this size costs, without a pilot."),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="With --scale: cores that share the work.")] = 1,
     metrics: Annotated[
         str, typer.Option(help="Metrics, separated by commas.", autocompletion=names_of("metrics"))
     ] = "ndcg@10,recall@10",
@@ -71,7 +77,8 @@ def plan(
         int | None, typer.Option(help="Items each target competes with, itself included, for --pilot.")
     ] = None,
     negatives: Annotated[
-        int | None, typer.Option(help="Sampled items per target, itself not counted, for --pilot.")
+        int | None,
+        typer.Option(help="Sampled items per target, itself not counted, for --pilot and --scale."),
     ] = None,
     split: Annotated[
         str, typer.Option(help="How test events are chosen.", autocompletion=names_of("splits"))
@@ -90,6 +97,11 @@ def plan(
     """Print how many negatives, or users, a wanted half-width needs, and what exact evaluation costs here."""
     from truerank.planning import plan as make_plan
 
+    if scale is not None:
+        if data is not None or model or pilot is not None:
+            raise InvalidParameter("--scale needs no pilot. Leave out DATA, --model and --pilot.")
+        show_scale(scale, workers, (99, 999) if negatives is None else (negatives,), format)
+        return
     pilots: dict[str, SampledRanks]
     costs: Mapping[str, Costs] = {}
     if pilot is not None:
