@@ -3,12 +3,13 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check bench papers picture clean
+.PHONY: help demo test check bench coverage papers picture clean
 
 help:
 	@echo "make demo   evaluate five recommenders on the embedded demo data: a table and demo/report.html"
 	@echo "make test   format, lint, types, import directions, doctests and tests"
 	@echo "make bench  print the speed tables (minutes; results under benchmarks/results)"
+	@echo "make coverage  how often intervals hold the exact value (hours; can be resumed)"
 	@echo "make papers every table and figure of the papers (hours; can be resumed)"
 	@echo "make clean  remove the virtual environment and caches"
 
@@ -40,7 +41,17 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.linear_adaptive
 	$(BIN)/python -m benchmarks.neural_models
 	$(BIN)/python -m benchmarks.subsample
+	$(BIN)/python -m benchmarks.subsample_proxy
+	$(BIN)/python -m benchmarks.subsample_seeds
 	$(BIN)/python -m benchmarks.bounds
+	$(BIN)/python -m benchmarks.uncertainty
+	$(BIN)/python -m benchmarks.precision
+	$(BIN)/python -m benchmarks.agreement
+	$(BIN)/python -m benchmarks.engines
+
+# hours: 500 repetitions on three data sets; finished pieces are kept and a second call goes on from there
+coverage: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.coverage --keep coverage
 
 # hours: every recipe, finished pieces are kept and a second call goes on from there
 papers: $(VENV)/.test
