@@ -3,7 +3,9 @@
 1,000 resamples per estimator and target against the plain way: draw users, tally them, estimate, one resample
 after the other (timed on a few, per 1,000). Before anything is timed, the first resamples must be those of
 the plain way: to 1e-4 of the spread, and for ``smooth``, which starts warm, to 1 %. Then the closed form,
-bounds and bias-aware intervals of four metrics. Figures are CPU seconds of all threads together.
+bounds and bias-aware intervals of four metrics. Then ``delta`` of fitted estimators on large designs against
+their bootstrap (timed on a few resamples, per 1,000); before it is timed, standard errors for the population
+must agree to a third. Figures are CPU seconds of all threads together.
 
     python -m benchmarks.uncertainty [--quick] [--resamples 1000]
 """
@@ -22,25 +24,44 @@ import numpy as np
 
 from benchmarks.machine import machine
 from truerank.core.ranks import Ranks, SampledRanks
+from truerank.core.stopping import Stopping
 from truerank.core.stream import stream
 from truerank.core.tally import tally
 from truerank.core.uncertainty import Estimated, Target
 from truerank.estimators import ESTIMATORS
 from truerank.metrics import make_metrics
-from truerank.ranks import simulate_sample
+from truerank.ranks import simulate_adaptive, simulate_sample
 from truerank.uncertainty import UNCERTAINTIES, resampled
+from truerank.uncertainty.linear import Linear
+from truerank.uncertainty.outcomes import n_possible
 
 METRICS = make_metrics("recall@1,recall@10,recall@50,ndcg@10")
 FITTED = ("mle", "mle(solver=exact)", "mes", "smooth", "beta-binomial")
 #: items and users of MovieLens 1M and 20M
 CASES = [(3_706, 6_040), (20_720, 137_000)]
 PLAIN = 8  # resamples of the plain way
+FEW = 50  # resamples that ``delta`` is compared with
 
 
 def sample_of(n_items: int, n_users: int) -> SampledRanks:
     """Return 99 negatives for one target per user; many ranks are small."""
     share = np.random.default_rng(1).beta(0.35, 2.5, n_users)
     return simulate_sample(Ranks.single((share * n_items).astype(np.int64), n_pool=n_items), 99)
+
+
+def designs() -> dict[str, SampledRanks]:
+    """Return samples with many outcomes: large ones, adaptive ones, and those from pools of many sizes."""
+    draw = np.random.default_rng(2)
+    share = draw.beta(0.35, 2.5, 10_000)
+    even = Ranks.single((share * 9_916).astype(np.int64), n_pool=9_916)
+    pool = 6_000 - np.minimum(draw.lognormal(3.5, 0.9, 2_500).astype(np.int64), 2_500)
+    uneven = Ranks.single((share[:2_500] * pool).astype(np.int64), n_pool=pool)
+    to_1600, to_3200 = (tuple(100 * 2**i for i in range(n)) for n in (5, 6))
+    return {
+        "499 of 9,916": simulate_sample(even, 499),
+        "adaptive to 1,600 of 9,916": simulate_adaptive(even, Stopping(to_1600)),
+        "adaptive to 3,200, many pools": simulate_adaptive(uneven, Stopping(to_3200)),
+    }
 
 
 def estimated(sample: SampledRanks, name: str) -> Estimated:
@@ -96,6 +117,23 @@ def measure(sample: SampledRanks, name: str, resamples: int) -> dict[str, Any]:
     return row
 
 
+def derived(design: str, sample: SampledRanks, name: str, few: int) -> dict[str, Any]:
+    """Time ``delta`` of a fitted estimator, both targets, against its bootstrap."""
+    found = estimated(sample, name)
+    spread = resampled(found, target="population", resamples=few).std(axis=0, ddof=1)
+    off = np.abs(Linear.of(found, "population").standard_error("population") / spread - 1)
+    assert (off < 1 / 3).all(), off
+    took, rival = {}, {}
+    for target in get_args(Target):
+        took[target] = seconds(lambda t=target: UNCERTAINTIES.make("delta").band(found, target=t))
+        rival[target] = seconds(lambda t=target: resampled(found, target=t, resamples=few)) * 1000 / few
+    row = {"design": design, "users": sample.n_users, "estimator": name, "seconds": took}
+    row |= {"outcomes": n_possible(found.tally), "bootstrap_seconds": rival}
+    figures = [*took.values(), *rival.values()]
+    print(f"{design:>30} {row['outcomes']:>7,} {name:>14}", *(f"{one:>10.2f}" for one in figures), flush=True)
+    return row
+
+
 def main() -> None:
     """Measure, print and write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -116,11 +154,19 @@ def main() -> None:
             took = seconds(lambda k=kind, f=linear: UNCERTAINTIES.make(k).band(f))
             others.append({"items": n_items, "users": n_users, "interval": kind, "seconds": took})
             print(f"{n_items:>7,} {n_users:>8,} {'bv, ' + kind:>18} {took:>11.2f}", flush=True)
+    print("delta of fits on large designs; the last two columns are 1,000 resamples of the bootstrap")
+    large = designs()
+    cases = list(large.items())[:2] if options.quick else list(large.items())
+    fits = [
+        derived(design, one, name, FEW)
+        for design, one in cases
+        for name in ("mle", "smooth", "mes", "beta-binomial")
+    ]
     if options.quick:
         return
     host = machine()
     result = {"benchmark": "uncertainty", "machine": host, "resamples": resamples}
-    result |= {"resampling": rows, "intervals": others}
+    result |= {"resampling": rows, "intervals": others, "derivatives": fits}
     slug = re.sub(r"[^a-z0-9]+", "-", host["cpu"].lower()).strip("-")
     path = Path(__file__).parent / "results" / slug / "uncertainty.json"
     path.parent.mkdir(parents=True, exist_ok=True)

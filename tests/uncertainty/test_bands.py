@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -16,10 +17,13 @@ from truerank.core.errors import CannotEstimate, InvalidData, InvalidParameter
 from truerank.core.ranks import Ranks, SampledRanks
 from truerank.core.stopping import Stopping
 from truerank.core.tally import tally
-from truerank.core.uncertainty import Estimated
+from truerank.core.uncertainty import Estimated, Target
+from truerank.estimators import ESTIMATORS
+from truerank.estimators.mixture import MixtureEstimator
 from truerank.ranks import simulate_adaptive, simulate_sample
 from truerank.uncertainty import UNCERTAINTIES, resampled
 from truerank.uncertainty.ends import about_users, range_for
+from truerank.uncertainty.expense import bootstrap_seconds
 
 ALL = ["auto(resamples=50)", "delta", "bootstrap(resamples=50)", "bounds", "bias-aware"]
 RULE = Stopping((5, 12, 30))
@@ -74,6 +78,7 @@ def test_methods_say_what_they_leave_out() -> None:
     assert methods("delta", "naive") == ("delta, ignores bias", "delta")
     assert methods("bootstrap(resamples=50)", "naive") == ("bootstrap, ignores bias", "bootstrap")
     assert methods("auto(resamples=50)", "smooth", "auc") == ("bootstrap, ignores bias",)
+    assert methods("delta", "smooth", "recall@5,auc") == ("delta, ignores bias",) * 2
     assert methods("delta", "bv(prior=mle)", "recall@5") == ("delta, prior held, ignores bias",)
     assert methods("delta", "mapping(f=beta-p)", "recall@5") == ("delta, mapping held, ignores bias",)
     assert methods("delta", "mapping", "recall@5") == ("delta, ignores bias",)
@@ -191,8 +196,9 @@ def test_designs_repeat_to_the_digit(kind: str, design: str) -> None:
 
 def test_what_has_no_interval_is_said() -> None:
     found = estimated(simulate_sample(population(30, 100), 20), "mle")
-    with pytest.raises(CannotEstimate, match=r"'mle' fits a distribution to it\. Use bootstrap"):
-        UNCERTAINTIES.make("delta").band(found)
+    jumping = estimated(found.ranks, "mle(solver=exact)")
+    with pytest.raises(CannotEstimate, match=r"'mle\(solver=exact\)' moves in jumps.*Use bootstrap"):
+        UNCERTAINTIES.make("delta").band(jumping)
     with pytest.raises(InvalidParameter, match="resamples of bootstrap must be at least 50, got 9"):
         UNCERTAINTIES.make("auto(resamples=9)")
     with pytest.raises(InvalidParameter, match=r"shape=.* must be decreasing or none, got 'convex'"):
@@ -207,3 +213,43 @@ def test_what_has_no_interval_is_said() -> None:
     for kind in ALL:
         with pytest.raises(InvalidData, match="at least one user, got none"):
             UNCERTAINTIES.make(kind).band(empty)
+
+
+def test_auto_resamples_fits_where_that_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise it takes derivatives, or fewer resamples where there are none."""
+    found = estimated(simulate_adaptive(population(60, 100), RULE), "mle")
+    for target in ("test-users", "population"):
+        often = UNCERTAINTIES.make("auto(resamples=1000000000)").band(found, target=target)
+        delta = UNCERTAINTIES.make("delta").band(found, target=target)
+        assert often.method == delta.method == ("delta, ignores bias",) * 3
+        np.testing.assert_array_equal(often.low, delta.low)
+        assert (
+            UNCERTAINTIES.make("auto(resamples=50)").band(found, target=target).method[0][:9] == "bootstrap"
+        )
+    monkeypatch.setattr("truerank.uncertainty.auto._SECONDS", 1e-9)
+    exact = estimated(found.ranks, "mle(solver=exact)")
+    least = UNCERTAINTIES.make("bootstrap(resamples=50)").band(exact, seed=3)
+    np.testing.assert_array_equal(UNCERTAINTIES.make("auto").band(exact, seed=3).low, least.low)
+
+
+def test_costs_follow_what_is_fitted() -> None:
+    found = estimated(simulate_sample(population(60, 300), 30), "mle")
+
+    def cost(estimator: str, target: str = "test-users", resamples: int = 1000) -> float:
+        made = ESTIMATORS.make(estimator)
+        assert isinstance(made, MixtureEstimator)
+        return bootstrap_seconds(made, found.tally, cast(Target, target), resamples)
+
+    assert cost("mle") < cost("mle(iterations=200)") < 2 * cost("mle") < cost("mle(solver=exact)")
+    assert cost("mle", resamples=2000) == pytest.approx(2 * cost("mle"))
+    assert cost("mle", "population") < cost("mle")
+    assert cost("beta-binomial") < cost("mes") and cost("beta-binomial") < cost("smooth")
+
+
+def test_a_bootstrap_beyond_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("truerank.uncertainty.expense._ENTRIES", 1000)
+    found = estimated(simulate_sample(population(60, 300), 30), "mle")
+    with pytest.raises(
+        CannotEstimate, match=r"the chances of 31 sampled ranks in .* bins, 0\.0 GB\. Use delta"
+    ):
+        UNCERTAINTIES.make("bootstrap").band(found)

@@ -54,13 +54,13 @@ class BetaBinomial(CountedMixture):
         """Return masses for each run."""
         matrix, shares = likelihood.matrix, likelihood.shares
         log_share = np.log(likelihood.grid.edges[1:] / likelihood.grid.n_ranks)
-        looked = np.stack([_masses(log_share, u)[0] for u in _LOG_A])
+        looked = np.stack([beta_masses(log_share, u)[0] for u in _LOG_A])
         heights = shares @ np.log(np.maximum(looked @ matrix.T, _LEAST)).T
         solved = [
             _climb(matrix, p, log_share, int(best))
             for p, best in zip(shares, heights.argmax(axis=1), strict=True)
         ]
-        masses = np.stack([_masses(log_share, u)[0] for u, _, _ in solved])
+        masses = np.stack([beta_masses(log_share, u)[0] for u, _, _ in solved])
         return Fit(
             masses,
             [
@@ -77,7 +77,7 @@ class BetaBinomial(CountedMixture):
         )
 
 
-def _masses(log_share: FloatArray, u: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+def beta_masses(log_share: FloatArray, u: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the masses of the bins for a = exp(u), and their first and second derivatives in u."""
     power = np.exp(u) * log_share
     cdf = np.exp(power)
@@ -99,7 +99,7 @@ def _climb(matrix: FloatArray, p: FloatArray, log_share: FloatArray, best: int) 
     information, steps = float("nan"), 0
     while steps < _STEPS:
         steps += 1
-        q, first, second = (rows @ column for column in _masses(log_share, u))
+        q, first, second = (rows @ column for column in beta_masses(log_share, u))
         q = np.maximum(q, _LEAST)
         score = float(p @ (first / q))
         information = float(p @ ((first / q) ** 2 - second / q))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from truerank.core.types import FloatArray
+from truerank.core.types import FloatArray, IntArray
 from truerank.estimators.likelihood import Likelihood
 
 #: Width of a group of sampled ranks in standard deviations; it adds 2 % to their variance.
@@ -22,10 +22,7 @@ def grouped(likelihood: Likelihood, run: int) -> tuple[FloatArray, FloatArray]:
     """
     seen = np.flatnonzero(likelihood.shares[run] > 0)
     p, j, m = likelihood.shares[run, seen], likelihood.n_above[seen], likelihood.n_negatives[seen]
-    angle = 2 * np.sqrt(m) * np.arcsin(np.sqrt(j / m))
-    place = np.where(j < _SINGLES, j, _SINGLES + np.floor(angle / _WIDTH)).astype(np.int64)
-    pool = np.floor(np.log(likelihood.n_candidates[seen]) / np.log(_POOLS)).astype(np.int64)
-    _, which = np.unique(np.stack([m, pool, place], axis=1), axis=0, return_inverse=True)
+    _, which = np.unique(group_keys(m, likelihood.n_candidates[seen], j), axis=0, return_inverse=True)
     which = which.ravel()
     order = np.argsort(which, kind="stable")
     starts = np.flatnonzero(np.diff(which[order], prepend=-1))
@@ -33,3 +30,18 @@ def grouped(likelihood: Likelihood, run: int) -> tuple[FloatArray, FloatArray]:
     rows = likelihood.matrix[seen[order]]
     rows *= (p[order] / (shares[which[order]] * rows.max(axis=1)))[:, None]
     return np.add.reduceat(rows, starts, axis=0), shares
+
+
+def group_keys(n_negatives: IntArray, n_candidates: IntArray, n_above: IntArray) -> IntArray:
+    """Return what tells the groups of outcomes apart, (n, 3); groups are numbered in the order of their keys.
+
+    Examples
+    --------
+    >>> group_keys(np.array([99, 99, 99]), np.array([999, 999, 999]), np.array([0, 50, 51])).tolist()
+    [[99, 30, 0], [99, 30, 39], [99, 30, 39]]
+    """
+    m, j = n_negatives, n_above
+    angle = 2 * np.sqrt(m) * np.arcsin(np.sqrt(j / m))
+    place = np.where(j < _SINGLES, j, _SINGLES + np.floor(angle / _WIDTH)).astype(np.int64)
+    pool = np.floor(np.log(n_candidates) / np.log(_POOLS)).astype(np.int64)
+    return np.stack([m, pool, place], axis=1)

@@ -92,7 +92,7 @@ def make_likelihood(tallies: Sequence[Tally], *, step: float) -> Likelihood:
     )
     number = np.searchsorted(first, seen, side="right") - 1
     m, size, j = laws[number, 0], laws[number, 1], seen - first[number]
-    grid = make_grid(int(laws[:, 1].max()) + 1, _resolution(tallies, laws, step), step=step)
+    grid = grid_of(tallies, step=step)
     _check_size(len(seen), grid)
     matrix = np.zeros((len(seen), grid.n_bins))
     parts = np.split(np.arange(len(seen)), np.flatnonzero(np.diff(number)) + 1)
@@ -108,8 +108,32 @@ def make_likelihood(tallies: Sequence[Tally], *, step: float) -> Likelihood:
     return Likelihood(grid, frozen(matrix), frozen(shares), cells, frozen(m), frozen(size), frozen(j))
 
 
-def bin_law(law: Law, grid: Grid, n_above: IntArray) -> FloatArray:
+def grid_of(tallies: Sequence[Tally], *, step: float) -> Grid:
+    """Return the bins that the likelihood of one or several runs has.
+
+    Examples
+    --------
+    >>> from truerank.core.ranks import SampledRanks
+    >>> from truerank.core.tally import tally
+    >>> grid_of([tally(SampledRanks.single([0], n_negatives=99, n_pool=3706))], step=0.1).n_bins
+    346
+    """
+    contexts = [tally.contexts for tally in tallies]
+    sizes = np.stack(
+        [
+            np.concatenate([one.n_negatives for one in contexts]),
+            np.concatenate([one.n_candidates for one in contexts]),
+        ],
+        axis=1,
+    )
+    return make_grid(int(sizes[:, 1].max()) + 1, _resolution(tallies, sizes, step), step=step)
+
+
+def bin_law(law: Law, grid: Grid, n_above: IntArray, *, floor: float = TINY) -> FloatArray:
     """Return P(j | bin) for some ascending j, (n_bins, len(n_above)): the mean over the ranks of the bin.
+
+    What is less probable than ``floor`` times the most probable j of a rank may be left out; a larger floor
+    takes less time.
 
     Examples
     --------
@@ -118,17 +142,17 @@ def bin_law(law: Law, grid: Grid, n_above: IntArray) -> FloatArray:
     [[1.0, 0.0], [0.3333, 0.6667]]
     """
     result = np.zeros((len(n_above), grid.n_bins))
-    _add_law(law, grid, n_above, result)
+    _add_law(law, grid, n_above, result, floor)
     return result.T
 
 
-def _add_law(law: Law, grid: Grid, n_above: IntArray, out: FloatArray) -> None:
+def _add_law(law: Law, grid: Grid, n_above: IntArray, out: FloatArray, floor: float = TINY) -> None:
     from truerank.estimators.kernels.binned import add_nodes
 
     nodes = make_nodes(grid, law.n_candidates + 1)
     L, odds = law.n_candidates, law.odds
     columns = np.ascontiguousarray(n_above)
-    add_nodes(nodes.n_above, nodes.bin, nodes.weight, L, law.replacement, odds, TINY, columns, out)
+    add_nodes(nodes.n_above, nodes.bin, nodes.weight, L, law.replacement, odds, floor, columns, out)
 
 
 def _codes(tally: Tally, first: IntArray) -> IntArray:

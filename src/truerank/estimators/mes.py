@@ -132,7 +132,7 @@ def whole_outcomes(likelihood: Likelihood, run: int, tally: Tally) -> tuple[Floa
         for pool in np.unique(likelihood.n_candidates[seen]):
             rows = np.flatnonzero(likelihood.n_candidates[seen] == pool)
             law = AdaptiveLaw(int(pool), rule, tally.design.replacement)
-            chance[rows] = _stopped(law, m[rows], j[rows])
+            chance[rows] = stop_chances(law, m[rows], j[rows])
     order = np.lexsort((j, m))
     starts = np.flatnonzero((np.diff(m[order], prepend=-1) != 0) | (np.diff(j[order], prepend=-1) != 0))
     shares: FloatArray = np.add.reduceat(p[order], starts)
@@ -147,7 +147,7 @@ def _share_of_equal(m: IntArray, p: FloatArray) -> FloatArray:
     return share
 
 
-def _stopped(law: AdaptiveLaw, m: IntArray, j: IntArray) -> FloatArray:
+def stop_chances(law: AdaptiveLaw, m: IntArray, j: IntArray) -> FloatArray:
     """Return the chance that sampling stops at m, given that j of m stand above the target."""
     result = np.zeros(len(m))
     for reached, size in zip(law.rounds, law.sizes, strict=True):

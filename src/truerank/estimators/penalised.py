@@ -11,7 +11,7 @@ from truerank.core.types import FloatArray
 from truerank.estimators.spline import Basis
 
 #: Penalties that are tried, smoothest first: from a straight line to more bends than any data support.
-_PENALTIES = 10.0 ** np.arange(2.0, -6.5, -1.0)
+PENALTIES = 10.0 ** np.arange(2.0, -6.5, -1.0)
 #: Mean and standard deviation of log10(penalty) before anything is seen. Samples of a thousand targets of the
 #: data sets the design was chosen on have -2.7 +- 0.7; it matters to samples of a hundred or fewer.
 USUAL, DECADES = -2.5, 1.5
@@ -80,16 +80,16 @@ def smooth_curve(problem: Problem, penalty: float | None = None, start: Curve | 
         return _near(problem, start) if penalty is None else _fit(problem, start, penalty, _CLOSE)
     curve = _start(problem)
     if penalty is not None:
-        for larger in _PENALTIES[3 * penalty < _PENALTIES]:
+        for larger in PENALTIES[3 * penalty < PENALTIES]:
             curve = _fit(problem, curve, float(larger), _NEAR)
         return _fit(problem, curve, penalty, _CLOSE)
     path: list[Curve] = []
-    for value in _PENALTIES:
+    for value in PENALTIES:
         curve = _fit(problem, curve, float(value), _NEAR)
         path.append(curve)
         if curve.log_marginal < max(one.log_marginal for one in path) - _FALL:
             break
-    heights = [one.log_marginal + _log_prior(one.penalty) for one in path]
+    heights = [one.log_marginal + log_prior(one.penalty) for one in path]
     best = int(np.argmax(heights))
     chosen = path[best].penalty
     if 0 < best < len(path) - 1:
@@ -106,27 +106,27 @@ def _near(problem: Problem, start: Curve) -> Curve:
     held: dict[int, Curve] = {}
 
     def height(place: int) -> float:
-        if not 0 <= place < len(_PENALTIES):
+        if not 0 <= place < len(PENALTIES):
             return -np.inf
         if place not in held:
             nearest = min(held, key=lambda other: abs(other - place), default=None)
             first = start if nearest is None else held[nearest]
-            held[place] = _fit(problem, first, float(_PENALTIES[place]), _NEAR)
-        return held[place].log_marginal + _log_prior(held[place].penalty)
+            held[place] = _fit(problem, first, float(PENALTIES[place]), _NEAR)
+        return held[place].log_marginal + log_prior(held[place].penalty)
 
-    best = int(np.argmin(np.abs(np.log(_PENALTIES / start.penalty))))
+    best = int(np.argmin(np.abs(np.log(PENALTIES / start.penalty))))
     while True:
         left, middle, right = (height(best + step) for step in (-1, 0, 1))
         if middle >= max(left, right):
             break
         best += 1 if right > left else -1
-    chosen = float(_PENALTIES[best])
+    chosen = float(PENALTIES[best])
     if np.isfinite(left) and np.isfinite(right):
         chosen *= 10.0 ** ((right - left) / (2 * (left - 2 * middle + right)))
     return _fit(problem, held[best], chosen, _CLOSE)
 
 
-def _log_prior(penalty: float) -> float:
+def log_prior(penalty: float) -> float:
     """Return the log-density of the penalty before anything is seen: log-normal, see ``USUAL``."""
     return -float(((np.log10(penalty) - USUAL) / DECADES) ** 2) / 2
 

@@ -57,13 +57,20 @@ def start_of(estimator: MixtureEstimator, likelihood: Likelihood, tally: Tally) 
     likelihood : its first run is the tally
     tally : the sample
     """
-    if not isinstance(estimator, Smooth):
-        return None
+    return curve_of(estimator, likelihood, tally) if isinstance(estimator, Smooth) else None
+
+
+def curve_of(estimator: Smooth, likelihood: Likelihood, tally: Tally) -> Curve:
+    """Return the curve that is fitted to a tally, the first run of the likelihood."""
+    with single_threaded_blas():
+        return smooth_curve(problem_of(likelihood, tally), estimator.penalty)
+
+
+def problem_of(likelihood: Likelihood, tally: Tally) -> Problem:
+    """Return what ``smooth`` maximises for a tally, the first run of the likelihood."""
     matrix, shares = grouped(likelihood, 0)
     widths = np.diff(likelihood.grid.edges).astype(np.float64)
-    problem = Problem(matrix, shares, float(tally.n_rows), widths, make_basis(likelihood.grid))
-    with single_threaded_blas():
-        return smooth_curve(problem, estimator.penalty)
+    return Problem(matrix, shares, float(tally.n_rows), widths, make_basis(likelihood.grid))
 
 
 def _exact(likelihood: Likelihood, n_rows: FloatArray) -> FloatArray:

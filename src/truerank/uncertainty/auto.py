@@ -7,16 +7,25 @@ from typing import ClassVar
 
 from truerank.core.interval import Band
 from truerank.core.uncertainty import Estimated, Target, Uncertainty
+from truerank.estimators.influence import has_influence
 from truerank.estimators.mixture import MixtureEstimator
 from truerank.uncertainty.bootstrap import Bootstrap
 from truerank.uncertainty.delta import delta_band
 from truerank.uncertainty.ends import check_asked, exact_band
+from truerank.uncertainty.expense import bootstrap_seconds
 from truerank.uncertainty.linear import Linear
+from truerank.uncertainty.resampling import resampled_tally
+
+_SECONDS = 5.0  # of CPU time that a bootstrap may take
+_FEWEST = 50  # resamples; a spread of so many is within a tenth
 
 
 @dataclass(frozen=True)
 class Auto(Uncertainty):
     """``delta`` for linear estimators, ``bootstrap`` for those that fit a distribution of ranks.
+
+    Where a bootstrap would take more than about 5 CPU seconds, as with adaptive samples from pools of many
+    sizes, fits have ``delta`` as well; fits without a derivative have fewer resamples, 50 at least.
 
     The method ends in ``ignores bias`` unless the estimate is known to be nearly unbiased: by at most a fifth
     of its standard error for all ranks that the sample allows. AUC under ``naive`` is so, and estimates of
@@ -37,13 +46,19 @@ class Auto(Uncertainty):
         self, found: Estimated, *, target: Target = "test-users", level: float = 0.95, seed: int = 0
     ) -> Band:
         """Return the intervals of the chosen kind."""
-        if isinstance(found.estimator, MixtureEstimator):
-            return Bootstrap(self.resamples).band(found, target=target, level=level, seed=seed)
         check_asked(found, target, level)
         settled = exact_band(found, target)
         if settled is not None:
             return settled
-        linear = Linear.of(found)
+        resamples = self.resamples
+        if isinstance(found.estimator, MixtureEstimator):
+            counted = resampled_tally(found, seed)
+            took = bootstrap_seconds(found.estimator, counted, target, resamples)
+            if took > _SECONDS:
+                resamples = max(int(resamples * _SECONDS / took), _FEWEST)
+            if took <= _SECONDS or not has_influence(found.estimator):
+                return Bootstrap(resamples).band(found, target=target, level=level, seed=seed)
+        linear = Linear.of(found, target)
         error = linear.standard_error(target)
         is_biased = ~linear.is_unbiased(error, level=level, seed=seed)
         return delta_band(found, linear, error, is_biased, target=target, level=level, seed=seed)

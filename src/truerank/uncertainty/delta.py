@@ -1,4 +1,4 @@
-"""Closed form: standard errors of linear estimates."""
+"""Standard errors in closed form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import stdtrit
 
-from truerank.core.errors import CannotEstimate
 from truerank.core.estimator import Estimator
 from truerank.core.interval import Band
 from truerank.core.types import BoolArray, FloatArray
@@ -16,7 +15,6 @@ from truerank.core.uncertainty import Estimated, Target, Uncertainty
 from truerank.estimators.fitted import fitted_prior
 from truerank.estimators.mapped import Mapped
 from truerank.estimators.mapping.function import MappingFunction
-from truerank.estimators.mixture import MixtureEstimator
 from truerank.uncertainty.ends import check_asked, exact_band, with_spread, within_range
 from truerank.uncertainty.linear import Linear
 
@@ -25,15 +23,18 @@ IGNORES = ", ignores bias"
 
 @dataclass(frozen=True)
 class Delta(Uncertainty):
-    r"""Estimate plus and minus Student's quantile times the standard error, for linear estimators.
+    r"""Estimate plus and minus Student's quantile times the standard error.
 
     .. math:: \hat\theta \pm t_{n-1} \sqrt{\operatorname{Var}}, \qquad
               n \operatorname{Var} = f V_s + (1 - f) V_t
 
     with the variance over users :math:`V_t`, the part of it that other negatives would change :math:`V_s`,
     and f = 1 for ``test-users``, 0 for ``population``, n/N where n of N test users were evaluated. Tens of
-    milliseconds. Priors and mappings that are fitted to the sample are held as they are, and the method says
-    so. A design that is not uniform says nothing of the whole pool: the interval is for the sampled metric.
+    milliseconds, for fits up to seconds where samples have thousands of outcomes. Linear estimators have
+    values per cell; those of a fitted distribution are its derivatives in the weights of the cells
+    (``truerank.estimators.influence``). Priors and mappings that are fitted to the sample are held as they
+    are, and the method says so. A design that is not uniform says nothing of the whole pool: the interval is
+    for the sampled metric.
 
     Notes
     -----
@@ -55,12 +56,7 @@ class Delta(Uncertainty):
         settled = exact_band(found, target)
         if settled is not None:
             return settled
-        if isinstance(found.estimator, MixtureEstimator):
-            raise CannotEstimate(
-                f"delta needs values that do not depend on the sample, and '{found.estimator}' fits a "
-                f"distribution to it. Use bootstrap."
-            )
-        linear = Linear.of(found)
+        linear = Linear.of(found, target)
         error = linear.standard_error(target)
         is_biased = ~linear.is_surely_unbiased(error)
         return delta_band(found, linear, error, is_biased, target=target, level=level, seed=seed)

@@ -83,7 +83,7 @@ class OtherNegatives(Draws):
     label : tells models apart, whose draws are independent of each other
     table, base : (n_entries,) which sums an entry reads, and where the cells of its outcomes begin
     sums, starts : cumulated chances of the outcomes from best to worst, for each law and bin in use
-    outcome_cells : the cells of the outcomes in the same order, one situation after the other
+    outcome_cells : where the outcomes lie in ``cells``, in the same order, one situation after the other
     """
 
     label: str
@@ -123,16 +123,18 @@ class OtherNegatives(Draws):
             total = np.cumsum(chances, axis=1)
             sums.append((total / total[:, -1:]).ravel())
             lengths += [n_outcomes] * len(used)
+        possible = np.concatenate(cells)
+        reached = np.union1d(possible, np.flatnonzero(tally.cell_weights > 0))
         return cls(
             tally,
-            np.arange(tally.n_cells),
+            reached,
             seed,
             label,
             table,
             situation_base[context],
             np.concatenate(sums),
             np.concatenate([[0], np.cumsum(lengths)]),
-            np.concatenate(cells),
+            np.searchsorted(reached, possible),
         )
 
     def weights(self, number: int) -> FloatArray:
@@ -141,7 +143,7 @@ class OtherNegatives(Draws):
 
         tally = self.tally
         uniform = stream(self.seed, f"bootstrap/negatives/{self.label}", number).random(tally.n_users)
-        out = np.zeros(tally.n_cells)
+        out = np.zeros(len(self.cells))
         add_outcomes(
             uniform,
             tally.user,

@@ -77,15 +77,20 @@ def noise_of(tally: Tally, x: FloatArray, metrics: tuple[Metric, ...]) -> Noise:
     of a tied target are treated alike. Where that exceeds *total*, or nothing can be fitted, *total* is
     taken.
     """
+    plain, fitted = users_noise(tally, x), _fitted(tally, x, metrics)
+    if fitted is None:
+        return plain
+    variance, bias = fitted
+    spread = tally.per_user(np.sqrt(variance))
+    return Noise(np.fmin((spread**2).mean(axis=0), plain.total), plain.total, bias)
+
+
+def users_noise(tally: Tally, x: FloatArray) -> Noise:
+    """Return the variance over users, which stands in for that of the sample as well."""
     values = tally.per_user(x)
     n_users, n_metrics = values.shape
     total = values.var(axis=0, ddof=1) if n_users > 1 else np.full(n_metrics, np.nan)
-    fitted = _fitted(tally, x, metrics)
-    if fitted is None:
-        return Noise(total, total, np.full(n_metrics, np.nan))
-    variance, bias = fitted
-    spread = tally.per_user(np.sqrt(variance))
-    return Noise(np.fmin((spread**2).mean(axis=0), total), total, bias)
+    return Noise(total, total, np.full(n_metrics, np.nan))
 
 
 def _fitted(tally: Tally, x: FloatArray, metrics: tuple[Metric, ...]) -> tuple[FloatArray, FloatArray] | None:

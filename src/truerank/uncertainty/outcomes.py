@@ -11,7 +11,7 @@ from truerank.core.types import FloatArray, IntArray, frozen
 from truerank.estimators.adaptive_law import AdaptiveLaw
 from truerank.estimators.design import stopping_of
 from truerank.estimators.grid import Grid
-from truerank.estimators.law import Law
+from truerank.estimators.law import NEGLIGIBLE, Law
 from truerank.estimators.likelihood import bin_law
 from truerank.estimators.outcome import outcome_laws
 
@@ -42,9 +42,9 @@ class Outcomes:
     def chances(self, grid: Grid) -> FloatArray:
         """Return P(outcome | bin), (n_bins, n_outcomes); rows sum to 1."""
         if not isinstance(self.law, AdaptiveLaw):
-            return bin_law(self.law, grid, np.arange(self.law.n_negatives + 1))
+            return bin_law(self.law, grid, np.arange(self.law.n_negatives + 1), floor=NEGLIGIBLE)
         parts = [
-            bin_law(one.law, grid, one.first + np.arange(len(one.factor))) * one.factor
+            bin_law(one.law, grid, one.first + np.arange(len(one.factor)), floor=NEGLIGIBLE) * one.factor
             for one in self.law.rounds
         ]
         return np.concatenate(parts, axis=1)
@@ -94,6 +94,14 @@ def outcomes_of(tally: Tally) -> list[Outcomes]:
         round_of = np.searchsorted(law.sizes, law.n_negatives)
         found.append(Outcomes(law, first[:, round_of] + law.n_above, rows[::n_sizes]))
     return found
+
+
+def n_possible(tally: Tally) -> int:
+    """Return how many outcomes samples can have, all sizes of pools together; completed or not."""
+    return sum(
+        law.n_outcomes if isinstance(law, AdaptiveLaw) else law.n_negatives + 1
+        for law, _ in outcome_laws(tally)
+    )
 
 
 def _situations(contexts: Contexts) -> IntArray:

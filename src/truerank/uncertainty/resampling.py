@@ -9,14 +9,15 @@ import numpy as np
 
 from truerank.core.check import check_at_least, check_choice
 from truerank.core.errors import CannotEstimate, InvalidData
-from truerank.core.tally import tally
+from truerank.core.tally import Tally, tally
 from truerank.core.threads import available_threads, ordered_map
 from truerank.core.types import FloatArray
 from truerank.core.uncertainty import TARGETS, Estimated, Target
 from truerank.estimators.mixture import MixtureEstimator
 from truerank.estimators.replicates import make_replicates
 from truerank.uncertainty.draws import Draws, OtherNegatives, OtherUsers
-from truerank.uncertainty.outcomes import completed
+from truerank.uncertainty.expense import check_memory
+from truerank.uncertainty.outcomes import completed, n_possible
 
 _WEIGHTS = 1 << 22  # weights held at once: 32 MB
 _RUNS = 250  # fitted at once
@@ -67,6 +68,8 @@ def resampled(
 
 def _values(found: Estimated, target: Target, resamples: int, seed: int, label: str) -> FloatArray:
     used = _coarser(found, seed)
+    if isinstance(used.estimator, MixtureEstimator):
+        check_memory(used.estimator, used.tally, target)
     return _resampled(used, target, resamples, seed, label) + (found.value - used.value)
 
 
@@ -75,13 +78,19 @@ def _coarser(found: Estimated, seed: int) -> Estimated:
 
     A fit costs as many products as there are outcomes, and every size of pool has outcomes of its own.
     """
-    counted = found.tally
-    n_outcomes = sum(m + 1 for m, _, _ in counted.contexts.laws())
-    is_fine = n_outcomes <= _OUTCOMES or counted.width >= _WIDTH or counted.design.law != "uniform"
-    if is_fine or not isinstance(found.estimator, MixtureEstimator):
+    if not isinstance(found.estimator, MixtureEstimator):
         return found
-    wide = tally(found.ranks, ties=counted.ties, seed=seed, width=_WIDTH)
+    wide = resampled_tally(found, seed)
+    if wide is found.tally:
+        return found
     return replace(found, tally=wide, value=found.estimator.estimate(wide, found.metrics).value)
+
+
+def resampled_tally(found: Estimated, seed: int = 0) -> Tally:
+    """Return the tally whose outcomes new samples of a fitted estimate have, pools put together or not."""
+    counted = found.tally
+    is_fine = counted.width >= _WIDTH or counted.design.law != "uniform" or n_possible(counted) <= _OUTCOMES
+    return counted if is_fine else tally(found.ranks, ties=counted.ties, seed=seed, width=_WIDTH)
 
 
 def _resampled(found: Estimated, target: Target, resamples: int, seed: int, label: str) -> FloatArray:

@@ -24,10 +24,15 @@ def add_nodes(
     columns: IntArray,
     out: FloatArray,
 ) -> None:
-    """Add weight[i] P(columns[k] | J[i]) to out[k, bins[i]]; ``columns`` ascend."""
+    """Add weight[i] P(columns[k] | J[i]) to out[k, bins[i]]; ``columns`` and J ascend.
+
+    The first j of a row grows with J, so what follows a row beyond the last column is beyond it too.
+    """
     row = np.zeros(len(odds) + 1)
     for i in range(len(J)):
         first, end, scale = law_row(J[i], L, replacement, odds, floor, row)
+        if first > columns[-1]:
+            break
         scale *= weight[i]
         start = np.searchsorted(columns, first)
         for k in range(start, len(columns)):
