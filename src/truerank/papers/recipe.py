@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, cast
 
+from truerank.core.check import check_at_least
 from truerank.core.errors import InvalidData, InvalidParameter, UnknownName
 from truerank.core.progress import SILENT, Progress
 from truerank.data import find_local
@@ -26,14 +27,20 @@ class Settings:
     seed : of everything random
     progress : where long jobs report
     store : where data, exact ranks and finished pieces are kept, so that a run can be resumed
+    workers : processes of recipes that can use several; more than one needs a script that is guarded by
+        ``if __name__ == "__main__"``
+    full : the paper's whole search where a recipe has a reduced one
     """
 
     repeats: int | None = None
     seed: int = 0
     progress: Progress = SILENT
     store: PaperStore = field(default_factory=PaperStore)
+    workers: int = 1
+    full: bool = False
 
     def __post_init__(self) -> None:
+        check_at_least("workers", self.workers, 1)
         if self.repeats is not None and self.repeats < 2:
             raise InvalidParameter(f"repeats must be at least 2, got {self.repeats}.")
 
@@ -67,6 +74,8 @@ _L20 = "truerank.papers.li2020"
 _L20_FIGURES = "truerank.papers.li2020_figures"
 _L23 = "truerank.papers.li2023"
 _L23_FIGURES = "truerank.papers.li2023_figures"
+_S21 = "truerank.papers.sachdeva2021"
+_S21_FIGURES = "truerank.papers.sachdeva2021_figures"
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
@@ -134,6 +143,15 @@ RECIPES: dict[str, Recipe] = {
             f"{_L23_FIGURES}:estimators",
             "ml-1m",
         ),
+        Recipe("s21.table1", "Psi of the sixteen strategies", f"{_S21}:table1", "ml-100k"),
+        Recipe("s21.table2", "Algorithms and metrics of the scenarios", f"{_S21}:table2"),
+        Recipe("s21.table3", "Sizes of the data sets", f"{_S21}:table3", "ml-100k"),
+        Recipe("s21.table4", "CO2 of a development cycle, and the models trained", f"{_S21}:table4"),
+        Recipe(
+            "s21.figure1", "Kendall's tau against the fraction kept", f"{_S21_FIGURES}:figure1", "ml-100k"
+        ),
+        Recipe("s21.figure2", "Which models move up on sub-samples", f"{_S21_FIGURES}:figure2", "ml-100k"),
+        Recipe("s21.figure3", "Kendall's tau by strategy and metric", f"{_S21_FIGURES}:figure3", "ml-100k"),
     )
 }
 

@@ -1,0 +1,214 @@
+"""Recipes of Sachdeva et al. (2021): Psi of sixteen strategies, scenarios, data, arithmetic of CO2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist
+
+import numpy as np
+
+from truerank.agreement import SCENARIOS as REGISTRY
+from truerank.agreement import Agreement, kendall
+from truerank.agreement.order import mean_of
+from truerank.core.types import FloatArray
+from truerank.data import load, min_history
+from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.recipe import Settings, printed
+from truerank.papers.sachdeva2021_setup import (
+    ALGORITHMS,
+    DATA,
+    REDUCED,
+    SEEDS,
+    STRATEGIES,
+    measure_at_hand,
+    n_fits,
+    plan_of,
+)
+
+#: users with fewer events are left out, before repeated pairs are merged
+LEAST_HISTORY = 3
+#: how much faster SVP-CF makes a development cycle, by the paper
+CLAIMED_SPEEDUP = 1.8
+#: models that give all items the same score when a user has no train events
+LOST_AMONG_STRANGERS = ("svae", "sasrec")
+#: a column of Table 2 to the metric of a scenario
+METRICS = {"MSE": "mse", "AUC": "auc", "Recall@k": "recall(norm=min)@100", "nDCG@k": "ndcg@10"}
+_UNITS = {"": 1.0, "k": 1e3, "M": 1e6}
+
+
+def table1(settings: Settings) -> Outcome:
+    """Psi of the sixteen strategies, with intervals."""
+    found, missing = measure_at_hand(settings)
+    cells: list[Cell] = []
+    for row in printed("s21", "table1"):
+        cells += _psi_cells(found, row["group"], row["sampler"], row["values"])
+    seeds = settings.repeats or SEEDS
+    notes = [
+        _search(settings),
+        "low and high are the ends of 95 % intervals over test users"
+        + (f" and {seeds} seeds." if seeds > 1 else "; one seed, so the doubt of training is not in them."),
+        "certain is Psi over pairs of models whose order on the full data is beyond that doubt. The error of "
+        "a difference takes the printed number to be as uncertain as ours; average is that of the data sets "
+        "at hand, of both sides.",
+        *missing,
+    ]
+    for name, agreement in found.items():
+        notes += _findings(name, agreement, [cell for cell in cells if cell.column == name])
+    return Outcome(tuple(cells), notes=tuple(notes))
+
+
+def table2(settings: Settings) -> Outcome:
+    """Which algorithms and metrics a scenario has, read off the scenarios themselves."""
+    cells = []
+    for row in printed("s21", "table2"):
+        scenario = REGISTRY.make(row["scenario"].lower())
+        has = {name: ours in scenario.models for name, ours in ALGORITHMS.items()}
+        has |= {name: ours in scenario.metric_names() for name, ours in METRICS.items()}
+        cells += [
+            Cell(row["scenario"], column, float(value), float(has[column]), digits=0)
+            for column, value in row["values"].items()
+        ]
+    return Outcome(tuple(cells), notes=("1 where the scenario has the algorithm or metric, else 0.",))
+
+
+def table3(settings: Settings) -> Outcome:
+    """Count events, users and items of the data sets at hand."""
+    cells, notes = [], []
+    names = {data.name: data for data in DATA}
+    for row in printed("s21", "table3"):
+        data = names[row["dataset"]]
+        if not data.is_at_hand:
+            notes.append(f"{data.name}: data not at hand ({data.dataset}).")
+            continue
+        events = load(data.dataset, duplicates="keep", progress=settings.progress)
+        events = min_history(events, LEAST_HISTORY)
+        counts = {"interactions": len(events), "users": events.n_users, "items": events.n_items}
+        found = {**counts, "interactions per user": len(events) / events.n_users}
+        for column, value in row["values"].items():
+            unit = f" ({value['unit']})" if value["unit"] else ""
+            ours = found[column] / _UNITS[value["unit"]]
+            cells.append(Cell(data.name, column + unit, value["value"], ours, digits=value["digits"]))
+        repeated = events.origin.get("duplicate_rows_kept", 0)
+        if repeated:
+            notes.append(
+                f"{data.name}: {repeated} of its events repeat a pair of user and item. Table 1 is measured "
+                "with the last event of each pair, and users with fewer than 3 of these left out."
+            )
+    return Outcome(tuple(cells), notes=tuple(notes))
+
+
+def table4(settings: Settings) -> Outcome:
+    """Compute how many models the paper trained, and the CO2 of a development cycle."""
+    models = 6 * 3 * 7 * 16 * 7 * 30  # data sets, scenarios, algorithms, strategies, percents, configurations
+    hours = 25 * 40 * (4e9 / 20e6) * 0.4 / 60  # algorithms, configurations, times ML-20M, minutes on a DGX-2
+    pounds = 10 * hours * 1.58 * 0.954  # kW, overhead of a data centre, pounds per kWh
+    values = (models / 1e5, hours / 1e3, pounds / 1e3, pounds / 1e3 / CLAIMED_SPEEDUP)
+    reasons = ("", "4/3, printed as if rounded up", "", "")
+    rows = printed("s21", "table4")
+    cells = [
+        Cell(row["quantity"], "Table 4", row["value"], value, digits=row["digits"], note=note)
+        for row, value, note in zip(rows, values, reasons, strict=True)
+    ]
+    distinct = sum(sum(n_fits(plan_of(data, full=True))) for data in DATA)
+    needed = pounds / 1e3 / rows[-1]["value"]
+    return Outcome(
+        tuple(cells),
+        notes=(
+            f"Models trained: {models:,}, if all seven algorithms served every scenario, with 30 "
+            f"configurations each, and the full data were fitted anew for each strategy. The search that the "
+            f"appendix describes makes {distinct:,} different fits.",
+            f"With SVP-CF: a speed-up of {CLAIMED_SPEEDUP}, as the text has it, gives {values[-1]:.1f} "
+            f"thousand lbs; the printed number needs {needed:.2f}.",
+            "A flight from New York to San Francisco and back (2) and a year of a human life (11 thousand "
+            "lbs) are quoted from elsewhere and not computed here.",
+        ),
+    )
+
+
+def _psi_cells(
+    found: Mapping[str, Agreement], group: str, sampler: str, values: Mapping[str, float]
+) -> list[Cell]:
+    """Return Psi of one strategy on all data sets at hand, and the average."""
+    strategy, row = STRATEGIES[group, sampler], f"{group} {sampler}"
+    cells, compared = [], []
+    for name, agreement in found.items():
+        score = agreement.score(strategy)
+        if score.psi is None or score.low is None or score.high is None:
+            continue  # told by a note: no tau exists
+        error = (score.high - score.low) / (2 * NormalDist().inv_cdf((1 + agreement.level) / 2))
+        compared.append(Cell(row, name, values[name], score.psi, np.sqrt(2) * error, digits=3))
+        cells += [
+            compared[-1],
+            Cell(row, f"{name} low", None, score.low, digits=3),
+            Cell(row, f"{name} high", None, score.high, digits=3),
+        ]
+        if score.certain is not None:
+            cells.append(Cell(row, f"{name} certain", None, score.certain, digits=3))
+    if len(compared) > 1:
+        printed_mean = float(np.mean([cell.printed for cell in compared]))
+        ours = float(np.mean([cell.value for cell in compared]))
+        error = float(np.sqrt(np.sum([cell.error**2 for cell in compared])) / len(compared))
+        cells.append(Cell(row, "average", printed_mean, ours, error, digits=3))
+    return cells
+
+
+def _findings(name: str, agreement: Agreement, cells: Sequence[Cell]) -> list[str]:
+    """Return sentences on one data set."""
+    notes = []
+    told = [f"{group} {sampler}" for group, sampler in STRATEGIES]  # in the order of the scores
+    lost = [row for row, score in zip(told, agreement.scores, strict=True) if score.psi is None]
+    if lost:
+        notes.append(f"{name}: no tau exists for {', '.join(lost)}.")
+    if len(cells) > 1:
+        ours = np.array([cell.value for cell in cells])
+        theirs = np.array([cell.printed for cell in cells], dtype=np.float64)
+        ends = {row: (score.low, score.high) for row, score in zip(told, agreement.scores, strict=True)}
+        inside = sum(_holds(*ends[cell.row], cell.printed) for cell in cells)
+        best, worst = (cells[int(place)].row for place in (ours.argmax(), ours.argmin()))
+        notes.append(
+            f"{name}: mean Psi {ours.mean():.3f} (printed {theirs.mean():.3f}), best {best}, worst {worst}; "
+            f"{inside} of {len(cells)} printed numbers lie in our intervals; Kendall's tau between our order "
+            f"of the strategies and the printed one is {float(kendall(ours, theirs)):+.2f}."
+        )
+        rest = psi_without(agreement, LOST_AMONG_STRANGERS)
+        kept = np.array([rest[told.index(cell.row)] for cell in cells])
+        notes.append(
+            f"{name}: without {' and '.join(LOST_AMONG_STRANGERS)}, which rank at random for users whose "
+            f"train events are all gone, mean Psi is {kept.mean():.3f}, and Kendall's tau with the printed "
+            f"order {float(kendall(kept, theirs)):+.2f}."
+        )
+    whole = [cell for cell in agreement.cells if not cell.metric]
+    pairs = sum(board.n_pairs for board in agreement.boards)
+    certain = sum(board.n_certain for board in agreement.boards)
+    ceilings = [board.ceiling for board in agreement.boards if board.ceiling is not None]
+    ceiling = f"; the full data under other seeds reach {np.mean(ceilings):.3f}" if ceilings else ""
+    notes.append(
+        f"{name}: {certain} of {pairs} pairs of models are certain on the full data{ceiling}; "
+        f"{sum(cell.n_missing for cell in whole)} taus do not exist; {len(agreement.problems)} models could "
+        "not be fitted to a sub-sample."
+    )
+    notes.append(agreement.answer)
+    return notes
+
+
+def psi_without(agreement: Agreement, models: Sequence[str]) -> FloatArray:
+    """Return Psi of each strategy when some models do not take part."""
+    taus = []
+    for board in agreement.boards:
+        kept = [place for place, model in enumerate(board.models) if model not in models]
+        full, small = (np.array(values, dtype=np.float64)[..., kept] for values in (board.full, board.small))
+        taus.append(kendall(full, small))
+    return mean_of(np.array(taus), axis=(0, 2, 3))
+
+
+def _holds(low: float | None, high: float | None, value: float | None) -> bool:
+    return low is not None and high is not None and value is not None and low <= value <= high
+
+
+def _search(settings: Settings) -> str:
+    if settings.full:
+        return "The paper's search over hyper-parameters, chosen on validation events for each metric."
+    return (
+        f"Search {REDUCED}: one configuration of each model instead of the paper's up to 45, short training, "
+        "and histories of at most 20 items; the paper's with --full."
+    )
