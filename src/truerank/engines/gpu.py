@@ -23,7 +23,7 @@ class Gpu(Engine):
     Examples
     --------
     >>> str(Gpu()), str(Gpu("cuda:1"))
-    ('gpu', "gpu(device='cuda:1')")
+    ('gpu', 'gpu(device=cuda:1)')
     """
 
     device: str = "cuda"

@@ -45,6 +45,7 @@ def exact_ranks_gpu(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from truerank.core.interactions import Interactions
     >>> from truerank.core.scorer import Factors
     >>> train = Interactions.from_codes([0], [0], n_items=4)
