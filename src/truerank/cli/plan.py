@@ -154,8 +154,7 @@ def _draw(
 ) -> tuple[dict[str, SampledRanks], dict[str, Costs]]:
     """Fit models, draw a pilot of each and measure what ranking costs."""
     from truerank.cli.prepare import prepare
-    from truerank.core.model import Model
-    from truerank.evaluation import name_models
+    from truerank.evaluation import fit_scorer, name_models
     from truerank.planning import measure
     from truerank.ranks import SAMPLERS, sampled_ranks
     from truerank.validation import make_validate
@@ -166,11 +165,7 @@ def _draw(
         parts = prepare(data, split=split, columns=columns, seed=seed, progress=progress)
         validate = make_validate(parts, n_threads=threads)
         for name, one in models.items():
-            scorer = (
-                one.fit(parts.train, validate=validate, seed=seed, progress=progress)
-                if isinstance(one, Model)
-                else one
-            )
+            scorer = fit_scorer(one, parts, validate=validate, seed=seed, progress=progress)
             pilots[name] = sampled_ranks(
                 scorer,
                 parts,

@@ -43,8 +43,7 @@ def sample(
 ) -> None:
     """Rank targets against sampled items and write the table that ``truerank estimate`` reads."""
     from truerank.cli.prepare import prepare
-    from truerank.core.model import Model
-    from truerank.evaluation import name_models
+    from truerank.evaluation import fit_scorer, name_models
     from truerank.ranks import SAMPLERS, write_sampled
     from truerank.ranks import sample as sample_ranks
     from truerank.split import draw_users
@@ -61,11 +60,7 @@ def sample(
             parts = draw_users(parts, users, seed=seed)
         validate = make_validate(parts, n_threads=threads)
         for name, one in models.items():
-            scorer = (
-                one.fit(parts.train, validate=validate, seed=seed, progress=progress)
-                if isinstance(one, Model)
-                else one
-            )
+            scorer = fit_scorer(one, parts, validate=validate, seed=seed, progress=progress)
             drawn = sample_ranks(
                 scorer,
                 parts,

@@ -21,7 +21,7 @@ from truerank.cluster.size import negatives_of, rows_per_task
 from truerank.cluster.sums import normal_band
 from truerank.core.check import check_at_least, check_choice
 from truerank.core.engine import Engine
-from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.errors import InvalidParameter
 from truerank.core.estimate import Estimate
 from truerank.core.metric import Metric
 from truerank.core.model import Model
@@ -38,6 +38,9 @@ from truerank.evaluation import (
     Evaluated,
     Options,
     assemble,
+    check_targets,
+    described,
+    fit_scorer,
     make_options,
     name_models,
     summarise,
@@ -180,27 +183,18 @@ def evaluate_split(
     progress: Progress = SILENT,
 ) -> Result:
     """Return what ``evaluate_on`` returns, for named models, options and users that are chosen already."""
-    if len(split.test) == 0:
-        raise InvalidData(
-            f"the test part must hold at least one target, but split {split.method!r} left none. "
-            "Choose another split or check the data."
-        )
+    check_targets(split)
     place = Place(engine, chosen, keep, rows, _store(work_dir), progress)
     done = []
     with _work_dir(work_dir) as folder:
         validate = make_validate(split, seen=chosen.seen, n_threads=chosen.n_threads)
         for name, model in models.items():
             started = time.perf_counter()
-            scorer = (
-                model.fit(split.train, validate=validate, seed=chosen.seed, progress=progress)
-                if isinstance(model, Model)
-                else model
-            )
+            scorer = fit_scorer(model, split, validate=validate, seed=chosen.seed, progress=progress)
             fitted = time.perf_counter()
             files = write_files(folder, scorer, split, chosen.seen)
             seconds = {"fit": fitted - started, "write": time.perf_counter() - fitted}
-            described = str(model) if isinstance(model, Model) else f"scores ({type(model).__name__})"
-            done.append(_evaluated(place, name, described, files, seconds)[0])
+            done.append(_evaluated(place, name, described(model), files, seconds)[0])
     result = assemble(done, split, chosen)
     return replace(result, provenance={**result.provenance, "engine": str(place.engine)})
 

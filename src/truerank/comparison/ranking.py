@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from truerank.core.errors import InvalidData
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress
 from truerank.core.ranks import Ranks, SampledRanks, SeenPolicy
 from truerank.core.scorer import Scorer
 from truerank.core.split import Split
+from truerank.evaluation import check_targets, fit_scorer
 from truerank.ranks import SAMPLERS, Sampler, exact_ranks, sample
 from truerank.validation import make_validate
 
@@ -33,20 +33,12 @@ def rank_models(
     sampler : how negatives are drawn; None ranks all items. With ``shared=false`` each model has its own
     seen, seed, n_threads, progress : as in ``evaluate``
     """
-    if len(split.test) == 0:
-        raise InvalidData(
-            f"the test part must hold at least one target, but split {split.method!r} left none. "
-            "Choose another split or check the data."
-        )
+    check_targets(split)
     chosen = None if sampler is None else SAMPLERS.make(sampler)
     validate = make_validate(split, seen=seen, n_threads=n_threads)
     ranks: dict[str, Ranks | SampledRanks] = {}
     for name, model in models.items():
-        scorer = (
-            model.fit(split.train, validate=validate, seed=seed, progress=progress)
-            if isinstance(model, Model)
-            else model
-        )
+        scorer = fit_scorer(model, split, validate=validate, seed=seed, progress=progress)
         if chosen is None:
             ranks[name] = exact_ranks(scorer, split, seen=seen, n_threads=n_threads, progress=progress)
         else:

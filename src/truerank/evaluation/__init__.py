@@ -1,6 +1,7 @@
 """Composer: models and a split in, metrics with intervals out."""
 
 from truerank.evaluation.digest import data_hash
+from truerank.evaluation.fitting import check_targets, described, fit_scorer
 from truerank.evaluation.naming import name_models
 from truerank.evaluation.options import DEFAULT_METRICS, Options, make_options
 from truerank.evaluation.summary import summarise
@@ -12,10 +13,13 @@ __all__ = [
     "Evaluated",
     "Options",
     "assemble",
+    "check_targets",
     "data_hash",
+    "described",
     "evaluate",
     "evaluate_each",
     "evaluate_trec",
+    "fit_scorer",
     "make_options",
     "name_models",
     "summarise",

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from truerank.core.errors import InvalidData
 from truerank.core.estimate import Estimate
 from truerank.core.metric import Metric
 from truerank.core.model import Model
@@ -22,6 +21,7 @@ from truerank.core.scorer import Scorer
 from truerank.core.split import Split
 from truerank.estimation import Bounded, bound, estimate_each
 from truerank.evaluation.digest import data_hash
+from truerank.evaluation.fitting import check_targets, described, fit_scorer
 from truerank.evaluation.naming import name_models
 from truerank.evaluation.options import DEFAULT_METRICS, Options, make_options
 from truerank.evaluation.summary import summarise
@@ -94,19 +94,11 @@ def evaluate_each(
     models: Mapping[str, Model | Scorer], split: Split, options: Options, *, progress: Progress = SILENT
 ) -> Iterator[Evaluated]:
     """Yield one model after the other, so that finished ones survive an interruption."""
-    if len(split.test) == 0:
-        raise InvalidData(
-            f"the test part must hold at least one target, but split {split.method!r} left none. "
-            "Choose another split or check the data."
-        )
+    check_targets(split)
     validate = make_validate(split, seen=options.seen, n_threads=options.n_threads)
     for name, model in models.items():
         started = time.perf_counter()
-        scorer = (
-            model.fit(split.train, validate=validate, seed=options.seed, progress=progress)
-            if isinstance(model, Model)
-            else model
-        )
+        scorer = fit_scorer(model, split, validate=validate, seed=options.seed, progress=progress)
         fitted = time.perf_counter()
         seconds = {"fit": fitted - started}
         estimates: list[Estimate] = []
@@ -123,7 +115,7 @@ def evaluate_each(
             n_scores += ranks.n_users * split.train.n_items
             found, seconds["metrics"] = _timed(partial(_exact, name, ranks, options, split.n_test_users))
             estimates += found
-        yield Evaluated(name, _described(model), tuple(estimates), ranks, seconds, n_scores, bounded)
+        yield Evaluated(name, described(model), tuple(estimates), ranks, seconds, n_scores, bounded)
 
 
 def _rank(scorer: Scorer, split: Split, options: Options, progress: Progress) -> Ranks:
@@ -165,10 +157,6 @@ def _timed(work: Callable[[], ReturnT]) -> tuple[ReturnT, float]:
     started = time.perf_counter()
     done = work()
     return done, time.perf_counter() - started
-
-
-def _described(model: Model | Scorer) -> str:
-    return str(model) if isinstance(model, Model) else f"scores ({type(model).__name__})"
 
 
 def assemble(done: Sequence[Evaluated], split: Split, options: Options) -> Result:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from truerank.core.errors import InvalidData
 from truerank.core.estimate import Estimate
 from truerank.core.estimator import Estimator
 from truerank.core.metric import Metric
@@ -21,7 +20,7 @@ from truerank.core.split import Split
 from truerank.core.uncertainty import Target
 from truerank.estimation import DEFAULT_ESTIMATORS
 from truerank.estimators import ESTIMATORS
-from truerank.evaluation import DEFAULT_METRICS, data_hash, name_models
+from truerank.evaluation import DEFAULT_METRICS, check_targets, data_hash, described, fit_scorer, name_models
 from truerank.metrics import make_metrics
 from truerank.planning.goal import Found, Goal
 from truerank.planning.search import find
@@ -103,11 +102,7 @@ def evaluate_to_precision(
         ESTIMATORS.make(estimator),
         **options,
     )
-    if len(split.test) == 0:
-        raise InvalidData(
-            f"the test part must hold at least one target, but split {split.method!r} left none. "
-            "Choose another split or check the data."
-        )
+    check_targets(split)
     named = name_models(models)
     validate = make_validate(split, seen=goal.seen, n_threads=goal.n_threads)
     found: dict[str, Found] = {}
@@ -118,11 +113,7 @@ def evaluate_to_precision(
             if not found:
                 raise
             break
-    described = {
-        name: str(model) if isinstance(model, Model) else f"scores ({type(model).__name__})"
-        for name, model in named.items()
-        if name in found
-    }
+    described = {name: described(model) for name, model in named.items() if name in found}
     return _assemble(found, described, split, goal)
 
 
@@ -130,11 +121,7 @@ def _evaluate_one(
     model: Model | Scorer, split: Split, goal: Goal, validate: Validate | None, progress: Progress
 ) -> Found:
     started = time.perf_counter()
-    scorer = (
-        model.fit(split.train, validate=validate, seed=goal.seed, progress=progress)
-        if isinstance(model, Model)
-        else model
-    )
+    scorer = fit_scorer(model, split, validate=validate, seed=goal.seed, progress=progress)
     fitted = time.perf_counter()
     found = find(scorer, split, goal, progress)
     found.seconds.update(fit=fitted - started, rank=time.perf_counter() - fitted)
