@@ -113,8 +113,8 @@ def evaluate_to_precision(
             if not found:
                 raise
             break
-    described = {name: described(model) for name, model in named.items() if name in found}
-    return _assemble(found, described, split, goal)
+    specs = {name: described(model) for name, model in named.items() if name in found}
+    return _assemble(found, specs, split, goal)
 
 
 def _evaluate_one(
@@ -128,7 +128,7 @@ def _evaluate_one(
     return found
 
 
-def _assemble(found: dict[str, Found], described: dict[str, str], split: Split, goal: Goal) -> Result:
+def _assemble(found: dict[str, Found], specs: dict[str, str], split: Split, goal: Goal) -> Result:
     estimates = [
         Estimate(
             model=name,
@@ -154,7 +154,7 @@ def _assemble(found: dict[str, Found], described: dict[str, str], split: Split, 
         notes=tuple(f"{name}: {' '.join(one.way.why)}" for name, one in found.items()),
         data=split.summary(),
         provenance={
-            "models": described,
+            "models": specs,
             "split": split.method,
             "ties": goal.ties,
             "seen": goal.seen,
