@@ -19,6 +19,7 @@ PROJECT = ROOT.parent.parent
 LAYERS = [
     "cli",
     "papers",
+    "charts",
     "tracking",
     "accumulator",
     "agreement",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from truerank.core.chart import Picture
 from truerank.core.errors import InvalidData
 from truerank.core.estimate import Estimate
 from truerank.core.ranks import Ranks
@@ -28,6 +29,7 @@ class Result:
         such an entry is the middle of its ends
     notes : what a person should be told in words, such as that a sample cannot resolve a metric
     ranks : the ranks behind the estimates by model; not part of the JSON form
+    charts : pictures of what is behind the estimates, where they were asked for; not part of the JSON form
 
     Examples
     --------
@@ -44,6 +46,7 @@ class Result:
     bounds: tuple[Estimate, ...] = ()
     notes: tuple[str, ...] = ()
     ranks: Mapping[str, Ranks] = field(default_factory=dict, compare=False, repr=False)
+    charts: tuple[Picture, ...] = field(default=(), compare=False, repr=False)
 
     def value(self, metric: str, model: str | None = None, estimator: str | None = None) -> float:
         """Return one value by metric, model and estimator; what there is only one of may be left out."""

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, replace
 
 from truerank.core.estimate import Estimate
+from truerank.core.number import decimals, fixed, percent
+from truerank.core.palette import Mark, mark
 from truerank.core.result import Result
-from truerank.report.number import decimals, fixed, percent
-from truerank.report.palette import Mark, mark
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from truerank.core.number import MISSING, decimals, fixed, percent
 from truerank.core.result import Result
-from truerank.report.number import MISSING, decimals, fixed, percent
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from truerank.core.number import percent
+from truerank.core.palette import Mark
 from truerank.core.ranks import Ranks
 from truerank.core.types import FloatArray, IntArray
 from truerank.report.axis import Tick, log_ticks, round_numbers
 from truerank.report.board import Board
-from truerank.report.number import percent
-from truerank.report.palette import Mark
 
 _POINTS = 200  # more cannot be told apart on a screen
 _SIDE = 1000  # length of both axes in the drawing's own unit

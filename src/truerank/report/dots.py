@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from truerank.core.number import decimals
 from truerank.report.axis import Axis, linear_axis
 from truerank.report.board import Board, Cell, Row, interval_of
-from truerank.report.number import decimals
 
 _LONGEST_NAME = 26  # what fits beside a value on a phone
 

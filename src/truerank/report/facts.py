@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from truerank.core.number import MISSING, decimals, fixed
 from truerank.core.result import Result
-from truerank.report.number import MISSING, decimals, fixed
 
 _COUNTS = {
     "n_users": "users",

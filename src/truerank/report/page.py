@@ -6,15 +6,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from truerank.core.number import MISSING, fixed, percent
 from truerank.core.output import replace_text
+from truerank.core.palette import DARK, LIGHT
 from truerank.core.result import Result
 from truerank.report.board import build_board
 from truerank.report.bounds import bound_table
 from truerank.report.curve import top_share_curve
 from truerank.report.dots import dot_panels
 from truerank.report.facts import data_facts, model_facts, repeat_facts
-from truerank.report.number import MISSING, fixed, percent
-from truerank.report.palette import DARK, LIGHT
 from truerank.report.summary import summarise
 
 if TYPE_CHECKING:

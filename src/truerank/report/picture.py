@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from truerank.core.errors import InvalidData
+from truerank.core.number import percent
+from truerank.core.palette import LIGHT
 from truerank.core.result import Result
 from truerank.report.board import Board, build_board, interval_of
 from truerank.report.dots import shortened
-from truerank.report.number import percent
-from truerank.report.palette import LIGHT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

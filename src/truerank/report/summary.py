@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from truerank.core.number import count_of
 from truerank.core.result import Result
 from truerank.report.board import Board
-from truerank.report.number import count_of
 
 
 def summarise(result: Result, board: Board) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from truerank.report.palette import DARK, LIGHT
+from truerank.core.palette import DARK, LIGHT
 
 
 def luminance(colour: str) -> float:

@@ -1,0 +1,157 @@
+"""Charts as data: a report, a figure for a paper and a table are drawn from the same numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from truerank.core.number import MISSING
+from truerank.core.table import Table
+
+Scale: TypeAlias = Literal["linear", "log"]
+Unit: TypeAlias = Literal["number", "count", "share"]
+Look: TypeAlias = Literal["line", "step", "bars", "dots", "band"]
+
+
+@dataclass(frozen=True)
+class ChartAxis:
+    """One axis.
+
+    Parameters
+    ----------
+    label : what it measures
+    scale : ``log`` needs values above 0
+    unit : how numbers are written: plain, whole with thousands marked, or as percent
+    low, high : ends; None takes them from the series
+    """
+
+    label: str
+    scale: Scale = "linear"
+    unit: Unit = "number"
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points that belong together.
+
+    Parameters
+    ----------
+    label : as in the legend
+    x, y : the points
+    low, high : ends of an interval around each y; empty for none
+    look : ``line`` joins the points, ``step`` holds each y up to the next x, ``bars`` fill from 0,
+        ``dots`` stand alone (with whiskers), ``band`` fills between low and high without a line
+    model : series of one model share colour and marker in all charts; empty for a grey reference
+    is_dashed : for what was not measured, such as a fit or chance
+    """
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    look: Look = "line"
+    model: str = ""
+    is_dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of the x axis that is shaded and named, such as the K that a sample cannot resolve."""
+
+    low: float
+    high: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Series over two axes.
+
+    Parameters
+    ----------
+    key : short name, unique within a report, such as ``rank-distribution``
+    title : what is shown, in a few words
+    words : what can be seen, for those who cannot see it
+    x, y : axes
+    series : what is drawn, later ones on top
+    spans : shaded stretches
+    notes : sentences to read with it
+    """
+
+    key: str
+    title: str
+    words: str
+    x: ChartAxis
+    y: ChartAxis
+    series: tuple[Series, ...]
+    spans: tuple[Span, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def table(self) -> Table:
+        """Return the points as a table, one row for each x and one column for each series.
+
+        Examples
+        --------
+        >>> one = Series("ease", (1, 10), (0.1, 0.5), (0.05, 0.4), (0.2, 0.6))
+        >>> Chart("k", "recall@K", "", ChartAxis("K"), ChartAxis("recall"), (one,)).table().rows
+        (('1', '0.1 (0.05 to 0.2)'), ('10', '0.5 (0.4 to 0.6)'))
+        """
+        places = sorted({x for series in self.series for x in series.x})
+        cells = [_cells(series) for series in self.series]
+        rows = tuple((_number(x), *(cell.get(x, MISSING) for cell in cells)) for x in places)
+        return Table((self.x.label, *(series.label for series in self.series)), rows, self.title)
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Values by row and column, shown as colours and numbers.
+
+    Parameters
+    ----------
+    key, title, words, notes : as in ``Chart``
+    rows, columns : names
+    values : by row; None where there is none
+    label : what the values are
+    low, high : ends of the colour scale
+    middle : for scales with two sides, such as 0 for a correlation; None for one side
+    """
+
+    key: str
+    title: str
+    words: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: tuple[tuple[float | None, ...], ...]
+    label: str
+    low: float
+    high: float
+    middle: float | None = None
+    notes: tuple[str, ...] = ()
+
+    def table(self) -> Table:
+        """Return the values as a table."""
+        rows = tuple(
+            (name, *(MISSING if value is None else _number(value) for value in values))
+            for name, values in zip(self.rows, self.values, strict=True)
+        )
+        return Table(("", *self.columns), rows, self.title)
+
+
+Picture: TypeAlias = Chart | HeatMap
+
+
+def _cells(series: Series) -> dict[float, str]:
+    ends = zip(series.low, series.high, strict=True) if series.low else None
+    cells = {}
+    for x, y in zip(series.x, series.y, strict=True):
+        low_high = "" if ends is None else " ({} to {})".format(*map(_number, next(ends)))
+        cells[x] = _number(y) + low_high
+    return cells
+
+
+def _number(value: float) -> str:
+    """Return up to four significant digits; whole numbers in full."""
+    return f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.4g}"
