@@ -1,0 +1,60 @@
+"""Whether the confidence region behind identification bounds holds the ranks that there are.
+
+Bounds are the extremes over all rank distributions whose mean chances lie in the region. Where the region
+holds the chances of the true ranks, the bounds hold the true value: no linear program need be solved to know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from truerank.bounds.problem import Problem
+from truerank.core.ranks import Ranks, SampledRanks, TiePolicy
+from truerank.core.tally import tally
+from truerank.core.types import FloatArray
+from truerank.estimators.design import stopping_of
+from truerank.inference.event import Events, observe
+
+
+@dataclass(frozen=True, eq=False)
+class TrueChances:
+    """Mean chances of the events that a region is about.
+
+    Parameters
+    ----------
+    events : what is counted
+    chances : (n_events,) mean over users, given their true ranks
+    ties : how tied items count
+    """
+
+    events: Events
+    chances: FloatArray
+    ties: TiePolicy
+
+    @classmethod
+    def of(cls, ranks: Ranks, sample: SampledRanks, ties: TiePolicy) -> TrueChances:
+        """Return the chances in samples of the same design as one of them; one target per user."""
+        assert len(ranks) == ranks.n_users and ties in ("best", "expected")
+        counted = tally(sample, ties=ties, width=0.0)
+        problem = Problem.of(counted.contexts, counted.design, stopping_of(counted), None)
+        n_candidates = ranks.n_pool - 1
+        last = ranks.n_above + (ranks.n_tied if ties == "expected" else 0)
+        total = np.zeros(len(problem.events))
+        for size in np.unique(n_candidates).tolist():
+            rows = np.flatnonzero(n_candidates == size)
+            law = problem._law(size, int(counted.contexts.n_negatives[0]))
+            begin, end = ranks.n_above[rows], last[rows]
+            needed = np.unique(np.concatenate([np.arange(a, b + 1) for a, b in zip(begin, end, strict=True)]))
+            sums = np.cumsum(np.pad(problem._chances_of(law, needed), ((1, 0), (0, 0))), axis=0)
+            places = np.searchsorted(needed, np.stack([begin, end + 1]))
+            total += ((sums[places[1]] - sums[places[0]]) / (end + 1 - begin)[:, None]).sum(axis=0)
+        return cls(problem.events, total / len(ranks), ties)
+
+    def lie_within(self, sample: SampledRanks, level: float) -> bool:
+        """Whether the region of a sample holds them."""
+        counted = tally(sample, ties=self.ties, width=0.0)
+        is_used = np.ones(len(counted.contexts), dtype=np.bool_)
+        region, _ = observe(counted, is_used, self.events, level=level)
+        return bool(((region.low <= self.chances) & (self.chances <= region.high)).all())
