@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from truerank.core.errors import DataWarning, InvalidParameter, NotConverged
 from truerank.core.model import Epoch
 from truerank.core.progress import Task
 from truerank.core.scorer import DenseScores, Scorer
+from truerank.core.store import Store
 from truerank.models.neural.trainer import Schedule, train
 
 
@@ -191,6 +193,19 @@ def test_an_interruption_of_the_first_epoch_goes_through() -> None:
     with pytest.raises(KeyboardInterrupt):
         train("toy", Counting(interrupt_in=1), Schedule(9), progress=bars)
     assert bars.closed == 1
+
+
+def test_an_interruption_goes_through_where_half_a_training_is_worth_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+
+    def compute() -> float:
+        return value(train("toy", Counting(interrupt_in=4), Schedule(9)))
+
+    with pytest.raises(KeyboardInterrupt):
+        store.value("toy", compute)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.warns(DataWarning, match="epoch 3 is kept"):  # the same training elsewhere
+        compute()
 
 
 @pytest.mark.parametrize("wrong", [{"epochs": 0}, {"epochs": 2, "patience": 0}, {"epochs": 2, "every": 0}])

@@ -14,6 +14,7 @@ import numpy as np
 
 from truerank.core.errors import InvalidParameter
 from truerank.core.output import replace_file, replace_text
+from truerank.core.whole import whole_or_nothing
 from truerank.version import __version__
 
 
@@ -21,7 +22,7 @@ class Store:
     """Results by key; each is written in one step when it is finished, and read instead of computed later.
 
     The key must say everything that the result depends on; the version of truerank is added. What cannot be
-    read (a damaged file) is computed again.
+    read (a damaged file) is computed again. What is interrupted is not kept.
 
     Parameters
     ----------
@@ -51,7 +52,8 @@ class Store:
         if key not in self._held:
             found = self._read(key, ".json", _read_json)
             if found is None:
-                found = json.loads(json.dumps(compute()))
+                with whole_or_nothing():
+                    found = json.loads(json.dumps(compute()))
                 path = self.path_of(key, ".json")
                 if path is not None:
                     replace_text(path, json.dumps({"key": key, "value": found}), "a finished result")
@@ -67,7 +69,8 @@ class Store:
             return held
         found: Mapping[str, np.ndarray] | None = self._read(key, ".npz", _read_arrays)
         if found is None:
-            found = dict(compute())
+            with whole_or_nothing():
+                found = dict(compute())
             path = self.path_of(key, ".npz")
             if path is not None:
                 named: dict[str, Any] = {**found, "key": np.array(key)}

@@ -16,6 +16,7 @@ from truerank.core.errors import DataWarning, InvalidParameter, NotConverged
 from truerank.core.model import Epoch, OnEpoch, Validate
 from truerank.core.progress import SILENT, Progress, Task, note, tracked
 from truerank.core.scorer import Scorer
+from truerank.core.whole import must_be_whole
 from truerank.models.check import check_count
 
 
@@ -70,7 +71,7 @@ def train(
 
     ``on_epoch`` is called after every epoch with the scorer as it is then; the progress has a note of loss
     and validation. Ctrl-C ends the training early with the best epoch so far and a `DataWarning`; before the
-    first epoch has ended it goes through.
+    first epoch has ended, and within ``whole_or_nothing``, it goes through.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ def train(
         try:
             run.all_epochs(task)
         except KeyboardInterrupt:
-            if run.best_epoch == 0:
+            if run.best_epoch == 0 or must_be_whole():
                 raise
             warnings.warn(
                 f"training of {label} was interrupted in epoch {run.epoch} of {schedule.epochs}; "
