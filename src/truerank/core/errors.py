@@ -19,10 +19,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class TruerankError(Exception):
-    """Base of all errors raised on purpose."""
+    """Base of all errors raised on purpose; a worker can send each of them to another process."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (type(self), self.args, self.__dict__)
 
 
 class InvalidParameter(TruerankError, ValueError):  # noqa: N818 - named for what the user gave
@@ -92,3 +96,11 @@ def suggestion(name: str, known: tuple[str, ...]) -> str:
     if near:
         return f"Did you mean {near[0]!r}?"
     return f"Known: {', '.join(known)}."
+
+
+def _remade(kind: type[TruerankError], args: tuple[Any, ...], state: dict[str, Any]) -> TruerankError:
+    """Return an error as it was, without making its message anew."""
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error
