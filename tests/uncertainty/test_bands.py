@@ -232,6 +232,13 @@ def test_auto_resamples_fits_where_that_is_cheap(monkeypatch: pytest.MonkeyPatch
     np.testing.assert_array_equal(UNCERTAINTIES.make("auto").band(exact, seed=3).low, least.low)
 
 
+def test_auto_takes_derivatives_of_fits_to_many_users() -> None:
+    few, many = (estimated(simulate_sample(population(n, 300), 30), "smooth") for n in (999, 1000))
+    auto, delta = UNCERTAINTIES.make("auto(resamples=50)"), UNCERTAINTIES.make("delta")
+    assert auto.band(few).method[0] == "bootstrap, ignores bias"
+    np.testing.assert_array_equal(auto.band(many).low, delta.band(many).low)
+
+
 def test_costs_follow_what_is_fitted() -> None:
     found = estimated(simulate_sample(population(60, 300), 30), "mle")
 

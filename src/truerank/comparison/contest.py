@@ -17,7 +17,7 @@ from truerank.core.metric import Metric
 from truerank.core.progress import SILENT, Progress
 from truerank.core.ranks import Ranks, SampledRanks, SeenPolicy
 from truerank.core.split import Split
-from truerank.estimation import DEFAULT_ESTIMATORS
+from truerank.estimation import DEFAULT_LINEAR
 from truerank.estimators import ESTIMATORS
 from truerank.evaluation import name_models
 from truerank.metrics import make_metrics
@@ -29,7 +29,7 @@ def compare(
     split: Split | None = None,
     metrics: str | Metric | Sequence[str | Metric] = "ndcg@10,recall@10",
     *,
-    estimator: str | Estimator = DEFAULT_ESTIMATORS,
+    estimator: str | Estimator = DEFAULT_LINEAR,
     sampler: str | Sampler | None = None,
     seen: SeenPolicy = "remove",
     n_threads: int | None = None,

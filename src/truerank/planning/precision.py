@@ -18,7 +18,7 @@ from truerank.core.result import Result
 from truerank.core.scorer import Scorer
 from truerank.core.split import Split
 from truerank.core.uncertainty import Target
-from truerank.estimation import DEFAULT_ESTIMATORS
+from truerank.estimation import DEFAULT_LINEAR
 from truerank.estimators import ESTIMATORS
 from truerank.evaluation import DEFAULT_METRICS, check_targets, data_hash, described, fit_scorer, name_models
 from truerank.metrics import make_metrics
@@ -36,7 +36,7 @@ def evaluate_to_precision(
     budget: int | None = None,
     level: float = 0.95,
     target: Target = "test-users",
-    estimator: str | Estimator = DEFAULT_ESTIMATORS,
+    estimator: str | Estimator = DEFAULT_LINEAR,
     progress: Progress = SILENT,
     **options: Any,
 ) -> Result:

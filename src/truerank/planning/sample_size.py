@@ -18,7 +18,7 @@ from truerank.core.ranks import SampledRanks, TiePolicy
 from truerank.core.stopping import Stopping
 from truerank.core.tally import Contexts, tally
 from truerank.core.uncertainty import TARGETS, Target
-from truerank.estimation import DEFAULT_ESTIMATORS
+from truerank.estimation import DEFAULT_LINEAR
 from truerank.estimators import ESTIMATORS
 from truerank.estimators.mle import MaximumLikelihood
 from truerank.inference.identification import needed_size
@@ -118,7 +118,7 @@ def plan(
     metrics: str | Metric | Sequence[str | Metric] = "ndcg@10,recall@10",
     half_width: float = 0.01,
     *,
-    estimator: str | Estimator = DEFAULT_ESTIMATORS,
+    estimator: str | Estimator = DEFAULT_LINEAR,
     level: float = 0.95,
     target: Target = "test-users",
     budgets: Sequence[int] = (),

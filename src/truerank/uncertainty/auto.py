@@ -17,15 +17,17 @@ from truerank.uncertainty.linear import Linear
 from truerank.uncertainty.resampling import resampled_tally
 
 _SECONDS = 5.0  # of CPU time that a bootstrap may take
+_MANY = 1000  # users; derivatives were tried with so many
 _FEWEST = 50  # resamples; a spread of so many is within a tenth
 
 
 @dataclass(frozen=True)
 class Auto(Uncertainty):
-    """``delta`` for linear estimators, ``bootstrap`` for those that fit a distribution of ranks.
+    """``delta``, but ``bootstrap`` for fits that have few users or no derivative.
 
-    Where a bootstrap would take more than about 5 CPU seconds, as with adaptive samples from pools of many
-    sizes, fits have ``delta`` as well; fits without a derivative have fewer resamples, 50 at least.
+    Both say the same of 1,000 users and more (docs/uncertainty.md), and ``delta`` is many times faster. With
+    fewer users a fit is bootstrapped while that takes at most about 5 CPU seconds, which samples from pools
+    of many sizes exceed; fits without a derivative have fewer resamples then, 50 at least.
 
     The method ends in ``ignores bias`` unless the estimate is known to be nearly unbiased: by at most a fifth
     of its standard error for all ranks that the sample allows. AUC under ``naive`` is so, and estimates of
@@ -51,12 +53,14 @@ class Auto(Uncertainty):
         if settled is not None:
             return settled
         resamples = self.resamples
-        if isinstance(found.estimator, MixtureEstimator):
+        estimator = found.estimator
+        has_delta = not isinstance(estimator, MixtureEstimator) or has_influence(estimator)
+        if isinstance(estimator, MixtureEstimator) and not (has_delta and found.tally.n_users >= _MANY):
             counted = resampled_tally(found, seed)
-            took = bootstrap_seconds(found.estimator, counted, target, resamples)
+            took = bootstrap_seconds(estimator, counted, target, resamples)
             if took > _SECONDS:
                 resamples = max(int(resamples * _SECONDS / took), _FEWEST)
-            if took <= _SECONDS or not has_influence(found.estimator):
+            if took <= _SECONDS or not has_delta:
                 return Bootstrap(resamples).band(found, target=target, level=level, seed=seed)
         linear = Linear.of(found, target)
         error = linear.standard_error(target)
