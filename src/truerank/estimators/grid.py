@@ -53,11 +53,6 @@ class Grid:
         """Masses of the uniform distribution over ranks, (n_bins,)."""
         return frozen(np.diff(self.edges) / self.n_ranks)
 
-    def edges_in(self, n_ranks: int) -> FloatArray:
-        """Return the edges in ranks of a pool of another size."""
-        edges: FloatArray = self.edges * (n_ranks / self.n_ranks)
-        return edges
-
     def cdf(self, masses: FloatArray, share: FloatArray) -> FloatArray:
         """Return the mass at or below each share of the ranks."""
         sums = np.concatenate([[0.0], np.cumsum(masses)])

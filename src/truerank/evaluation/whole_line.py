@@ -54,21 +54,12 @@ def evaluate(
     progress: Progress = SILENT,
     **options: Any,
 ) -> Result:
-    """Return metrics of one or several models on the test part of a split.
-
-    Every item of each user's pool is ranked, so the values are exact; the intervals say how far they may lie
-    from those of other users like these. With a ``sampler`` only sampled items are ranked and the values are
-    estimates.
+    """Return metrics of models, computed by this process: what ``truerank.evaluate`` does without an engine.
 
     Parameters
     ----------
-    models : a spec string, a model, something with scores (see ``as_scorer``), a list of these, or a
-        mapping from names to these
-    split : train, test and perhaps valid events
-    metrics : spec strings (a comma-separated text or a list) or metric objects
-    progress : where long jobs report
-    **options : ``ties``, ``seen``, ``interval``, ``level``, ``users``, ``target``, ``seed``, ``n_threads``,
-        ``device``, ``sampler``, ``estimators``, ``uncertainty``, ``bounds`` and ``check`` as in ``Options``
+    models, split, metrics, progress : as in ``truerank.evaluate``
+    **options : fields of ``Options``
 
     Examples
     --------
