@@ -3,67 +3,18 @@
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ET
+import subprocess
+import sys
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 
+from tests.report.markup import HOSTILE, Page, drawings
+from tests.report.pictures import make_heat_map, make_pictures
 from tests.report.results import make_result
 from truerank.core.estimate import Estimate
 from truerank.core.result import Result
 from truerank.report import render_report
-
-VOID = {"meta", "br", "hr", "img", "link", "input"}
-HOSTILE = "<script>alert('x')</script>&\"><img src=x onerror=y>"
-
-
-class Page(HTMLParser):
-    """Tags, attributes and visible text; fails on tags that are not closed in order."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str]]] = []
-        self.words: list[str] = []
-        self.open: list[str] = []
-        self.feed(html)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, {key: value or "" for key, value in attrs}))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, {key: value or "" for key, value in attrs}))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
-            self.words.append(data)
-
-    def text(self) -> str:
-        return re.sub(r"\s+", " ", " ".join(self.words))
-
-    def count(self, tag: str) -> int:
-        return sum(name == tag for name, _ in self.tags)
-
-
-def drawings(html: str) -> list[ET.Element]:
-    """Outermost svg elements, parsed as XML."""
-    found, depth, start = [], 0, 0
-    for match in re.finditer(r"<svg\b|</svg>", html):
-        if match.group() == "</svg>":
-            depth -= 1
-            if depth == 0:
-                found.append(ET.fromstring(html[start : match.end()]))
-        else:
-            start = match.start() if depth == 0 else start
-            depth += 1
-    return found
 
 
 def test_loads_nothing() -> None:
@@ -128,7 +79,7 @@ def test_every_chart_has_its_table() -> None:
     """Each chart is followed by its numbers."""
     page = Page(render_report(make_result()))
     assert page.count("figure") == page.count("details") == 4
-    assert page.count("table") == 4 + 2
+    assert page.count("table") == 4 + 2  # and the leaderboard and the cost
 
 
 def test_stays_small() -> None:
@@ -184,3 +135,64 @@ def test_bounds_and_notes_are_shown_and_escaped() -> None:
     assert HOSTILE in page.text()
     assert page.count("script") == 0
     assert "What is known" not in Page(render_report(make_result())).text()
+
+
+def test_charts_come_in_their_order() -> None:
+    """Each chart has its own section between the leaderboard and the curve, which stands last."""
+    charts = make_pictures()
+    html = render_report(replace(make_result(), charts=charts))
+    titles = ["Leaderboard", "Values and intervals by metric", *(chart.title for chart in charts)]
+    titles += ["Share of targets ranked within the top K", "Cost", "Data and split", "To repeat this"]
+    assert re.findall(r"<h2>(.*?)</h2>", html) == titles
+    assert Page(html).count("figure") == Page(html).count("details") == 3 + len(charts) + 1
+
+
+def test_a_model_looks_the_same_everywhere() -> None:
+    """Leaderboard, dots and charts show one model in one colour, whatever the order of the series."""
+    html = render_report(replace(make_result(), charts=make_pictures()))
+    entries = re.findall(r'<li><svg class="key (\w+)[^"]*".*?</svg><span>(.*?)</span></li>', html, re.DOTALL)
+    colours = {colour for colour, name in entries if name.startswith("ease(reg=500)")}
+    assert len([name for _, name in entries if name.startswith("ease(reg=500)")]) >= 4
+    board = re.search(r'<svg class="swatch (\w+)"[^>]*>[^>]*></svg><span>ease\(reg=500\)</span>', html)
+    assert board is not None
+    assert colours == {board[1]}
+
+
+def test_exact_and_estimates_side_by_side() -> None:
+    """The rows of a model stand together, the exact one first and filled, the estimates hollow."""
+    estimates = tuple(
+        Estimate(
+            model, "auc", value, estimator=estimator, kind="exact" if estimator == "exact" else "estimate"
+        )
+        for estimator, values in {"naive": (0.7, 0.6), "exact": (0.1, 0.3)}.items()
+        for model, value in zip("ab", values, strict=True)
+    )
+    html = render_report(Result("evaluate", estimates))
+    rows = re.findall(r'<g class="(c\d)([^"]*)"><title>(.*?):', html)
+    assert [(colour, "hollow" in css, title) for colour, css, title in rows] == [
+        ("c1", False, "b · exact"),
+        ("c1", True, "b · naive"),
+        ("c0", False, "a · exact"),
+        ("c0", True, "a · naive"),
+    ]
+    assert "hollow ones are estimates" in html
+    assert "hollow ones are estimates" not in render_report(make_result())
+
+
+def test_cost_is_left_out_when_unknown() -> None:
+    """Sampled ranks from a file cost nothing that is known."""
+    assert "<h2>Cost</h2>" not in render_report(Result("estimate", (Estimate("a", "auc", 0.5),)))
+
+
+def test_charts_of_a_result_are_escaped() -> None:
+    """Names in charts are shown, never run."""
+    chart = replace(make_heat_map(), title=HOSTILE, rows=(HOSTILE,) * 3, words=HOSTILE, label=HOSTILE)
+    page = Page(render_report(replace(make_result(), charts=(chart,))))
+    assert page.count("script") == page.count("img") == 0
+    assert page.text().count(HOSTILE) == 1 + 3 + 1 + 3
+
+
+def test_heavy_libraries_are_loaded_on_use() -> None:
+    """Importing the stage loads neither matplotlib nor jinja2."""
+    code = "import sys, truerank.report; assert not {'matplotlib', 'jinja2'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from truerank.core.errors import InvalidData
+from truerank.core.table import Table
 from truerank.core.types import FloatArray
 from truerank.version import __version__
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -161,6 +165,41 @@ class Agreement:
             if found.strategy == strategy:
                 return found
         raise InvalidData(f"there is no strategy {strategy!r}. There are: {', '.join(self.strategies)}.")
+
+    def to_table(self, which: Literal["fractions", "metrics", "strategies", "models"] = "fractions") -> Table:
+        """Return agreement per strategy and fraction, the same per metric, per strategy, or models' moves.
+
+        Parameters
+        ----------
+        which : ``fractions`` and ``metrics`` show ``cells``, ``strategies`` shows ``scores``, ``models``
+            shows ``moves``
+        """
+        from truerank.agreement.table import agreement_table
+
+        return agreement_table(self, which)
+
+    def plot(
+        self,
+        by: Literal["fraction", "metric"] = "fraction",
+        *,
+        what: Literal["tau", "expected", "certain"] = "tau",
+        width: float | None = None,
+    ) -> Figure:
+        """Return a heat map of the agreement as a matplotlib figure.
+
+        Parameters
+        ----------
+        by : what the columns are; metrics show the mean over fractions
+        what : as in ``Cell``
+        width : inches; one column of a paper by default, more where the numbers need it
+        """
+        from truerank.agreement.heat import heat_by_fraction, heat_by_metric
+        from truerank.core.check import check_choice
+        from truerank.core.drawing import draw
+
+        check_choice("by", by, ("fraction", "metric"))
+        make = heat_by_fraction if by == "fraction" else heat_by_metric
+        return draw(make(self, what=what), width=width)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Table as Grid
 
-from truerank.core.estimate import Estimate
 from truerank.core.result import Result
+from truerank.core.table import Table, escape_latex
 
 
 class Format(StrEnum):
@@ -23,6 +22,7 @@ class Format(StrEnum):
     json = "json"
     csv = "csv"
     markdown = "markdown"
+    latex = "latex"
 
 
 _TARGETS = {
@@ -44,30 +44,21 @@ def emit(text: str) -> None:
 
 
 def render(result: Result, style: Format) -> str:
-    """Return the result in one of the four formats."""
+    """Return the result in one of the formats."""
     if style is Format.json:
         return result.to_json()
     if style is Format.csv:
         fields = list(result.estimates[0].to_dict())
         entries = (*result.estimates, *result.bounds)
         return table_text(fields, [list(e.to_dict().values()) for e in entries], style)
-    metrics = result.metrics()
-    is_sampled = any(e.kind != "exact" for e in result.estimates)
-    lines = dict.fromkeys((e.model, e.estimator) for e in result.estimates)
-    rows = []
-    for model, estimator in lines:
-        found = [result.estimate(metric, model, estimator) for metric in metrics]
-        rows.append([model, *([estimator] if is_sampled else []), *(_with_interval(e) for e in found)])
-    allowed: dict[str, list[str]] = {}
-    for bound in result.bounds:
-        allowed.setdefault(bound.model, []).append(f"[{bound.low:.4f}, {bound.high:.4f}]")
-    rows += [[model, "bounds", *cells] for model, cells in allowed.items()]
-    columns = ["model", *(["estimator"] if is_sampled else []), *metrics]
-    needed = sum(max(map(len, column)) + 2 for column in zip(columns, *rows, strict=True)) - 2
+    table = result.to_table()
+    needed = sum(max(map(len, column)) + 2 for column in zip(table.columns, *table.rows, strict=True)) - 2
     if style is Format.table and needed > _console().width:
         # the interval below the value instead of beside it
-        rows = [[cell.replace(" [", "\n[", 1) for cell in row] for row in rows]
-    return table_text(columns, rows, style)
+        table = replace(
+            table, rows=tuple(tuple(cell.replace(" [", "\n[", 1) for cell in row) for row in table.rows)
+        )
+    return shown(table, style)
 
 
 def say_intervals(result: Result) -> None:
@@ -88,37 +79,37 @@ def say_intervals(result: Result) -> None:
         say(note)
 
 
-def _with_interval(estimate: Estimate) -> str:
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.4f}"
-    return f"{estimate.value:.4f} [{estimate.low:.4f}, {estimate.high:.4f}]"
-
-
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[object]], style: Format) -> str:
-    """Return rows as a table, CSV or Markdown; numbers are aligned right in tables."""
-    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    """Return rows of anything as ``shown`` does; nothing stands for None."""
+    cells = tuple(tuple("" if cell is None else str(cell) for cell in row) for row in rows)
+    return shown(Table(tuple(columns), cells), style)
+
+
+def shown(table: Table, style: Format) -> str:
+    """Return a table as text, CSV, Markdown or LaTeX; numbers are aligned right."""
     if style is Format.csv:
-        buffer = io.StringIO()
-        csv.writer(buffer, lineterminator="\n").writerows([list(columns), *cells])
-        return buffer.getvalue()
+        return table.csv()
     if style is Format.markdown:
-        lines = [columns, ["---"] * len(columns), *cells]
-        return "\n".join(
-            "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
-        )
-    return _rich_table(columns, cells)
+        return table.markdown()
+    if style is Format.latex:
+        return table.latex()
+    return _grid(table)
 
 
-def _rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for index, column in enumerate(columns):
-        is_number = all(row[index].lstrip("-")[:1].isdigit() or row[index] == "" for row in cells)
-        table.add_column(column, justify="right" if is_number and cells else "left", overflow="fold")
-    for row in cells:
-        table.add_row(*(escape(cell) for cell in row))
+def prose(text: str, style: Format) -> str:
+    """Return a sentence that stands among tables."""
+    return escape_latex(text) if style is Format.latex else text
+
+
+def _grid(table: Table) -> str:
+    grid = Grid(box=None, pad_edge=False, header_style="bold")
+    for at, column in enumerate(table.columns):
+        grid.add_column(escape(column), justify="right" if table.is_number(at) else "left", overflow="fold")
+    for row in table.rows:
+        grid.add_row(*map(escape, row))
     console = _console()
     with console.capture() as captured:
-        console.print(table)
+        console.print(grid)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 

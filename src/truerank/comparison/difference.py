@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from truerank.comparison.verdict import Strength, Verdict
 from truerank.core.errors import InvalidData
 from truerank.core.estimate import Estimate
+from truerank.core.table import Table
 from truerank.version import __version__
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,29 @@ class Comparison:
                 return one
         known = "; ".join(f"{one.first} - {one.second} in {one.metric}" for one in self.differences)
         raise InvalidData(f"there is no difference {first} - {second} in {metric}. There are: {known}.")
+
+    def to_table(self) -> Table:
+        """Return one row per pair and metric: the difference with its interval, and the verdict."""
+        from truerank.comparison.table import difference_table
+
+        return difference_table(self)
+
+    def plot(self, metric: str | None = None, *, width: float | None = None) -> Figure:
+        """Return the differences with their intervals as a matplotlib figure, the bounds in grey behind them.
+
+        Parameters
+        ----------
+        metric : one of those compared; a panel for each by default
+        width : inches; one column of a paper by default, more where panels need it
+
+        Raises
+        ------
+        InvalidData
+            When the metric was not compared.
+        """
+        from truerank.comparison.forest import draw_forests
+
+        return draw_forests(self, metric, width=width)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON."""

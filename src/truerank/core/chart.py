@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -153,5 +154,7 @@ def _cells(series: Series) -> dict[float, str]:
 
 
 def _number(value: float) -> str:
-    """Return up to four significant digits; whole numbers in full."""
+    """Return up to four significant digits, whole numbers in full, a dash for what is not finite."""
+    if not math.isfinite(value):
+        return MISSING
     return f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.4g}"

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from truerank.core.chart import Picture
-from truerank.core.errors import InvalidData
+from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.estimate import Estimate
+from truerank.core.number import MISSING, decimals, fixed
 from truerank.core.ranks import Ranks
+from truerank.core.table import Table
 from truerank.version import __version__
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,76 @@ class Result:
         """Return metric names in the order they were asked for."""
         return list(dict.fromkeys(e.metric for e in self.estimates))
 
+    def best(self, metric: str, estimator: str) -> list[str]:
+        """Return the models with the highest value by one estimator; none where there is no rival."""
+        found = {
+            e.model: e.value
+            for e in self.estimates
+            if (e.metric, e.estimator) == (metric, estimator) and math.isfinite(e.value)
+        }
+        return [model for model, value in found.items() if len(found) > 1 and value == max(found.values())]
+
+    def to_table(self, *, intervals: bool = True) -> Table:
+        """Return models by metrics, the highest value of each metric by each estimator marked as strong.
+
+        ``print(result.to_table().latex())`` is for a paper, ``markdown()`` for a page, ``csv()`` for a sheet.
+
+        Parameters
+        ----------
+        intervals : whether each value is followed by its interval in brackets
+
+        Examples
+        --------
+        >>> a, b = Estimate("a", "auc", 0.8, 0.7, 0.9, 0.95), Estimate("b", "auc", 0.6)
+        >>> Result("evaluate", (a, b)).to_table().rows
+        (('a', '0.8000 [0.7000, 0.9000]'), ('b', '0.6000'))
+        """
+        metrics = self.metrics()
+        places = {name: decimals(e.value for e in self.estimates if e.metric == name) for name in metrics}
+        has_ways = bool(self.bounds) or any(e.kind != "exact" for e in self.estimates)
+        rows: list[tuple[str, ...]] = []
+        strong: set[tuple[int, int]] = set()
+        for model, way in dict.fromkeys((e.model, e.estimator) for e in self.estimates):
+            found = {e.metric: e for e in self.estimates if (e.model, e.estimator) == (model, way)}
+            start = (model, way) if has_ways else (model,)
+            strong |= {
+                (len(rows), len(start) + at)
+                for at, name in enumerate(metrics)
+                if model in self.best(name, way)
+            }
+            cells = (_cell(found.get(name), places[name], intervals) for name in metrics)
+            rows.append((*start, *cells))
+        for model in dict.fromkeys(bound.model for bound in self.bounds):
+            allowed = {bound.metric: bound for bound in self.bounds if bound.model == model}
+            ends = (_ends(allowed.get(name), places[name]) or MISSING for name in metrics)
+            rows.append((model, "bounds", *ends))
+        columns = ("model", *(("estimator",) if has_ways else ()), *metrics)
+        return Table(columns, tuple(rows), strong=frozenset(strong))
+
+    def plot(self, which: str = "leaderboard", *, width: float | None = None) -> Figure:
+        """Return a matplotlib figure; a notebook shows it, ``savefig("x.pdf")`` writes it.
+
+        Parameters
+        ----------
+        which : ``leaderboard``, or the key of one of ``charts``
+        width : inches; one column of a paper by default, more where panels need it
+
+        Raises
+        ------
+        InvalidParameter
+            When there is no such chart.
+        """
+        from truerank.core.drawing import draw, draw_leaderboard
+
+        if which == "leaderboard":
+            return draw_leaderboard(self, width=width)
+        known = {chart.key: chart for chart in self.charts}
+        if which not in known:
+            there = ", ".join(["leaderboard", *known])
+            more = "" if known else " More are made by truerank.charts.result_charts(result)."
+            raise InvalidParameter(f"which must be one of {there}, got {which!r}.{more}")
+        return draw(known[which], width=width, models=self.models())
+
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON."""
         return {
@@ -107,3 +183,22 @@ class Result:
             )
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise InvalidData(f"a result must be the JSON that truerank wrote ({error!r}).") from None
+
+
+def _cell(estimate: Estimate | None, places: int, intervals: bool) -> str:
+    if estimate is None:
+        return MISSING
+    ends = _ends(estimate, places) if intervals else ""
+    return f"{_number(estimate.value, places)} {ends}".rstrip()
+
+
+def _ends(estimate: Estimate | None, places: int) -> str:
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return ""
+    if not (math.isfinite(estimate.low) and math.isfinite(estimate.high)):
+        return ""
+    return f"[{_number(estimate.low, places)}, {_number(estimate.high, places)}]"
+
+
+def _number(value: float, places: int) -> str:
+    return fixed(value, places).replace("\N{MINUS SIGN}", "-")  # that programs can read too

@@ -2,7 +2,31 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from truerank.core.errors import InvalidParameter
+from truerank.core.number import MISSING
+
+_NUMBER = re.compile(
+    r"[+\-\N{MINUS SIGN}]?(\d[\d,]*(\.\d+)?|\.\d+)(e[+-]?\d+)?"  # the number itself
+    r"(\s?(%|[A-Za-z]{1,4}))?(\s*[\[(][^\])]*[\])])?"  # its unit; an interval in brackets
+)
+_MARKDOWN = re.compile(r"[\\`*<|$~]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|&(?=#?\w+;)|(?<=\])\(")
+_LATEX = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "`": r"\textasciigrave{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "\N{MINUS SIGN}": "$-$",
+}
 
 
 @dataclass(frozen=True)
@@ -15,6 +39,7 @@ class Table:
     rows : one text per column
     title : what it holds; may be empty
     notes : sentences to read with it
+    strong : cells to print bold, as (row, column) from 0
 
     Examples
     --------
@@ -26,8 +51,141 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     title: str = ""
     notes: tuple[str, ...] = ()
+    strong: frozenset[tuple[int, int]] = frozenset()
 
     def column(self, name: str) -> tuple[str, ...]:
         """Return one column."""
         at = self.columns.index(name)
         return tuple(row[at] for row in self.rows)
+
+    def is_number(self, at: int) -> bool:
+        """Whether a column holds numbers, which may carry a short unit and an interval in brackets.
+
+        Examples
+        --------
+        >>> table = Table(("model", "auc", "p"), (("ease", "0.8 [0.7, 0.9]", "3 %"), ("b", "-1", MISSING)))
+        >>> [table.is_number(at) for at in range(3)]
+        [False, True, True]
+        """
+        cells = [row[at] for row in self.rows if row[at] not in ("", MISSING)]
+        return bool(cells) and all(_NUMBER.fullmatch(cell) for cell in cells)
+
+    def csv(self) -> str:
+        r"""Return comma-separated values, the names of the columns first.
+
+        Examples
+        --------
+        >>> Table(("model", "auc"), (("a, b", "0.8"),)).csv()
+        'model,auc\n"a, b",0.8\n'
+        """
+        buffer = io.StringIO()
+        csv.writer(buffer, lineterminator="\n").writerows([self.columns, *self.rows])
+        return buffer.getvalue()
+
+    def markdown(self) -> str:
+        r"""Return a Markdown table; what a cell holds is shown as it is, never taken for a mark-up.
+
+        Examples
+        --------
+        >>> print(Table(("model", "auc"), (("a|b", "0.8"),), strong=frozenset({(0, 1)})).markdown())
+        | model | auc |
+        | --- | ---: |
+        | a\|b | **0.8** |
+        """
+        rule = ["---:" if self._is_plain(at) else "---" for at in range(len(self.columns))]
+        cells = self._marked(_markdown, "**{}**")
+        lines = [" | ".join(line) for line in ([_markdown(name) for name in self.columns], rule, *cells)]
+        title = [f"**{_markdown(self.title)}**", ""] if self.title else []
+        notes = [line for note in self.notes for line in ("", _markdown(note))]
+        return "\n".join([*title, *(f"| {line} |" for line in lines), *notes])
+
+    def latex(self, *, caption: str | None = None, label: str | None = None) -> str:
+        r"""Return a LaTeX table in the manner of the package ``booktabs``, which the paper must load.
+
+        With a title, caption or label it is a floating ``table``, notes below it; else only the ``tabular``.
+
+        Parameters
+        ----------
+        caption : plain text, the title by default
+        label : for ``\ref``
+
+        Examples
+        --------
+        >>> print(Table(("model", "auc"), (("a_b", "0.8"),)).latex())
+        \begin{tabular}{lr}
+        \toprule
+        model & auc \\
+        \midrule
+        a\_b & 0.8 \\
+        \bottomrule
+        \end{tabular}
+        """
+        if label is not None and not re.fullmatch(r"[\w:.+/ -]+", label):
+            raise InvalidParameter(f"label must be letters, digits and any of _:.+/-, got {label!r}.")
+        kinds = "".join("r" if self.is_number(at) else "l" for at in range(len(self.columns)))
+        body = [
+            rf"\begin{{tabular}}{{{kinds}}}",
+            r"\toprule",
+            _latex_line([escape_latex(name) for name in self.columns]),
+            r"\midrule",
+            *map(_latex_line, self._marked(_latex_cell, r"\textbf{{{}}}")),
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+        text = self.title if caption is None else caption
+        if not text and label is None:
+            return "\n".join(body)
+        return "\n".join(
+            [
+                r"\begin{table}",
+                r"\centering",
+                *([rf"\caption{{{escape_latex(text)}}}"] if text else []),
+                *([rf"\label{{{label}}}"] if label else []),
+                *body,
+                *(rf"\par\smallskip{{\footnotesize {escape_latex(note)}\par}}" for note in self.notes),
+                r"\end{table}",
+            ]
+        )
+
+    def _is_plain(self, at: int) -> bool:
+        """Whether a column holds numbers and nothing beside them."""
+        return self.is_number(at) and not any(re.search(r"[\[(]", row[at]) for row in self.rows)
+
+    def _marked(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
+        return [
+            [
+                bold.format(escape(cell)) if (at, column) in self.strong and cell else escape(cell)
+                for column, cell in enumerate(row)
+            ]
+            for at, row in enumerate(self.rows)
+        ]
+
+
+def escape_latex(text: str) -> str:
+    r"""Return text that LaTeX prints as it stands.
+
+    Letters beyond ASCII are kept: pdflatex knows accented ones, others need xelatex or lualatex and a font.
+
+    Examples
+    --------
+    >>> print(escape_latex("R&D_50% {a--b}"))
+    R\&D\_50\% \{a-{}-b\}
+    """
+    plain = "".join(_LATEX.get(character, character) for character in " ".join(text.splitlines()))
+    return re.sub(r"([-',])(?=\1)", r"\1{}", plain)  # two of them would be drawn as one character
+
+
+def _latex_cell(text: str) -> str:
+    if _NUMBER.fullmatch(text):
+        text = re.sub(r"(?<![\w.])-(?=[\d.])", "\N{MINUS SIGN}", text)
+    return escape_latex(text)
+
+
+def _latex_line(cells: list[str]) -> str:
+    # After the end of a line, both would be taken for its options.
+    guard = "{}" if cells[0].lstrip()[:1] in ("[", "*") else ""
+    return f"{guard}{' & '.join(cells)} \\\\"
+
+
+def _markdown(text: str) -> str:
+    return _MARKDOWN.sub(lambda found: "\\" + found[0], " ".join(text.splitlines()))

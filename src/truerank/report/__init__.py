@@ -1,6 +1,6 @@
-"""Result records to one self-contained html file, and figures for notebooks."""
+"""Results and documents to self-contained html files."""
 
+from truerank.report.document import render_document, write_document
 from truerank.report.page import render_report, write_report
-from truerank.report.picture import figure
 
-__all__ = ["figure", "render_report", "write_report"]
+__all__ = ["render_document", "render_report", "write_document", "write_report"]

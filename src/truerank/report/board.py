@@ -62,10 +62,6 @@ class Board:
     notes: tuple[str, ...]
     reference: str = "exact"
 
-    def mark_of(self, model: str) -> Mark:
-        """Return how a model looks."""
-        return next(row.mark for row in self.rows if row.model == model)
-
     def column(self, metric: str) -> list[tuple[Row, Cell]]:
         """Return the rows that have a finite value of one metric."""
         at = self.metrics.index(metric)

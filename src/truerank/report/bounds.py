@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from truerank.core.number import MISSING, decimals, fixed, percent
 from truerank.core.result import Result
+from truerank.core.table import Table
 
 
-@dataclass(frozen=True)
-class BoundTable:
-    """The values that each metric may have, by model.
-
-    Parameters
-    ----------
-    metrics : the columns
-    rows : per model one text for each metric
-    level : the confidence as shown
-    """
-
-    metrics: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[str, ...]], ...]
-    level: str
-
-
-def bound_table(result: Result) -> BoundTable | None:
+def bound_table(result: Result) -> Table | None:
     """Return the bounds of a result; None where it has none.
 
     Examples
@@ -32,7 +15,7 @@ def bound_table(result: Result) -> BoundTable | None:
     >>> from truerank.core.estimate import Estimate
     >>> bound = Estimate("popularity", "ndcg@10", 0.15, 0.1, 0.2, 0.95, kind="bound", estimator="bounds")
     >>> bound_table(Result("estimate", (), bounds=(bound,))).rows
-    (('popularity', ('0.1000 to 0.2000',)),)
+    (('popularity', '0.1000 to 0.2000'),)
     """
     if not result.bounds:
         return None
@@ -45,8 +28,23 @@ def bound_table(result: Result) -> BoundTable | None:
         if bound.low is not None and bound.high is not None
     }
     models = dict.fromkeys(bound.model for bound in result.bounds)
-    rows = tuple(
-        (model, tuple(texts.get((model, metric), MISSING) for metric in metrics)) for model in models
-    )
+    rows = tuple((model, *(texts.get((model, metric), MISSING) for metric in metrics)) for model in models)
+    return Table(("Model", *metrics), rows)
+
+
+def bound_words(result: Result) -> str:
+    """Return the sentence that says what the bounds are.
+
+    Examples
+    --------
+    >>> bound_words(Result("estimate", ()))
+    ''
+    """
+    if not result.bounds:
+        return ""
     level = result.bounds[0].level
-    return BoundTable(metrics, rows, "" if level is None else percent(level))
+    sure = "" if level is None else f" at {percent(level)} confidence"
+    return (
+        f"Every value between these ends fits the sampled ranks{sure}, whatever the ranks are; "
+        "no estimator enters."
+    )

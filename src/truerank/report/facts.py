@@ -8,6 +8,7 @@ from typing import Any
 
 from truerank.core.number import MISSING, decimals, fixed
 from truerank.core.result import Result
+from truerank.core.table import Table
 
 _COUNTS = {
     "n_users": "users",
@@ -17,6 +18,9 @@ _COUNTS = {
     "n_test": "events in test (targets)",
 }
 
+_PER_MODEL = {"models": "spec"}
+_COST = ("seconds", "scores_computed")
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -24,14 +28,6 @@ class Fact:
 
     name: str
     text: str
-
-
-@dataclass(frozen=True)
-class PerModel:
-    """What differs by model, such as seconds: one column each."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def data_facts(data: Mapping[str, Any]) -> list[Fact]:
@@ -59,19 +55,29 @@ def repeat_facts(result: Result) -> list[Fact]:
     return facts
 
 
-def model_facts(result: Result) -> PerModel | None:
-    """Return what the provenance holds for each model, or None when it holds nothing."""
+def model_table(result: Result) -> Table | None:
+    """Return what the provenance holds for each model beside its cost, or None when it holds nothing."""
+    return _per_model(result, [key for key in result.provenance if key not in _COST])
+
+
+def cost_table(result: Result) -> Table | None:
+    """Return seconds and scores computed by model, or None when they are not known."""
+    return _per_model(result, [key for key in _COST if key in result.provenance])
+
+
+def _per_model(result: Result, keys: Iterable[str]) -> Table | None:
     columns: dict[str, dict[str, Any]] = {}
-    for key, value in result.provenance.items():
+    for key in keys:
+        value = result.provenance[key]
         if _is_per_model(value, result):
             for model, entry in value.items():
-                for name, leaf in _leaves(words(key), entry):
+                for name, leaf in _leaves(_PER_MODEL.get(key, words(key)), entry):
                     columns.setdefault(name, {})[model] = leaf
     if not columns:
         return None
     texts = [_aligned(column) for column in columns.values()]
-    rows = [(model, tuple(text.get(model, MISSING) for text in texts)) for model in result.models()]
-    return PerModel(tuple(columns), tuple(rows))
+    rows = [(model, *(text.get(model, MISSING) for text in texts)) for model in result.models()]
+    return Table(("Model", *columns), tuple(rows))
 
 
 def _aligned(column: Mapping[str, Any]) -> dict[str, str]:

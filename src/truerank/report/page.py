@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from truerank.core.number import MISSING, fixed, percent
+from truerank.core.chart import Picture
 from truerank.core.output import replace_text
-from truerank.core.palette import DARK, LIGHT
 from truerank.core.result import Result
 from truerank.report.board import build_board
-from truerank.report.bounds import bound_table
-from truerank.report.curve import top_share_curve
+from truerank.report.bounds import bound_table, bound_words
 from truerank.report.dots import dot_panels
-from truerank.report.facts import data_facts, model_facts, repeat_facts
+from truerank.report.facts import cost_table, data_facts, model_table, repeat_facts
+from truerank.report.html import fill
+from truerank.report.look import Looks
 from truerank.report.summary import summarise
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
+from truerank.report.top_share import top_share_chart
 
 
 def write_report(result: Result, path: Path) -> None:
@@ -29,7 +25,7 @@ def write_report(result: Result, path: Path) -> None:
 
     Parameters
     ----------
-    result : what to show; the curve of top-K shares needs its ``ranks``
+    result : what to show, with its ``charts``; the curve of top-K shares needs its ``ranks``
     path : the file to write
 
     Raises
@@ -51,35 +47,22 @@ def render_report(result: Result) -> str:
     True
     """
     board = build_board(result)
-    return (
-        _environment()
-        .get_template("report.html.jinja")
-        .render(
-            result=result,
-            name=str(result.data.get("name") or "result"),
-            summary=summarise(result, board),
-            board=board,
-            panels=dot_panels(board),
-            bounds=bound_table(result),
-            curve=top_share_curve(result.ranks, board),
-            data=data_facts(result.data),
-            repeat=repeat_facts(result),
-            per_model=model_facts(result),
-        )
+    curve = top_share_chart(result.ranks, result.models())
+    charts: list[Picture] = [*result.charts, *([curve] if curve else [])]
+    return fill(
+        "report.html.jinja",
+        Looks.of(result.models(), charts),
+        result.version,
+        result=result,
+        name=str(result.data.get("name") or "result"),
+        summary=summarise(result, board),
+        board=board,
+        panels=dot_panels(board),
+        bounds=bound_table(result),
+        bound_words=bound_words(result),
+        charts=charts,
+        cost=cost_table(result),
+        data=data_facts(result.data),
+        repeat=repeat_facts(result),
+        per_model=model_table(result),
     )
-
-
-@cache
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("truerank.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals.update(light=LIGHT, dark=DARK, missing=MISSING)
-    environment.filters.update(fixed=fixed, percent=percent)
-    return environment

@@ -7,8 +7,7 @@ import pytest
 
 from tests.report.results import make_result
 from truerank.core.ranks import Ranks
-from truerank.report.board import build_board
-from truerank.report.curve import chance_share, thinned_cutoffs, top_share, top_share_curve
+from truerank.report.top_share import chance_share, thinned_cutoffs, top_share, top_share_chart
 
 
 def test_share_by_definition() -> None:
@@ -40,31 +39,28 @@ def test_chance_is_the_diagonal() -> None:
 
 
 def test_ends_at_one() -> None:
-    """Every target lies within its pool."""
+    """Every target lies within its pool; models come in the order asked for, chance is dashed and grey."""
     result = make_result()
-    curve = top_share_curve(result.ranks, build_board(result))
-    assert curve is not None
-    assert [line.label for line in curve.lines] == [
-        "ease(reg=500)",
-        "item-knn(power=3, norm=l2)",
-        "popularity",
-    ]
-    for line in curve.lines:
-        assert line.shares[-1] == 1
-        assert line.points.endswith("1000,0")
-        assert all(0 <= x <= 100 and 0 <= y <= 100 for x, y in line.places)
+    chart = top_share_chart(result.ranks, ("ease(reg=500)", "nobody", "popularity", "ease(reg=500)"))
+    assert chart is not None
+    chance, *models = chart.series
+    assert chance.is_dashed
+    assert (chance.model, chance.y[-1]) == ("", 1.0)
+    assert [series.model for series in models] == ["ease(reg=500)", "popularity"]
+    for series in models:
+        assert series.y[-1] == 1
+        assert series.y[series.x.index(10)] == top_share(result.ranks[series.model], np.array([10]))[0]
+    assert "Within the top 10: ease(reg=500) " in chart.words
 
 
-def test_no_ranks_no_curve() -> None:
-    """Neither no ranks nor empty ones give a curve."""
-    board = build_board(make_result())
-    assert top_share_curve({}, board) is None
-    assert top_share_curve({"popularity": Ranks.single([], n_pool=5)}, board) is None
+def test_no_ranks_no_chart() -> None:
+    """Neither no ranks nor empty ones give a chart."""
+    assert top_share_chart({}, ("popularity",)) is None
+    assert top_share_chart({"popularity": Ranks.single([], n_pool=5)}, ("popularity",)) is None
 
 
 def test_pool_of_one_item() -> None:
-    """A pool that holds nothing but the target is drawn without error."""
-    board = build_board(make_result())
-    curve = top_share_curve({"popularity": Ranks.single([0], n_pool=1)}, board)
-    assert curve is not None
-    assert curve.cutoffs.tolist() == [1]
+    """A pool that holds nothing but the target has one cut-off."""
+    chart = top_share_chart({"popularity": Ranks.single([0], n_pool=1)}, ("popularity",))
+    assert chart is not None
+    assert chart.series[0].x == (1,)
