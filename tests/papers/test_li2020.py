@@ -19,7 +19,7 @@ from truerank.papers import Cell, Outcome, Settings, run_recipe
 from truerank.papers import li2020 as tables
 from truerank.papers import li2020_figures as figures
 from truerank.papers import li2020_setup as setup
-from truerank.papers.fitted import Setup
+from truerank.papers.fitted import QUICK, Setup
 from truerank.papers.store import PaperStore
 
 HAS_ML_1M = find_local("ml-1m") is not None
@@ -59,7 +59,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setattr(Setup, "is_at_hand", property(lambda self: True))
     monkeypatch.setattr("truerank.papers.recipe.find_local", lambda name: name)
     for module in (tables, figures):
-        monkeypatch.setattr(module, "missing", lambda setup, model: "")
+        monkeypatch.setattr(module, "missing", lambda setup, model, settings: "")
     return Settings(repeats=3, store=DrawnStore())
 
 
@@ -149,14 +149,15 @@ def test_sizes_on_books(drawn: Settings, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Setup, "is_at_hand", property(lambda self: self.dataset == "ml-1m"))
     monkeypatch.setattr("truerank.papers.recipe.find_local", lambda name: name)
-    monkeypatch.setattr(tables, "missing", lambda setup, model: "" if model == "EASE" else "why")
+    monkeypatch.setattr(tables, "missing", lambda setup, model, settings: "" if model == "EASE" else "why")
     outcome = run_recipe("l20.table2", Settings(repeats=2, store=DrawnStore()))
     assert {cell.row for cell in outcome.cells} == {"EASE"}
-    assert "ml-1m NeuMF: why" in outcome.notes
-    assert "yelp: data not at hand; NeuMF, MultiVAE, EASE, itemKNN run once it is" in outcome.notes
+    assert "ml-1m NeuMF: why" in outcome.without
+    assert "yelp: data not at hand; NeuMF, MultiVAE, EASE, itemKNN run once it is" in outcome.without
     absent = Setup("ml-1m", "", {"a": "nosuchmodel(x=1)", "b": "ease"})
-    assert setup.missing(absent, "a") == "model nosuchmodel is not there yet"
-    assert setup.missing(absent, "b") == ""
+    assert setup.missing(absent, "a", Settings()) == "model nosuchmodel is not there yet"
+    assert setup.missing(absent, "b", Settings()) == ""
+    assert setup.missing(setup.SETUPS["ml-1m"], "NeuMF", Settings(quick=True)) == QUICK
 
 
 def test_reasons_have_a_size() -> None:
@@ -195,7 +196,9 @@ def test_rounding_agrees_with_print() -> None:
 @pytest.mark.skipif(not HAS_ML_1M, reason="ml-1m does not lie in TRUERANK_DATA or ../shared/data")
 def test_errors_of_ease(monkeypatch: pytest.MonkeyPatch) -> None:
     """All 36 printed errors of EASE on ml-1m are met within the noise of one sample."""
-    monkeypatch.setattr(tables, "missing", lambda setup, model: "" if model == "EASE" else "not run here")
+    monkeypatch.setattr(
+        tables, "missing", lambda setup, model, settings: "" if model == "EASE" else "not run here"
+    )
     monkeypatch.setitem(setup.SETUPS, "yelp", Setup("yelp", "", {}))
     outcome = run_recipe("l20.table7", Settings(repeats=20))
     shown = [cell for cell in outcome.cells if cell.printed is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,19 @@ from truerank.core.tally import tally
 from truerank.estimators import ESTIMATORS as REGISTRY
 from truerank.estimators import averaged_prior
 from truerank.metrics import make_metrics, values
-from truerank.papers import PaperStore, Settings, fitted, li2023, li2023_figures, recipe, run_recipe
+from truerank.papers import (
+    RECIPES,
+    PaperStore,
+    Settings,
+    fitted,
+    li2023,
+    li2023_figures,
+    li2023_setup,
+    recipe,
+    run_recipe,
+)
 from truerank.papers.fitted import Setup
-from truerank.papers.recipe import RECIPES, printed
+from truerank.papers.recipe import printed
 from truerank.ranks import exact_ranks, sampled_ranks
 
 SMALL = Setup(
@@ -40,7 +51,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the demo data stand in for pinterest-20; the other data sets are not at hand."""
     monkeypatch.setattr(fitted, "find_local", lambda name: Path("demo") if name == "demo" else None)
     monkeypatch.setattr(recipe, "find_local", lambda name: Path("demo"))
-    monkeypatch.setitem(li2023.SETUPS, "pinterest-20", SMALL)
+    monkeypatch.setitem(li2023_setup.SETUPS, "pinterest-20", SMALL)
 
 
 def settings(store: PaperStore) -> Settings:
@@ -71,9 +82,18 @@ def test_a_cell_follows_the_protocol(store: PaperStore) -> None:
 
 
 def test_data_that_are_not_at_hand_are_named(store: PaperStore) -> None:
-    notes = " ".join(li2023.table6(settings(store)).notes)
-    assert "yelp: data not at hand; its 5 rows run once it is." in notes
-    assert "ml-20m: data not at hand; its 5 rows run once it is." in notes
+    without = li2023.table6(settings(store)).without
+    assert "yelp: data not at hand; its 5 rows run once it is" in without
+    assert "ml-20m: data not at hand; its 5 rows run once it is" in without
+
+
+def test_a_quick_run_has_fewer_repeats_and_models(store: PaperStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(li2023_setup.SETUPS, "pinterest-20", replace(SMALL, slow=("ALS",)))
+    monkeypatch.setattr(li2023, "FEW", SETTINGS_REPEATS)  # for the time they take
+    found = li2023.table1(Settings(store=store, quick=True))
+    assert found.repeats == SETTINGS_REPEATS
+    assert "pinterest-20 ALS" not in {cell.row for cell in found.cells}
+    assert "pinterest-20 ALS: left out of a quick run for the time it takes" in found.without
 
 
 def test_adaptive_samples_have_their_size_beside_the_error(store: PaperStore) -> None:
@@ -100,7 +120,7 @@ def test_every_estimator_on_the_data_at_hand(store: PaperStore, monkeypatch: pyt
     found = li2023_figures.estimators(settings(store))
     columns = {cell.column for cell in found.cells}
     assert {"mle", "smooth", "naive", "bv(prior=mes, gamma=0.01), averaged prior", "items"} <= columns
-    assert "yelp: data not at hand." in found.notes
+    assert "yelp: data not at hand" in found.without
     assert any("smooth beats mle in" in note for note in found.notes)
 
 
@@ -109,8 +129,9 @@ def test_figures_are_drawn(store: PaperStore, monkeypatch: pytest.MonkeyPatch) -
     first = li2023_figures.figure1(settings(store))
     second = li2023_figures.figure2(settings(store))
     assert list(first.figures) == ["l23.figure1"]
-    assert "% of the users have r = 1" in first.notes[1]
-    assert "The knee is at" in second.notes[1]
+    assert "% of the users have r = 1" in first.notes[0]
+    assert "The knee is at" in second.notes[0]
+    assert "yelp is not at hand" in second.without[0]
 
 
 def test_a_model_without_torch_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from scipy.stats import kendalltau
 
 from tests.cli.conftest import Truerank, truerank
 from truerank.agreement import SCENARIOS, Agreement
-from truerank.core.errors import InvalidParameter
+from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.data import demo, find_local, min_history
 from truerank.metrics import make_metrics, values
@@ -126,9 +126,23 @@ def test_table1_has_all_strategies_beside_print(store: PaperStore, found: Agreem
     notes = " ".join(outcome.notes)
     assert "Search s21-reduced" in notes
     assert "one seed" in notes
-    assert "Goodreads Comics: data not at hand (goodreads-comics); it runs once it is." in notes
+    assert "Goodreads Comics: data not at hand (goodreads-comics); it runs once it is" in outcome.without
     assert "of 16 printed numbers lie in our intervals" in notes
     assert "pairs of models are certain on the full data; " in notes
+
+
+def test_a_quick_run_has_the_small_data_set_alone(
+    store: PaperStore, found: Agreement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [data.name for data in setup.DATA if not data.is_slow] == ["Amazon Magazine"]
+    monkeypatch.setattr(setup, "DATA", (replace(setup.DATA[1], is_slow=False), setup.DATA[2]))
+    monkeypatch.setattr(setup, "find_local", lambda name: Path(name))
+    outcome = sachdeva2021.table1(Settings(store=store, quick=True))
+    assert {cell.column.split()[0] for cell in outcome.cells} == {"ML-100k"}
+    assert "Amazon Luxury: left out of a quick run for the time it takes" in outcome.without
+    monkeypatch.setattr(setup, "find_local", lambda name: None)
+    with pytest.raises(InvalidData, match="a quick run needs the data set 'ml-100k'"):
+        sachdeva2021.table1(Settings(store=store, quick=True))
 
 
 def test_average_is_that_of_the_data_at_hand(found: Agreement) -> None:

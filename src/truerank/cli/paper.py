@@ -5,20 +5,28 @@ from __future__ import annotations
 import json
 import os
 import time
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from truerank.cli.output import Format, emit, say, table_text
 from truerank.cli.progress import shown_progress
-from truerank.core.errors import InvalidParameter
-from truerank.core.output import replace_file
+from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.output import check_output, replace_file
 from truerank.core.threads import available_threads
 from truerank.papers.outcome import Outcome
 
+if TYPE_CHECKING:
+    from truerank.papers.record import Run
+
 app = typer.Typer(help="Reproduce tables and figures of the papers.", no_args_is_help=True)
+_KEEP = (
+    "Keep fits, exact ranks and finished pieces here; a later run goes on from there. By default the folder "
+    "truerank/papers of the user's cache."
+)
 
 
 def _recipe_names(incomplete: str) -> list[str]:
@@ -28,16 +36,35 @@ def _recipe_names(incomplete: str) -> list[str]:
 
 
 @app.command("list")
-def list_recipes(format: Annotated[Format, typer.Option(help="How to print.")] = Format.table) -> None:
-    """List the tables and figures that can be reproduced, and whether their data lie on this machine."""
-    from truerank.papers import RECIPES
+def list_recipes(
+    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+    keep: Annotated[
+        Path | None, typer.Option(help="Folder that runs were told to keep their pieces in.")
+    ] = None,
+) -> None:
+    """List every table and figure of the papers: what the last run found, and when.
 
-    columns = ("name", "data", "ready", "title")
-    rows = [(r.name, r.data, "yes" if r.is_ready else "data not at hand", r.title) for r in RECIPES.values()]
+    A run marked reference is ours, not yours: it comes with the package.
+    """
+    from truerank.papers.listing import lines
+    from truerank.papers.record import last_runs, reference_runs
+
+    found = lines(last_runs(keep or _cache()), reference_runs())
     if format is Format.json:
-        emit(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], indent=2))
-    else:
-        emit(table_text(columns, rows, format))
+        emit(json.dumps([line.to_dict() for line in found], indent=2))
+        return
+    rows = [
+        (
+            line.recipe.name,
+            line.how,
+            "" if line.run is None else f"{line.run.cpu_seconds:.1f}",
+            line.recipe.data + ("" if line.recipe.is_ready else " (not at hand)"),
+            line.recipe.title,
+            line.status,
+        )
+        for line in found
+    ]
+    emit(table_text(("name", "last run", "cpu s", "data", "title", "status"), rows, format))
 
 
 @app.command("run")
@@ -49,14 +76,18 @@ def run_recipes(
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
     out: Annotated[Path | None, typer.Option(help="Write figures and tables into this folder.")] = None,
-    keep: Annotated[
-        Path | None,
-        typer.Option(
-            help="Keep fits, exact ranks and finished pieces here; a later run goes on from there. "
-            "By default the folder truerank/papers of the user's cache.",
-        ),
+    report: Annotated[
+        Path | None, typer.Option(help="Write all numbers beside the printed ones into this html file.")
     ] = None,
+    keep: Annotated[Path | None, typer.Option(help=_KEEP)] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Neither use nor keep finished pieces.")] = False,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help="Fewer repetitions, and without what takes long to fit; all within a quarter of an hour.",
+        ),
+    ] = False,
     full: Annotated[
         bool, typer.Option("--full", help="The paper's whole search where a recipe has a reduced one.")
     ] = False,
@@ -65,30 +96,94 @@ def run_recipes(
     ] = None,
 ) -> None:
     """Run recipes and print our numbers beside the printed ones."""
-    from truerank.papers import RECIPES, PaperStore, Settings, run_recipe
+    from truerank.papers import PaperStore, Settings, run_recipe
+    from truerank.papers.record import Run, keep_run
 
     if out is not None and not out.is_dir():
         raise InvalidParameter(f"--out must be an existing folder, got '{out}'. Create it first.")
-    chosen = [name for name, recipe in RECIPES.items() if recipe.is_ready] if names == ["all"] else names
+    if report is not None:
+        check_output(report, "the report")
     if fresh and keep is not None:
         raise InvalidParameter("give either --keep or --fresh, not both.")
+    chosen, left_out = _chosen(names, quick)
     store = PaperStore(None if fresh else keep or _cache())
-    found: dict[str, Outcome] = {}
     n_workers = workers if workers is not None else available_threads()
+    runs: list[Run] = []
     for name in chosen:
-        started = time.perf_counter()
+        started, used = time.perf_counter(), _cpu_seconds()
         with shown_progress() as progress:
-            settings = Settings(repeats, seed, progress, store, workers=n_workers, full=full)
-            found[name] = run_recipe(name, settings)
-        say(f"{name}: {_told(found[name])} ({time.perf_counter() - started:.1f} s)")
-        for note in found[name].notes:
-            say(f"  {note}")
-        if out is not None:
-            _write(name, found[name], out)
-        if format is not Format.json and found[name].cells:
-            emit(_cells(name, found[name], format))
+            settings = Settings(repeats, seed, progress, store, workers=n_workers, full=full, quick=quick)
+            try:
+                outcome = run_recipe(name, settings)
+            except InvalidData as error:  # one of all must not stop the others
+                if names != ["all"]:
+                    raise
+                left_out.append(f"{name}: not run, {error}")
+                continue
+        seconds, used = time.perf_counter() - started, _cpu_seconds() - used
+        today = datetime.now(UTC).date().isoformat()
+        figures = tuple(outcome.figures)
+        runs.append(Run(name, outcome, figures, today, seconds, used, quick, full, repeats, seed))
+        if store.folder is not None:
+            keep_run(store.folder, runs[-1])
+        _show(runs[-1], format, out)
     if format is Format.json:
-        emit(json.dumps({name: [c.to_dict() for c in o.cells] for name, o in found.items()}, indent=2))
+        emit(json.dumps({run.name: [c.to_dict() for c in run.outcome.cells] for run in runs}, indent=2))
+    if len(names) > 1 or names == ["all"]:
+        rows = [(run.name, run.outcome.verdict, f"{run.seconds:.1f}") for run in runs]
+        say(table_text(("recipe", "status", "seconds"), rows, Format.table))
+    for sentence in left_out:
+        say(sentence)
+    if report is not None:
+        _write_report(report, runs, left_out)
+
+
+def _chosen(names: list[str], quick: bool) -> tuple[list[str], list[str]]:
+    """Return the recipes to run, and sentences on those that all leaves out."""
+    from truerank.papers import RECIPES
+
+    if names != ["all"]:
+        return names, []
+    chosen, left_out = [], []
+    for name, recipe in RECIPES.items():
+        if not recipe.function:
+            left_out.append(f"{name}: not run, it holds no numbers ({recipe.title.lower()}).")
+        elif not recipe.is_ready:
+            left_out.append(f"{name}: not run, data set {recipe.data} is not at hand.")
+        elif quick and recipe.slow:
+            left_out.append(f"{name}: left out of a quick run, {recipe.slow}.")
+        else:
+            chosen.append(name)
+    return chosen, left_out
+
+
+def _show(run: Run, format: Format, out: Path | None) -> None:
+    """Say what a run found, print its cells and write its files."""
+    outcome = run.outcome
+    say(f"{run.name}: {_told(outcome)} ({run.seconds:.1f} s)")
+    for note in outcome.notes:
+        say(f"  {note}")
+    for missing in outcome.without:
+        say(f"  without {missing}")
+    if out is not None:
+        _write(run.name, outcome, out)
+    if format is not Format.json and outcome.cells:
+        emit(_cells(run.name, outcome, format))
+
+
+def _write_report(path: Path, runs: list[Run], left_out: list[str]) -> None:
+    from truerank.papers.beside import document_of
+    from truerank.report import write_document
+
+    named = ", ".join(run.name for run in runs) if len(runs) <= 3 else f"{len(runs)} recipes"
+    write_document(document_of(runs, title=f"papers: {named}", left_out=left_out), path)
+    say(f"wrote {path}")
+
+
+def _cpu_seconds() -> float:
+    """Return the seconds of processors that this process and its finished children have used."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def _cache() -> Path:

@@ -16,6 +16,9 @@ from truerank.data import find_local
 from truerank.models import MODELS
 from truerank.papers.store import PaperStore
 
+#: why a quick run is without something
+QUICK = "left out of a quick run for the time it takes"
+
 
 @dataclass(frozen=True)
 class Setup:
@@ -25,32 +28,34 @@ class Setup:
     ----------
     dataset, split : what ``load`` and ``make_split`` take
     models : the paper's name of a model to its spec
+    slow : models that a quick run leaves out
     """
 
     dataset: str
     split: str
     models: Mapping[str, str]
+    slow: tuple[str, ...] = ()
 
     @property
     def is_at_hand(self) -> bool:
         """Whether the data set lies on this machine."""
         return find_local(self.dataset) is not None
 
-    def missing(self, model: str) -> str:
-        """Return why a model cannot be run here, '' if it can."""
+    def missing(self, model: str, *, quick: bool = False) -> str:
+        """Return why a model cannot be run here, or is left out of a quick run; '' if it takes part."""
         if not self.is_at_hand:
             return f"data set {self.dataset} is not at hand"
         made = MODELS.make(self.models[model])
         if isinstance(made, EpochModel) and find_spec("torch") is None:
             return f"model {model} needs torch: pip install 'truerank[torch]'"
-        return ""
+        return QUICK if quick and model in self.slow else ""
 
-    def fitted(self, store: PaperStore, seed: int) -> dict[str, Model]:
+    def fitted(self, store: PaperStore, seed: int, *, quick: bool = False) -> dict[str, Model]:
         """Return the models that can be run here, by the paper's names."""
         return {
             name: Fitted(self.dataset, self.split, spec, seed, store)
             for name, spec in self.models.items()
-            if not self.missing(name)
+            if not self.missing(name, quick=quick)
         }
 
 

@@ -14,7 +14,9 @@ from truerank.estimators.mapping.curve import global_at_sampled, sampled_hit_rat
 from truerank.estimators.mapping.error import mapping_error
 from truerank.estimators.mapping.fit import Histogram, fit_by_iteration, fit_by_likelihood
 from truerank.papers.li2020_setup import (
+    FITS,
     FUNCTIONS,
+    REPEATS,
     SETUPS,
     SPREAD_EXPONENT,
     SPREAD_HIT,
@@ -50,8 +52,8 @@ def table2(settings: Settings) -> Outcome:
     """Fit the exponent of Beta ranks by Eq. 19, and by likelihood."""
     cells: list[Cell] = []
     rows = {row["model"]: row["values"] for row in printed("l20", "table2")}
-    notes = [_NOTE, _PARTIAL]
-    for dataset, model in _runnable(list(SETUPS), list(rows), notes):
+    notes, without = [_NOTE, _PARTIAL], list[str]()
+    for dataset, model in _runnable(settings, list(SETUPS), list(rows), without):
         ranks = ranks_of(settings, dataset, model, "binom")
         found = np.array(
             [
@@ -66,7 +68,7 @@ def table2(settings: Settings) -> Outcome:
         cells.append(Cell(model, dataset, there, float(by_iteration), float(error), digits=4, note=note))
         cells.append(Cell(model, f"{dataset} (likelihood)", None, float(by_likelihood), digits=4))
     notes.append("Eq. 19 gives too large an exponent by construction; the likelihood is consistent")
-    return Outcome(tuple(cells), notes=tuple(notes))
+    return _outcome(settings, cells, notes, without)
 
 
 def table3(settings: Settings) -> Outcome:
@@ -75,11 +77,12 @@ def table3(settings: Settings) -> Outcome:
     rows = printed("l20", "readme-table3")
     models = [name for name in rows[0] if name not in ("dataset", "k")]
     notes = [_NOTE, _PARTIAL, "printed: the authors' README, of which Table 3 is the first three digits"]
+    without: list[str] = []
     cells: list[Cell] = []
     for dataset in SETUPS:
         found = {
             model: curves_of(settings, dataset, model, "actual", N)
-            for _, model in _runnable([dataset], models, notes)
+            for _, model in _runnable(settings, [dataset], models, without)
         }
         for row in rows:
             if row["dataset"] == dataset:
@@ -88,7 +91,7 @@ def table3(settings: Settings) -> Outcome:
                     cells += _curve_cells(f"{dataset} {model}", row["k"], row[model], curves, values)
         if len(found) > 1:
             cells += _winners(dataset, [row["k"] for row in rows if row["dataset"] == dataset], found, notes)
-    return Outcome(tuple(cells), notes=tuple(notes))
+    return _outcome(settings, cells, notes, without)
 
 
 def _winners(
@@ -128,9 +131,9 @@ def table6(settings: Settings) -> Outcome:
 
 def _schemes(settings: Settings, table: str, n: int) -> Outcome:
     rows = printed("l20", table)
-    notes = [_NOTE, "EASE: not printed"]
+    notes, without = [_NOTE, "EASE: not printed"], list[str]()
     cells: list[Cell] = []
-    for dataset, model in _runnable(["ml-1m"], ["MultiVAE", "EASE"], notes):
+    for dataset, model in _runnable(settings, ["ml-1m"], ["MultiVAE", "EASE"], without):
         for scheme in ("binom", "hyper", "actual"):
             curves = curves_of(settings, dataset, model, scheme, n)
             names = [name for name in rows[0][scheme] if name != "SHR"]
@@ -141,7 +144,7 @@ def _schemes(settings: Settings, table: str, n: int) -> Outcome:
             for row in rows:
                 there = row[scheme] if model == "MultiVAE" else {}
                 cells += _curve_cells(f"{model} {scheme}", row["k"], there, curves, values)
-    return Outcome(tuple(cells), notes=tuple(notes))
+    return _outcome(settings, cells, notes, without)
 
 
 def _overshoot(curves: Curves, values: Mapping[str, FloatArray], n: int) -> str:
@@ -172,10 +175,11 @@ def table7(settings: Settings) -> Outcome:
     for row in printed("l20", "readme-table7"):
         rows.setdefault(row["setting"], {})[row["function"]] = row["values"]
     notes = [_NOTE, "printed: the paper for MultiVAE and NeuMF, the authors' README for EASE and itemKNN"]
+    without: list[str] = []
     cells: list[Cell] = []
     for setting, functions in rows.items():
         model, _, dataset = setting.partition(":")
-        for _ in _runnable([dataset], [model], notes):
+        for _ in _runnable(settings, [dataset], [model], without):
             found = _mapping_errors(settings, dataset, model)
             for name, runs in found.items():
                 shown, error = functions.get(name, {}), single_error(runs)
@@ -187,7 +191,7 @@ def table7(settings: Settings) -> Outcome:
                         Cell(place, measure, there, value, float(error[column]), digits=4, note=note)
                     )
             notes.append(f"{setting}: abs error {_order(found)}; printed {_printed_order(functions)}")
-    return Outcome(tuple(cells), notes=tuple(notes))
+    return _outcome(settings, cells, notes, without)
 
 
 def _mapping_errors(settings: Settings, dataset: str, model: str) -> dict[str, FloatArray]:
@@ -228,15 +232,27 @@ def _sorted(values: Mapping[str, float]) -> str:
     return " < ".join(f"{name} {value:.4f}" for name, value in sorted(values.items(), key=lambda x: x[1]))
 
 
-def _runnable(datasets: Sequence[str], models: Sequence[str], notes: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield what can be run here; the rest is noted, and runs once it is there."""
+def _outcome(settings: Settings, cells: list[Cell], notes: list[str], without: list[str]) -> Outcome:
+    return Outcome(
+        tuple(cells),
+        notes=tuple(notes),
+        reason=FITS,
+        without=tuple(without),
+        repeats=settings.repeated(REPEATS),
+    )
+
+
+def _runnable(
+    settings: Settings, datasets: Sequence[str], models: Sequence[str], without: list[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield what takes part here; of the rest it is said why not."""
     for dataset in datasets:
         if not SETUPS[dataset].is_at_hand:
-            notes.append(f"{dataset}: data not at hand; {', '.join(models)} run once it is")
+            without.append(f"{dataset}: data not at hand; {', '.join(models)} run once it is")
             continue
         for model in models:
-            why = missing(SETUPS[dataset], model)
+            why = missing(SETUPS[dataset], model, settings)
             if why:
-                notes.append(f"{dataset} {model}: {why}")
+                without.append(f"{dataset} {model}: {why}")
             else:
                 yield dataset, model

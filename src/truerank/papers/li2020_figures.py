@@ -16,7 +16,9 @@ from truerank.estimators.mapping.linear import Linear
 from truerank.papers.draw import draw_lines, make_axes
 from truerank.papers.li2020_setup import (
     BOOKS,
+    FITS,
     FUNCTIONS,
+    REPEATS,
     SETUPS,
     Curves,
     book_ranks,
@@ -39,8 +41,8 @@ _k = ("k", "hit ratio")
 
 def figure1(settings: Settings) -> Outcome:
     """Draw global and sampled curves of all models on ml-1m, with two zooms each."""
-    notes: list[str] = []
-    found = _curves(settings, ("itemKNN", "ALS", "EASE", "NeuMF", "MultiVAE", "NGCF"), notes)
+    without: list[str] = []
+    found = _curves(settings, ("itemKNN", "ALS", "EASE", "NeuMF", "MultiVAE", "NGCF"), without)
     figure, panels = make_axes(2, 3, width=3.8)
     for axes, (low, high) in zip(panels[:3], ((1, N_ITEMS), (1, 350), (60, 120)), strict=True):
         cutoffs = np.arange(low, high + 1)
@@ -62,7 +64,7 @@ def figure1(settings: Settings) -> Outcome:
         Cell("SHR@k = HR@f(k), beta(a=0.5)", "k with the same winner, of 100", None, same, digits=0),
         Cell("SHR@k = HR@f(k), beta(a=0.5)", "pairs in the same order, %", None, 100 * kept, digits=1),
     )
-    return Outcome(cells, {"l20.figure1": figure}, tuple(notes))
+    return Outcome(cells, {"l20.figure1": figure}, without=tuple(without), repeats=settings.repeated(REPEATS))
 
 
 def figure2(settings: Settings) -> Outcome:
@@ -170,8 +172,8 @@ def figure6(settings: Settings) -> Outcome:
 
 def figure7(settings: Settings) -> Outcome:
     """Draw the alignment in both views: of MultiVAE as in the paper, of EASE as in the authors' README."""
-    notes: list[str] = []
-    found = _curves(settings, ("MultiVAE", "EASE"), notes)
+    without: list[str] = []
+    found = _curves(settings, ("MultiVAE", "EASE"), without)
     figures = {
         "l20.figure7" if place == 0 else f"l20.figure7-{name.lower()}": _views(name, curves)
         for place, (name, curves) in enumerate(found.items())
@@ -181,7 +183,7 @@ def figure7(settings: Settings) -> Outcome:
         for name, curves in found.items()
         for shown in _SHOWN
     ]
-    return Outcome(tuple(cells), figures, tuple(notes))
+    return Outcome(tuple(cells), figures, without=tuple(without), repeats=settings.repeated(REPEATS))
 
 
 def _gap(curves: Curves, mapping: str) -> float:
@@ -211,11 +213,12 @@ def figure8(settings: Settings) -> Outcome:
     """Draw samples of 50 to 1000 items on the 139,331 items of book-X."""
     rows = {row["n"]: row for row in printed("l20", "figure8")}
     notes: list[str] = []
+    without: list[str] = []
     found: dict[str, Ranks] = {}
     for name in BOOKS.models:
-        why = missing(BOOKS, name)
+        why = missing(BOOKS, name, settings)
         if why:
-            notes.append(f"{name}: {why}")
+            without.append(f"{name}: {why}")
             continue
         found[name] = book_ranks(settings, name)
         notes.append(f"{name}: ranks of {found[name].n_users} users")
@@ -244,16 +247,23 @@ def figure8(settings: Settings) -> Outcome:
             )
         title = f"{name}, book-X, {n_items:,} items"
         draw_lines(axes, cutoffs, lines, title=title, labels=_K, log=True)
-    return Outcome(tuple(cells), {"l20.figure8": figure}, tuple(notes))
+    return Outcome(
+        tuple(cells),
+        {"l20.figure8": figure},
+        tuple(notes),
+        FITS,
+        tuple(without),
+        settings.repeated(REPEATS),
+    )
 
 
-def _curves(settings: Settings, names: tuple[str, ...], notes: list[str]) -> dict[str, Curves]:
-    """Return the curves on ml-1m, seen items kept and drawn with replacement, of the models there are."""
+def _curves(settings: Settings, names: tuple[str, ...], without: list[str]) -> dict[str, Curves]:
+    """Return the curves on ml-1m, seen items kept and drawn with replacement, of the models that run."""
     found = {}
     for name in names:
-        why = missing(SETUPS["ml-1m"], name)
+        why = missing(SETUPS["ml-1m"], name, settings)
         if why:
-            notes.append(f"{name}: {why}")
+            without.append(f"{name}: {why}")
         else:
             found[name] = curves_of(settings, "ml-1m", name, "binom", N)
     return found
@@ -261,7 +271,7 @@ def _curves(settings: Settings, names: tuple[str, ...], notes: list[str]) -> dic
 
 def _one(settings: Settings, notes: list[str]) -> tuple[str, Curves]:
     """Return MultiVAE, or EASE where it cannot be run."""
-    why = missing(SETUPS["ml-1m"], "MultiVAE")
+    why = missing(SETUPS["ml-1m"], "MultiVAE", settings)
     name = "EASE" if why else "MultiVAE"
     if why:
         notes.append(f"MultiVAE: {why}; drawn for EASE")

@@ -9,73 +9,14 @@ from typing import Any
 import numpy as np
 
 from truerank.core.types import FloatArray
-from truerank.papers.fitted import Setup
+from truerank.papers.li2023_setup import MODELS, SETUPS
 from truerank.papers.outcome import Cell, Outcome
 from truerank.papers.recipe import Settings, printed
 from truerank.studies import AVERAGED, Study, study
 
 REPEATS = 100
-PINTEREST = "column(name=ncf_test, train=false, test=true)"
-#: in the order in which the paper names a winner among equals
-MODELS = ("EASE", "MultiVAE", "NeuMF", "itemKNN", "ALS")
-#: per data set: how it is split and the hyper-parameters of the authors; those of the last two are ours
-SETUPS = {
-    "pinterest-20": Setup(
-        "pinterest-20",
-        PINTEREST,
-        {
-            "EASE": "ease(reg=1500)",
-            "MultiVAE": "multi-vae(epochs=20)",
-            "NeuMF": "neumf",
-            "itemKNN": "l23-knn(neighbours=1250)",
-            "ALS": "ials(factors=45, reg=0.01, alpha=1)",
-        },
-    ),
-    "yelp": Setup(
-        "yelp",
-        "leave-one-out",
-        {
-            "EASE": "ease(reg=500)",
-            "MultiVAE": "multi-vae",
-            "NeuMF": "neumf",
-            "itemKNN": "l23-knn(neighbours=350)",
-            "ALS": "ials(factors=75, reg=0.01, alpha=1)",
-        },
-    ),
-    "ml-20m": Setup(
-        "ml-20m",
-        "leave-last-out",
-        {
-            "EASE": "ease(reg=3000)",
-            "MultiVAE": "multi-vae",
-            "NeuMF": "neumf",
-            "itemKNN": "l23-knn(neighbours=150)",
-            "ALS": "ials(factors=95, reg=100, alpha=1)",
-        },
-    ),
-    "ml-1m": Setup(
-        "ml-1m",
-        "column(name=ncf_split)",
-        {
-            "EASE": "ease(reg=500)",
-            "MultiVAE": "multi-vae",
-            "NeuMF": "neumf",
-            "itemKNN": "l23-knn(neighbours=150)",
-            "ALS": "ials(factors=64)",
-        },
-    ),
-    "citeulike-a": Setup(
-        "citeulike-a",
-        "leave-one-out",
-        {
-            "EASE": "ease(reg=500)",
-            "MultiVAE": "multi-vae",
-            "NeuMF": "neumf",
-            "itemKNN": "l23-knn(neighbours=350)",
-            "ALS": "ials(factors=64)",
-        },
-    ),
-}
+#: repeats of a quick run
+FEW = 10
 #: the paper's name of an estimator, its spec, and whether the printed one has a prior averaged over repeats
 ESTIMATORS = {
     "MES": ("mes", False),
@@ -95,6 +36,7 @@ _NOTE = (
     "The errors depend on the fits of the models, which are ours, and of pinterest-20 the first 37,501 of "
     "55,187 users are at hand: compare sizes and order, not digits."
 )
+_REASON = "the fits of the models are ours, and of pinterest-20 two thirds of the users are at hand"
 FAMILIES = {"RECALL": "recall", "NDCG": "ndcg", "AP": "ap"}
 
 
@@ -119,12 +61,12 @@ def run_study(
     setup = replace(setup, models={**setup.models, **(more or {})})
     store = settings.store
     return study(
-        setup.fitted(store, settings.seed),
+        setup.fitted(store, settings.seed, quick=settings.quick),
         store.split(setup.dataset, setup.split),
         sampler,
         list(estimators),
         families=",".join(FAMILIES.values()),
-        repeats=settings.repeats or REPEATS,
+        repeats=settings.repeated(REPEATS, quick=FEW),
         prior_mode="both",
         seen="keep",
         seed=settings.seed,
@@ -216,37 +158,37 @@ def table8(settings: Settings) -> Outcome:
 
 
 def _fixed_table(settings: Settings, table: str, family: str, n: int) -> Outcome:
-    cells, notes = [], [_NOTE]
+    cells, notes, without = [], [_NOTE], list[str]()
     for dataset, rows in _by_dataset(table):
         if not SETUPS[dataset].is_at_hand:
-            notes.append(f"{dataset}: data not at hand; its {len(rows)} rows run once it is.")
+            without.append(f"{dataset}: data not at hand; its {len(rows)} rows run once it is")
             continue
         errors = _fixed(settings, dataset, n)
         for row in rows:
             model = row["model"]
-            if reason := SETUPS[dataset].missing(model):
-                notes.append(f"{dataset} {model}: {reason}")
+            if why := SETUPS[dataset].missing(model, quick=settings.quick):
+                without.append(f"{dataset} {model}: {why}")
                 continue
             cells += [
                 _error_cell(errors, dataset, model, column, family, printed_value)
                 for column, printed_value in row["values"].items()
             ]
         notes.append(_agreement(cells, dataset))
-    return Outcome(tuple(cells), notes=tuple(notes))
+    return _outcome(settings, cells, notes, without)
 
 
 def _adaptive_table(settings: Settings, table: str, family: str) -> Outcome:
-    cells, notes = [], [_NOTE]
+    cells, notes, without = [], [_NOTE], list[str]()
     for dataset, rows in _by_dataset(table):
         if not SETUPS[dataset].is_at_hand:
-            notes.append(f"{dataset}: data not at hand; its {len(rows)} rows run once it is.")
+            without.append(f"{dataset}: data not at hand; its {len(rows)} rows run once it is")
             continue
         fixed, adaptive = _fixed(settings, dataset, SAMPLES[dataset]), _adaptive(settings, dataset)
         better = 0
         for row in rows:
             model = row["model"]
-            if reason := SETUPS[dataset].missing(model):
-                notes.append(f"{dataset} {model}: {reason}")
+            if why := SETUPS[dataset].missing(model, quick=settings.quick):
+                without.append(f"{dataset} {model}: {why}")
                 continue
             for column, value in row["values"].items():
                 if column == "average_size":
@@ -262,20 +204,20 @@ def _adaptive_table(settings: Settings, table: str, family: str) -> Outcome:
             f"{better} of {len(fixed.found.models)} models (printed: all), at "
             f"{adaptive.found.items_per_user.mean():.0f} items per user."
         )
-    return Outcome(tuple(cells), notes=tuple(notes))
+    return _outcome(settings, cells, notes, without)
 
 
 def _winner_table(settings: Settings, table: str) -> Outcome:
-    cells, notes = [], [_NOTE]
-    repeats = settings.repeats or REPEATS
+    cells, notes, without = [], [_NOTE], list[str]()
+    repeats = settings.repeated(REPEATS, quick=FEW)
     for dataset, rows in _by_dataset(table):
         if not SETUPS[dataset].is_at_hand:
-            notes.append(f"{dataset}: data not at hand; its {len(rows)} rows run once it is.")
+            without.append(f"{dataset}: data not at hand; its {len(rows)} rows run once it is")
             continue
         fixed, adaptive = _fixed(settings, dataset, SAMPLES[dataset]), _adaptive(settings, dataset)
-        missing = [name for name in MODELS if SETUPS[dataset].missing(name)]
-        if missing:
-            notes.append(f"{dataset}: without {', '.join(missing)}, whose models cannot be run here.")
+        for name in MODELS:
+            if why := SETUPS[dataset].missing(name, quick=settings.quick):
+                without.append(f"{dataset} {name}: {why}")
         for row in rows:
             family, cutoff = FAMILIES[row["metric"]], int(row["top_k"])
             for column, value in row["values"].items():
@@ -299,7 +241,17 @@ def _winner_table(settings: Settings, table: str) -> Outcome:
             order = np.argsort(-at)
             named = [f"{fixed.found.models[i]} {at[i]:.4f}" for i in order[:2]]
             notes.append(f"{dataset} {family}@10: {' before '.join(named)}")
-    return Outcome(tuple(cells), notes=tuple(notes))
+    return _outcome(settings, cells, notes, without)
+
+
+def _outcome(settings: Settings, cells: list[Cell], notes: list[str], without: list[str]) -> Outcome:
+    return Outcome(
+        tuple(cells),
+        notes=tuple(notes),
+        reason=_REASON,
+        without=tuple(without),
+        repeats=settings.repeated(REPEATS, quick=FEW),
+    )
 
 
 def _by_dataset(table: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:

@@ -8,7 +8,8 @@ from truerank.core.tally import tally
 from truerank.core.types import FloatArray
 from truerank.estimators import ESTIMATORS as REGISTRY
 from truerank.papers.draw import draw_lines, make_axes
-from truerank.papers.li2023 import ADAPTIVE, ESTIMATORS, OURS, SETUPS, run_study, uniform
+from truerank.papers.li2023 import ADAPTIVE, ESTIMATORS, OURS, REPEATS, run_study, uniform
+from truerank.papers.li2023_setup import SETUPS
 from truerank.papers.outcome import Cell, Outcome
 from truerank.papers.recipe import Settings
 from truerank.ranks import sample
@@ -56,8 +57,9 @@ def figure1(settings: Settings) -> Outcome:
     mean = np.nanmean(error, axis=0)
     return Outcome(
         figures={"l23.figure1": figure},
+        without=("drawn for ml-1m: the paper's ml-20m is not at hand",),
+        repeats=found.n_repeats,
         notes=(
-            "Drawn for ml-1m; the paper's ml-20m is not at hand.",
             f"{counts[0] / counts.sum():.0%} of the users have r = 1; the error is {mean[0]:.0f} % at K = 1, "
             f"{mean[9]:.0f} % at 10 and {mean[-1]:.0f} % at 50 (in the paper it grows as K falls to 1).",
         ),
@@ -97,8 +99,8 @@ def figure2(settings: Settings) -> Outcome:
     axes.axvline(100 * ceiling / n_items, color="#c4500c", linestyle="--", linewidth=1)
     return Outcome(
         figures={"l23.figure2": figure},
+        without=("drawn for a part of pinterest-20: the paper's yelp is not at hand",),
         notes=(
-            "Drawn for pinterest-20 (part); the paper's yelp is not at hand.",
             f"The knee is at {ceiling} of {n_items:,} items, {ceiling / n_items:.1%} (12.4 % in the paper).",
         ),
     )
@@ -107,12 +109,13 @@ def figure2(settings: Settings) -> Outcome:
 def estimators(settings: Settings) -> Outcome:
     """Every estimator on the data at hand: n = 100, 500 and adaptive; priors per run and averaged."""
     cells: list[Cell] = []
-    notes = []
+    notes: list[str] = []
+    without: list[str] = []
     fixed = [*(spec for spec, _ in ESTIMATORS.values()), *OURS]
     adaptive = ["mle(iterations=50)", "mle", "bv(gamma=0.01)", "mn(prior=mle(iterations=50))", "smooth"]
     for dataset in ALL:
         if not SETUPS[dataset].is_at_hand:
-            notes.append(f"{dataset}: data not at hand.")
+            without.append(f"{dataset}: data not at hand")
             continue
         studies = {
             "n=100": run_study(settings, dataset, uniform(100), fixed, MORE),
@@ -122,7 +125,8 @@ def estimators(settings: Settings) -> Outcome:
         for name, found in studies.items():
             cells += _cells(dataset, name, found)
         notes += _comparisons(dataset, studies)
-    return Outcome(tuple(cells), notes=tuple(notes))
+    repeats = settings.repeated(REPEATS)
+    return Outcome(tuple(cells), notes=tuple(notes), without=tuple(without), repeats=repeats)
 
 
 def _cells(dataset: str, design: str, found: Study) -> list[Cell]:

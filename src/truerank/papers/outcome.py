@@ -81,6 +81,12 @@ class Cell:
         }
 
 
+#: from the worst to the best
+_STATUSES = ("differs", "explained", "within sampling error", "matches")
+#: status of a recipe that has no number to compare
+UNCOMPARED = "no printed numbers"
+
+
 @dataclass(frozen=True)
 class Outcome:
     """A recipe's cells and figures.
@@ -90,11 +96,17 @@ class Outcome:
     cells : numbers beside the printed ones
     figures : file stem to figure
     notes : sentences on what was found
+    reason : why cells differ, as far as the recipe knows: a clause that can follow "because"
+    without : what could not be run or was left out, and why
+    repeats : repetitions of the random experiment; None where nothing is random
     """
 
     cells: tuple[Cell, ...] = ()
     figures: Mapping[str, Figure] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    reason: str = ""
+    without: tuple[str, ...] = ()
+    repeats: int | None = None
 
     def count(self) -> dict[str, int]:
         """Return how many cells have each status."""
@@ -102,3 +114,35 @@ class Outcome:
         for cell in self.cells:
             counts[cell.status] = counts.get(cell.status, 0) + 1
         return counts
+
+    @property
+    def status(self) -> str:
+        """The worst status of a cell that has a printed number.
+
+        Examples
+        --------
+        >>> near = Cell("Y", "Sampled", 56.51, 56.55, error=0.03)
+        >>> Outcome((near, Cell("Y", "Recall", 8.84, 8.84))).status, Outcome().status
+        ('within sampling error', 'no printed numbers')
+        """
+        counts = self.count()
+        return next((status for status in _STATUSES if counts.get(status)), UNCOMPARED)
+
+    @property
+    def verdict(self) -> str:
+        """The status in words, with the reason that the recipe states for cells that differ.
+
+        Examples
+        --------
+        >>> cells = (Cell("X", "AUC", 89.13, 89.2), Cell("Y", "AUC", 85.33, 85.33))
+        >>> Outcome(cells, reason="the start of X is not given").verdict
+        'differs because the start of X is not given (1 of 2 cells)'
+        """
+        if self.status not in ("differs", "explained"):
+            return self.status
+        counts = self.count()
+        off = counts.get("differs", 0) + counts.get("explained", 0)
+        share = f"({off} of {len(self.cells) - counts.get('new', 0)} cells)"
+        notes = dict.fromkeys(cell.note for cell in self.cells if cell.status == "explained")
+        reason = self.reason or ("; ".join(notes) if self.status == "explained" else "")
+        return f"differs because {reason} {share}" if reason else f"differs, and it is not known why {share}"

@@ -49,7 +49,7 @@ def sampled_table(settings: Settings) -> Outcome:
     metrics = make_metrics(list(METRICS.values()))
     law, naive = Binomial(N_ITEMS - 1, N_NEGATIVES), ESTIMATORS.make("naive")
     tables = [corrected_values(naive, metric, law) for metric in metrics]
-    repeats = settings.repeats or REPEATS
+    repeats = settings.repeated(REPEATS)
     rows = printed("r19", "table2")
     cells = []
     with tracked(settings.progress, "repetitions", repeats * len(rows)) as task:
@@ -63,7 +63,7 @@ def sampled_table(settings: Settings) -> Outcome:
                 runs[repeat] = [table[sample.n_above].mean() for table in tables]
                 task.advance()
             cells.extend(_mean_and_sd(name, row["values"], runs))
-    return Outcome(tuple(cells), notes=_expectations())
+    return Outcome(tuple(cells), notes=_expectations(), repeats=repeats)
 
 
 def _mean_and_sd(name: str, shown: dict[str, dict[str, float]], runs: np.ndarray) -> list[Cell]:

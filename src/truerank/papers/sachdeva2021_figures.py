@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +15,10 @@ from truerank.papers.draw import draw_lines, make_axes
 from truerank.papers.outcome import Cell, Outcome
 from truerank.papers.recipe import Settings
 from truerank.papers.sachdeva2021 import METRICS
-from truerank.papers.sachdeva2021_setup import ALGORITHMS, SCENARIOS, STRATEGIES, measure_at_hand
+from truerank.papers.sachdeva2021_setup import ALGORITHMS, SCENARIOS, SEEDS, STRATEGIES, measure_at_hand
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: strategies of Figure 3: those without a proxy
 PLAIN = {
@@ -27,7 +31,8 @@ RANKED = {column: metric for column, metric in METRICS.items() if column != "MSE
 
 def figure1(settings: Settings) -> Outcome:
     """Draw the mean tau over all strategies against the fraction kept, and what it saves."""
-    found, notes = measure_at_hand(settings)
+    found, without = measure_at_hand(settings)
+    notes: list[str] = []
     percents = _percents(found)
     lines = {
         name: _tau_by_fraction(agreement, lambda cell: not cell.metric) for name, agreement in found.items()
@@ -55,12 +60,13 @@ def figure1(settings: Settings) -> Outcome:
             f"the full data, mean over strategies, drawing and proxies included: {speed} (about 1.8 at 50 % "
             "in the paper)."
         )
-    return Outcome(tuple(cells), {"s21.figure1": figure}, tuple(notes))
+    return _outcome(settings, cells, {"s21.figure1": figure}, notes, without)
 
 
 def figure2(settings: Settings) -> Outcome:
     """Draw how probable it is that a model moves up on sub-samples."""
-    found, notes = measure_at_hand(settings)
+    found, without = measure_at_hand(settings)
+    notes: list[str] = []
     percents = _percents(found)
     figure, panels = make_axes(1, len(SCENARIOS), width=4.4, height=3.6)
     cells: list[Cell] = []
@@ -84,12 +90,13 @@ def figure2(settings: Settings) -> Outcome:
         "Above one half a model stands better on sub-samples than on the full data; in the paper Bias-only "
         "and PopRec do, SASRec, SVAE and MVAE move down."
     )
-    return Outcome(tuple(cells), {"s21.figure2": figure}, tuple(notes))
+    return _outcome(settings, cells, {"s21.figure2": figure}, notes, without)
 
 
 def figure3(settings: Settings) -> Outcome:
     """Draw tau of the eight strategies without a proxy, metric by metric."""
-    found, notes = measure_at_hand(settings)
+    found, without = measure_at_hand(settings)
+    notes: list[str] = []
     percents = _percents(found)
     figure, panels = make_axes(1, len(RANKED), width=4.4, height=3.6)
     cells: list[Cell] = []
@@ -114,7 +121,15 @@ def figure3(settings: Settings) -> Outcome:
         f"Mean tau, implicit and sequential scenarios: {told} (in the paper AUC suffers slightly less and "
         "nDCG slightly more)."
     )
-    return Outcome(tuple(cells), {"s21.figure3": figure}, tuple(notes))
+    return _outcome(settings, cells, {"s21.figure3": figure}, notes, without)
+
+
+def _outcome(
+    settings: Settings, cells: list[Cell], figures: dict[str, Figure], notes: list[str], without: list[str]
+) -> Outcome:
+    return Outcome(
+        tuple(cells), figures, tuple(notes), without=tuple(without), repeats=settings.repeated(SEEDS)
+    )
 
 
 def _percents(found: Mapping[str, Agreement]) -> FloatArray:

@@ -10,8 +10,10 @@ from truerank.agreement import PAPER_FRACTIONS, Agreement, Experiment, Plan, mak
 from truerank.agreement.grid import configurations, find_grid
 from truerank.agreement.piece import digest_of
 from truerank.agreement.plan import Entrant
+from truerank.core.errors import InvalidData
 from truerank.data import find_local, load
 from truerank.models import MODELS
+from truerank.papers.fitted import QUICK
 from truerank.papers.recipe import Settings
 
 SCENARIOS = ("explicit", "implicit", "sequential")
@@ -62,6 +64,7 @@ class PaperData:
         many epochs each, ``length`` is that of histories
     grid : the search of the paper's appendix
     short : length of histories in the reduced search
+    is_slow : whether a quick run leaves it out
     """
 
     name: str
@@ -73,6 +76,7 @@ class PaperData:
     length: int
     grid: str
     short: int = 10
+    is_slow: bool = True
 
     @property
     def is_at_hand(self) -> bool:
@@ -108,7 +112,7 @@ class PaperData:
 
 
 DATA = (
-    PaperData("Amazon Magazine", "amazon-magazine-svpcf", 120, 1024, 5, 6, 10, "paper"),
+    PaperData("Amazon Magazine", "amazon-magazine-svpcf", 120, 1024, 5, 6, 10, "paper", is_slow=False),
     PaperData("ML-100k", "ml-100k", 100, 1024, 5, 5, 100, "paper", short=20),
     PaperData("Amazon Luxury", "amazon-luxury-beauty", 80, 1024, 5, 4, 10, "paper"),
     PaperData("Amazon Video-games", "amazon-video-games", 25, 1024, 3, 2, 10, "paper-large"),
@@ -147,7 +151,7 @@ def n_fits(plan: Plan) -> tuple[int, int]:
 
 def measured(settings: Settings, data: PaperData) -> Agreement:
     """Return what the experiment finds; finished pieces and the result are kept in the store."""
-    plan = plan_of(data, full=settings.full, seeds=settings.repeats or SEEDS, seed=settings.seed)
+    plan = plan_of(data, full=settings.full, seeds=settings.repeated(SEEDS), seed=settings.seed)
     events = load(data.dataset, progress=settings.progress)
     store = settings.store
 
@@ -160,13 +164,27 @@ def measured(settings: Settings, data: PaperData) -> Agreement:
 
 
 def measure_at_hand(settings: Settings) -> tuple[dict[str, Agreement], list[str]]:
-    """Return what was found by the paper's name of each data set at hand, and sentences on the others."""
-    found = {data.name: measured(settings, data) for data in DATA if data.is_at_hand}
-    return found, [
-        f"{data.name}: data not at hand ({data.dataset}); it runs once it is."
-        for data in DATA
-        if not data.is_at_hand
-    ]
+    """Return what was found by the paper's name of each data set that takes part, and why others do not.
+
+    Raises
+    ------
+    InvalidData
+        When none takes part.
+    """
+    why = {data.name: _missing(data, settings) for data in DATA}
+    if all(why.values()):
+        name = next(data.dataset for data in DATA if not data.is_slow)
+        raise InvalidData(
+            f"a quick run needs the data set {name!r}, which is not at hand. Run without --quick."
+        )
+    found = {data.name: measured(settings, data) for data in DATA if not why[data.name]}
+    return found, [f"{name}: {reason}" for name, reason in why.items() if reason]
+
+
+def _missing(data: PaperData, settings: Settings) -> str:
+    if not data.is_at_hand:
+        return f"data not at hand ({data.dataset}); it runs once it is"
+    return QUICK if settings.quick and data.is_slow else ""
 
 
 def _key(plan: Plan, data: PaperData, digest: str) -> str:

@@ -1,0 +1,179 @@
+"""What the last run of a recipe found: of the user, and of the reference run that comes with the package."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from truerank.core.errors import InvalidData
+from truerank.core.output import replace_file, replace_text
+from truerank.papers.outcome import Cell, Outcome
+from truerank.version import __version__
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: folder of a store that holds the last runs
+RUNS = "runs"
+#: significant digits that a record keeps of a number
+_DIGITS = 8
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a recipe.
+
+    Parameters
+    ----------
+    name : of the recipe
+    outcome : what it found, without the figures themselves
+    figures : file stems of its figures
+    date : when it ended, as 2026-11-16 (UTC)
+    seconds : how long it took, by the clock
+    cpu_seconds : how long it took processors, those of its worker processes included
+    quick, full : how it was run
+    repeats : repetitions as told by the user; None for the recipe's own number
+    seed : of everything random
+    version : of truerank
+    """
+
+    name: str
+    outcome: Outcome
+    figures: tuple[str, ...] = ()
+    date: str = ""
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    quick: bool = False
+    full: bool = False
+    repeats: int | None = None
+    seed: int = 0
+    version: str = __version__
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a plain dictionary for JSON; a cell is a list."""
+        outcome = self.outcome
+        return {
+            "name": self.name,
+            "date": self.date,
+            "seconds": round(self.seconds, 1),
+            "cpu_seconds": round(self.cpu_seconds, 1),
+            "quick": self.quick,
+            "full": self.full,
+            "told": self.repeats,
+            "seed": self.seed,
+            "version": self.version,
+            "repeats": outcome.repeats,
+            "reason": outcome.reason,
+            "without": list(outcome.without),
+            "notes": list(outcome.notes),
+            "figures": list(self.figures),
+            "cells": [
+                [c.row, c.column, c.printed, _short(c.value), _short(c.error), c.digits, c.note]
+                for c in outcome.cells
+            ],
+        }
+
+    @property
+    def command(self) -> str:
+        """What prints it on the command line.
+
+        Examples
+        --------
+        >>> Run("r19.table2", Outcome(), quick=True, repeats=20).command
+        'truerank paper run r19.table2 --quick --repeats 20'
+        """
+        options = [name for name, is_so in (("--quick", self.quick), ("--full", self.full)) if is_so]
+        options += [f"--repeats {self.repeats}"] if self.repeats is not None else []
+        options += [f"--seed {self.seed}"] if self.seed else []
+        return " ".join(["truerank paper run", self.name, *options])
+
+    @classmethod
+    def from_dict(cls, held: dict[str, Any]) -> Run:
+        """Return the run that ``to_dict`` wrote."""
+        outcome = Outcome(
+            tuple(Cell(*cell) for cell in held["cells"]),
+            notes=tuple(held["notes"]),
+            reason=held["reason"],
+            without=tuple(held["without"]),
+            repeats=held["repeats"],
+        )
+        names = ("name", "date", "seconds", "cpu_seconds", "quick", "full", "seed", "version")
+        plain = {name: held[name] for name in names}
+        return cls(outcome=outcome, figures=tuple(held["figures"]), repeats=held["told"], **plain)
+
+
+def keep_run(folder: Path, run: Run) -> None:
+    """Keep a run as the last one of its recipe; figures are kept beside it as SVG."""
+    runs = folder / RUNS
+    runs.mkdir(parents=True, exist_ok=True)
+    replace_text(runs / f"{run.name}.json", written([run]), "the last run")
+    for stem, figure in run.outcome.figures.items():
+        replace_file(runs / f"{stem}.svg", partial(save_svg, figure), "a figure")
+
+
+def last_runs(folder: Path | None) -> dict[str, Run]:
+    """Return the last run of each recipe that was run with this store; a damaged file counts as none."""
+    found = {}
+    for path in sorted((folder / RUNS).glob("*.json")) if folder is not None else ():
+        try:
+            runs = read(path.read_text(encoding="utf-8"))
+        except (OSError, InvalidData):
+            continue
+        found.update({run.name: run for run in runs})
+    return found
+
+
+def reference_runs() -> dict[str, Run]:
+    """Return the runs that the package holds, by recipe."""
+    text = resources.files("truerank.papers").joinpath("record.json").read_text(encoding="utf-8")
+    return {run.name: run for run in read(text)}
+
+
+def written(runs: Iterable[Run]) -> str:
+    """Return runs as JSON, one cell per line.
+
+    Examples
+    --------
+    >>> run = Run("r19.table1", Outcome((Cell("A", "AUC", 0.99, 0.9901),)))
+    >>> read(written([run])) == [run]
+    True
+    """
+    return "[\n" + ",\n".join(_text(run) for run in runs) + "\n]\n"
+
+
+def read(text: str) -> list[Run]:
+    """Return the runs of a JSON text.
+
+    Raises
+    ------
+    InvalidData
+        When the text holds no runs.
+    """
+    try:
+        return [Run.from_dict(held) for held in json.loads(text)]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidData(f"this is no record of runs ({error}). Run the recipes again.") from None
+
+
+def save_svg(figure: Figure, path: Path) -> None:
+    """Write a figure so that the same figure gives the same bytes; text stays text."""
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.hashsalt": "truerank", "svg.fonttype": "none"}):
+        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
+
+
+def _text(run: Run) -> str:
+    held = run.to_dict()
+    cells = ",\n".join(json.dumps(cell, ensure_ascii=False) for cell in held.pop("cells"))
+    head = json.dumps(held, ensure_ascii=False).removesuffix("}")
+    return f'{head}, "cells": [\n{cells}\n]}}'
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")

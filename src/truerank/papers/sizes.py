@@ -1,0 +1,55 @@
+"""Tables of data sets: how many events, users and items there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from truerank.core.interactions import Interactions
+from truerank.data import find_local, load
+from truerank.papers.li2020_setup import BOOKS, book_events
+from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.recipe import Settings, printed
+
+#: name in print to what ``load`` takes
+DATASETS: Mapping[str, str] = {
+    "ml-1m": "ml-1m",
+    "pinterest-20": "pinterest-20",
+    "citeulike": "citeulike-a",
+    "yelp": "yelp",
+    "book-X": BOOKS.dataset,
+    "ml-20m": "ml-20m",
+}
+#: data sets that are at hand in part
+PARTIAL = {"pinterest-20": "of pinterest-20 the first 37,501 of 55,187 users are at hand"}
+
+
+def l20_table4(settings: Settings) -> Outcome:
+    """Count the data sets of Li et al. (2020)."""
+    return _sizes("l20", "table4", settings)
+
+
+def l23_table5(settings: Settings) -> Outcome:
+    """Count the data sets of Li et al. (2023)."""
+    return _sizes("l23", "table5", settings)
+
+
+def _sizes(paper: str, table: str, settings: Settings) -> Outcome:
+    cells, without = [], []
+    for row in printed(paper, table):
+        name, shown = row["dataset"], row["values"]
+        if find_local(DATASETS[name]) is None:
+            without.append(f"{name}: data not at hand")
+            continue
+        events = _events(name, settings)
+        counts = {"Interactions": len(events), "Users": events.n_users, "Items": events.n_items}
+        sparsity = 100 * (1 - len(events) / (events.n_users * events.n_items))
+        note = PARTIAL.get(name, "") if counts["Users"] < shown["Users"] else ""
+        cells += [
+            Cell(name, column, shown[column], count, digits=0, note=note) for column, count in counts.items()
+        ]
+        cells.append(Cell(name, "Sparsity", shown["Sparsity"], sparsity, note=note))
+    return Outcome(tuple(cells), without=tuple(without))
+
+
+def _events(name: str, settings: Settings) -> Interactions:
+    return book_events() if name == "book-X" else load(DATASETS[name], progress=settings.progress)

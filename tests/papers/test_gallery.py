@@ -1,0 +1,62 @@
+"""The gallery is what the generator makes of the committed record."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from truerank.papers import RECIPES, Cell, Outcome
+from truerank.papers.gallery import gallery_page
+from truerank.papers.record import Run, reference_runs
+
+DOCS = Path(__file__).parents[2] / "docs"
+needs_docs = pytest.mark.skipif(not DOCS.is_dir(), reason="the folder docs is not there")
+
+
+@needs_docs
+def test_the_page_is_the_generated_one() -> None:
+    made = gallery_page(reference_runs())
+    assert (DOCS / "gallery.md").read_text(encoding="utf-8") == made, "write it again: make gallery"
+
+
+@needs_docs
+def test_every_figure_is_there_and_small() -> None:
+    page = (DOCS / "gallery.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"\]\(gallery/([^)]+)\)", page))
+    files = {path.name: path.stat().st_size for path in (DOCS / "gallery").iterdir()}
+    assert shown == set(files)
+    assert sum(files.values()) < 3_000_000
+    runs = reference_runs()
+    assert all(runs[name].figures for name in RECIPES if ".figure" in name)
+
+
+def test_links_lead_somewhere() -> None:
+    page = gallery_page(reference_runs())
+    assert set(re.findall(r"\(#([^)]+)\)", page)) == set(re.findall(r'<a id="([^"]+)">', page))
+
+
+def test_what_differs_is_said() -> None:
+    cells = (
+        Cell("X", "AUC", 89.13, 89.30, note="the start is not given"),
+        *(Cell(f"Y{n}", "AUC", 1.0, 2.0) for n in range(8)),
+        Cell("Z", "AUC", None, 1.0),
+    )
+    outcome = Outcome(cells, notes=("a note",), reason="fits are ours", without=("yelp: no data",))
+    page = gallery_page({"kr20.table3": Run("kr20.table3", outcome, ("pic",), "2026-01-02", 9.0, 3.0, True)})
+    assert (
+        "| [Table 3](#kr20-table3) | Exact, sampled and corrected metrics of X, Y, Z | differs because"
+        in page
+    )
+    assert "**Differs because fits are ours (9 of 9 cells).** Of 9 numbers: 1 explained, 8 differs." in page
+    assert "`truerank paper run kr20.table3 --quick`: quick run of 2026-01-02, 3.0 s." in page
+    assert "![Exact, sampled and corrected metrics of X, Y, Z](gallery/pic.svg)" in page
+    assert "* ≠ the start is not given: X AUC." in page
+    assert (
+        "* ≠ without a reason of its own: Y0 AUC, Y1 AUC, Y2 AUC, Y3 AUC, Y4 AUC, Y5 AUC and 2 more." in page
+    )
+    assert "| X | 89.30 (≠ 89.13) |" in page
+    assert "| Z |" not in page
+    assert "* A note\n* Without yelp: no data." in page
+    assert "| Table 4 | How often pairs of X, Y, Z are ordered correctly | not run yet |" in page

@@ -1,0 +1,180 @@
+"""Runs that are kept, the list made from them, tables beside print, and the committed record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.papers import PAPERS, RECIPES, Cell, Outcome, Settings, run_recipe
+from truerank.papers.beside import LEGEND, beside, document_of
+from truerank.papers.fitted import QUICK, Setup
+from truerank.papers.listing import Line, lines
+from truerank.papers.record import RUNS, Run, keep_run, last_runs, read, reference_runs, written
+
+DATE = "2026-01-02"
+NEAR = Cell("Y", "Sampled", 56.51, 56.55, error=0.03)
+SAME = Cell("Y", "Recall", 8.84, 8.8411)
+OFF = Cell("X", "AUC", 89.13, 89.30)
+WHY = replace(OFF, note="the start is not given")
+NEW = Cell("Z", "ours", None, 1.0)
+
+
+def run(name: str = "r19.table1", **fields: object) -> Run:
+    outcome = Outcome((SAME, NEAR), notes=("a note",), without=("yelp: data not at hand",), repeats=3)
+    return replace(Run(name, outcome, date=DATE, seconds=1.25), **fields)  # type: ignore[arg-type]
+
+
+def test_status_is_the_worst_of_the_compared_cells() -> None:
+    assert Outcome((SAME, NEW)).status == "matches"
+    assert Outcome((SAME, NEAR)).status == "within sampling error"
+    assert Outcome((SAME, NEAR, WHY)).status == "explained"
+    assert Outcome((SAME, WHY, OFF)).status == "differs"
+    assert Outcome((NEW,)).status == Outcome().status == "no printed numbers"
+
+
+def test_reasons_come_from_the_recipe_alone() -> None:
+    assert Outcome((SAME, WHY)).verdict == "differs because the start is not given (1 of 2 cells)"
+    assert Outcome((NEW, WHY, OFF)).verdict == "differs, and it is not known why (2 of 2 cells)"
+    assert Outcome((OFF,), reason="fits are ours").verdict == "differs because fits are ours (1 of 1 cells)"
+    assert Outcome((SAME,), reason="fits are ours").verdict == "matches"
+
+
+finite = st.floats(-1e6, 1e6).map(lambda value: float(f"{value:.8g}"))
+cells = st.builds(
+    Cell,
+    st.text(max_size=8),
+    st.text(max_size=8),
+    st.none() | finite,
+    finite,
+    st.floats(0, 10).map(lambda value: float(f"{value:.8g}")),
+    st.integers(0, 4),
+    st.text(max_size=8),
+)
+
+
+@given(st.lists(cells, max_size=5), st.text(max_size=8), st.booleans())
+def test_a_record_comes_back(found: list[Cell], text: str, quick: bool) -> None:
+    one = Run("a", Outcome(tuple(found), notes=(text,), reason=text), ("fig",), DATE, 1.5, 2.5, quick)
+    assert read(written([one, one])) == [one, one]
+
+
+@pytest.mark.parametrize("text", ["", "{}x", '[{"name": "a"}]', "[1]"])
+def test_what_is_no_record_is_refused(text: str) -> None:
+    with pytest.raises(InvalidData, match="no record of runs"):
+        read(text)
+
+
+def test_last_runs(tmp_path: Path) -> None:
+    assert last_runs(None) == last_runs(tmp_path) == {}
+    keep_run(tmp_path, run())
+    keep_run(tmp_path, run(seconds=2.0))
+    keep_run(tmp_path, run("r19.table2"))
+    (tmp_path / RUNS / "r19.table2.json").write_text("cut off [")
+    found = last_runs(tmp_path)
+    assert list(found) == ["r19.table1"]
+    assert found["r19.table1"].seconds == 2.0
+
+
+def test_figures_are_kept_in_the_same_bytes(tmp_path: Path) -> None:
+    contents = []
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        outcome = run_recipe("l20.figure4")
+        keep_run(folder, Run("l20.figure4", outcome, tuple(outcome.figures)))
+        contents.append((folder / RUNS / "l20.figure4.svg").read_bytes())
+    assert contents[0] == contents[1]
+    assert b"<text" in contents[0]
+
+
+def test_lines_prefer_the_runs_of_the_user() -> None:
+    own, ours = {"r19.table1": run()}, {"r19.table1": run(quick=True), "r19.table2": run("r19.table2")}
+    found = {line.recipe.name: line for line in lines(own, ours)}
+    assert list(found) == list(RECIPES)
+    assert found["r19.table1"].how == DATE
+    assert found["r19.table1"].status == "within sampling error, in part"
+    assert found["r19.table2"].how == f"{DATE}, reference"
+    assert found["r19.figure1"].status == "not run yet"
+    assert found["l20.table1"].status == "holds no numbers"
+    assert Line(RECIPES["r19.table1"], run(quick=True)).how == f"{DATE}, quick"
+
+
+def test_data_that_are_not_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("truerank.papers.recipe.find_local", lambda name: None)
+    found = {line.recipe.name: line.status for line in lines({}, {})}
+    assert found["kr20.table3"] == "data not at hand"
+    assert found["r19.table1"] == "not run yet"
+
+
+def test_every_table_and_figure_of_the_papers_is_listed() -> None:
+    """Counted in the papers: tables and figures, the two unnumbered tables of Rendle 2019 included."""
+    counts = {"r19": (2, 3), "kr20": (4, 6), "l20": (7, 8), "l23": (11, 2), "s21": (4, 3)}
+    assert list(counts) == list(PAPERS)
+    expected = [
+        f"{paper}.{kind}{number}"
+        for paper, (tables, figures) in counts.items()
+        for kind, last in (("table", tables), ("figure", figures))
+        for number in range(1, last + 1)
+    ]
+    assert sorted(expected) == sorted(name for name, recipe in RECIPES.items() if not recipe.is_ours)
+
+
+def test_tables_beside_print() -> None:
+    made = beside((SAME, NEAR, OFF, NEW))
+    assert [table.columns for table in made] == [("", "Recall", "Sampled"), ("", "AUC"), ("", "ours")]
+    assert made[0].rows == (("Y", "8.84 (8.84)", "56.55 (≈ 56.51)"),)
+    assert made[1].rows == (("X", "89.30 (≠ 89.13)"),)
+    assert made[2].rows == (("Z", "1.00"),)
+    assert beside((SAME, NEW), only_printed=True) == beside((SAME,))
+    gap = beside((SAME, NEAR, Cell("Z", "Recall", None, 3.0)))
+    assert gap[0].rows[1] == ("Z", "3.00", "")
+
+
+def test_a_page_of_runs() -> None:
+    page = document_of([run(), run("r19.table2", quick=True)], title="papers", left_out=["x: not run."])
+    assert page.lead == LEGEND
+    assert [section.title.partition(":")[0] for section in page.sections] == [
+        "Summary",
+        "r19.table1",
+        "r19.table2",
+    ]
+    assert page.sections[0].notes == ("x: not run.",)
+    assert page.sections[0].tables[0].column("status") == ("within sampling error",) * 2
+    assert page.sections[1].notes[0] == "Within sampling error: 1 matches, 1 within sampling error."
+    assert "Without yelp: data not at hand." in page.sections[1].notes
+    assert dict(page.facts) == {"quick": "yes", "seed": "0", "date": DATE}
+
+
+def test_quick_settings() -> None:
+    assert Settings(quick=True).repeated(100) == 100
+    with pytest.raises(InvalidParameter, match="either quick or full"):
+        Settings(quick=True, full=True)
+    with pytest.raises(InvalidParameter, match="no part of a quick run: it fits X 120 times"):
+        run_recipe("kr20.fit-x", Settings(quick=True))
+    with pytest.raises(InvalidParameter, match=r"holds no numbers \(notation\)"):
+        run_recipe("l20.table1")
+
+
+def test_a_quick_run_leaves_slow_models_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("truerank.papers.fitted.find_local", lambda name: name)
+    setup = Setup("demo", "leave-last-out", {"a": "popularity", "b": "ease"}, slow=("b",))
+    assert setup.missing("b") == ""
+    assert setup.missing("b", quick=True) == QUICK
+    assert setup.missing("a", quick=True) == ""
+
+
+def test_the_committed_record_says_what_recipes_say() -> None:
+    """Recipes without data are run again: the record must hold their numbers, or it is out of date."""
+    held = reference_runs()
+    for name in ("r19.table1", "r19.table2", "r19.figure1", "l20.figure4", "l20.figure5", "s21.table4"):
+        again, kept = run_recipe(name, Settings(quick=held[name].quick)), held[name].outcome
+        assert [c.value for c in kept.cells] == pytest.approx([c.value for c in again.cells], rel=1e-6), name
+        assert [replace(c, value=0, error=0) for c in kept.cells] == [
+            replace(c, value=0, error=0) for c in again.cells
+        ]
+        assert (kept.status, kept.reason, kept.repeats) == (again.status, again.reason, again.repeats)
+    ours = {name for name, recipe in RECIPES.items() if recipe.function and not recipe.is_ours}
+    assert ours <= set(held)
