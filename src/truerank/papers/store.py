@@ -15,6 +15,7 @@ from truerank.core.ranks import Ranks, SeenPolicy
 from truerank.core.scorer import DenseScores, Scorer
 from truerank.core.split import Split
 from truerank.core.store import Store
+from truerank.core.whole import whole_or_nothing
 from truerank.data import load
 from truerank.evaluation import data_hash
 from truerank.models import MODELS
@@ -112,7 +113,8 @@ class PaperStore(Store):
         if path is not None and path.is_file():
             with suppress(InvalidData):  # a damaged file is written again
                 return load_scorer(path).scorer
-        scorer = model.fit(parts.train, validate=make_validate(parts), seed=seed, progress=progress)
+        with whole_or_nothing():
+            scorer = model.fit(parts.train, validate=make_validate(parts), seed=seed, progress=progress)
         if path is not None:
             save_scorer(path, scorer, model=model)
         return scorer
