@@ -1,0 +1,1 @@
+"""The same evaluation in other libraries, each in an environment of its own."""
