@@ -3,11 +3,12 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check bench coverage papers picture clean
+.PHONY: help demo test check bench coverage docs papers picture clean
 
 help:
 	@echo "make demo   evaluate five recommenders on the embedded demo data: a table and demo/report.html"
 	@echo "make test   format, lint, types, import directions, doctests and tests"
+	@echo "make docs   build the documentation site into site/; warnings are errors"
 	@echo "make bench  print the speed tables (minutes; results under benchmarks/results)"
 	@echo "make coverage  how often intervals hold the exact value (hours; can be resumed)"
 	@echo "make papers every table and figure of the papers (hours; can be resumed)"
@@ -29,6 +30,11 @@ check: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# site/index.html opens from disk, without a network
+docs: $(VENV)/.docs
+	$(BIN)/python scripts/decision_figure.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.exact_ranks
@@ -71,10 +77,14 @@ $(VENV)/.test: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[data]' --group test
 	@touch $@ $(VENV)/.run
 
+$(VENV)/.docs: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group docs
+	@touch $@
+
 $(VENV)/.bench: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group bench
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis demo
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis demo site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
