@@ -65,6 +65,15 @@ def test_json_csv_and_markdown(truerank: Truerank, data: Path, tmp_path: Path) -
     assert found.answer in marked.out
 
 
+def test_an_engine_goes_on_with_what_is_kept(truerank: Truerank, data: Path, tmp_path: Path) -> None:
+    kept = ("--keep", str(tmp_path / "kept"), "--format", "json")
+    first = truerank("agreement", data, *ASKED, *kept, "--engine", "local(threads=2)")
+    assert first.code == 0, first.err
+    again = truerank("agreement", data, *ASKED, *kept)
+    assert "28 of 28 pieces were finished before." in again.err
+    assert again.out == first.out
+
+
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
@@ -78,6 +87,8 @@ def test_json_csv_and_markdown(truerank: Truerank, data: Path, tmp_path: Path) -
         (("--grid", "huge"), "unknown grid 'huge'"),
         (("--seeds", "0"), "seeds must be at least 1"),
         (("--workers", "0"), "workers must be at least 1"),
+        (("--engine", "dsk"), "Did you mean 'dask'"),
+        (("--engine", "local", "--workers", "2"), "an engine has its own, got both"),
     ],
 )
 def test_bad_input_gets_a_sentence_and_code_2(

@@ -153,3 +153,68 @@ def test_list(truerank: Truerank) -> None:
     names = [entry["name"] for entry in json.loads(done.out)]
     assert names == [*sorted(STRATEGIES.table), *sorted(STRATEGIES.presets)]
     assert "s21-svp-cf-prop-bias-user" in names
+
+
+@pytest.fixture
+def folder(log: Path, tmp_path: Path) -> Path:
+    """The log in three files of whole users."""
+    frame = pl.read_csv(log)
+    made = tmp_path / "lake"
+    made.mkdir()
+    for part in range(3):
+        frame.filter(pl.col("user_id").str.tail(1).str.to_integer() % 3 == part).write_parquet(
+            made / f"f{part}.parquet"
+        )
+    return made
+
+
+def test_a_folder_gives_a_folder(truerank: Truerank, log: Path, folder: Path, tmp_path: Path) -> None:
+    """The events and the table are those of the data in one file."""
+    flags = ("--strategy", "stratified", "--fraction", "0.3", "--seed", "4")
+    one, many = tmp_path / "small.parquet", tmp_path / "small"
+    known = truerank("subsample", log, *flags, "--out", one)
+    done = truerank("subsample", folder, *flags, "--out", many, "--engine", "local(threads=2)")
+    assert done.code == 0, done.err
+    assert done.out == known.out
+    said = done.err.replace("\n", " ")
+    assert "columns of 3 files at" in said
+    assert "wrote 3 files to" in said
+    kept = pl.read_parquet(many / "*.parquet")
+    assert sorted(kept.rows()) == sorted(pl.read_parquet(one).rows())
+    again = truerank(
+        *("subsample", folder / "f*.parquet", *flags, "--gather", "2", "--format", "json"),
+        *("--out", tmp_path / "again", "--work-dir", tmp_path / "work"),
+    )
+    assert again.code == 0, again.err
+    found = json.loads(again.out)
+    assert (found["after"]["events"], found["files"]) == (kept.height, 2)
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (("--strategy", "random-walk"), "follows the graph of all users and items, which no worker holds"),
+        (("--strategy", "svp-cf"), "fits its proxy to all events, which no worker holds. Use random"),
+        (("--split", "leave-last-out"), "a folder of files is not split"),
+        (("--out", "small.csv"), "are written to a folder, got 'small.csv'"),
+        (("--engine", "dsk"), "Did you mean 'dask'"),
+        (("--columns", "user=nobody"), "must have a column 'nobody'"),
+    ],
+)
+def test_a_folder_and_bad_input(
+    truerank: Truerank, folder: Path, tmp_path: Path, flags: tuple[str, ...], sentence: str
+) -> None:
+    out = tmp_path / "small"
+    common = ("--strategy", "random", "--fraction", "0.5", "--out", out)
+    done = truerank("subsample", folder, *common, *flags)
+    assert (done.code, done.out) == (2, ""), done.err
+    assert sentence in done.err.replace("\n", " ")
+    assert not out.exists()
+
+
+def test_a_folder_without_parquet(truerank: Truerank, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    flags = ("--strategy", "random", "--fraction", "0.5", "--out", tmp_path / "small.csv")
+    done = truerank("subsample", tmp_path / "empty", *flags)
+    assert done.code == 2
+    assert "is a folder" in done.err.replace("\n", " ")

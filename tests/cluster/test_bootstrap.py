@@ -7,11 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from truerank.cluster import resampled_means
+import truerank
+from tests.engines.cluster import CallOnce, kill, loopback
+from truerank.cluster import interval, resampled_means
+from truerank.cluster.interval import ResampledBy
 from truerank.core.blas import single_threaded_blas
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.stream import stream
 from truerank.core.types import FloatArray
+from truerank.data import demo
+from truerank.engines import ENGINES
+from truerank.engines.dask import Dask
+from truerank.inference import INTERVALS
+from truerank.split import SPLITS
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +55,57 @@ def test_a_work_folder(values: FloatArray, tmp_path: Path) -> None:
 def test_means_of_other_resamples_differ(values: FloatArray) -> None:
     first, second = (resampled_means("local", values, resamples=5, seed=seed) for seed in (0, 1))
     assert not np.isclose(first, second).any()
+
+
+@pytest.mark.parametrize("engine", ["local(threads=1)", "local(threads=3)"])
+@pytest.mark.parametrize("asked", ["auto", "bca", "bca(resamples=150)", "normal"])
+def test_intervals_are_those_of_one_thread(
+    values: FloatArray, engine: str, asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A constant column stands between two that vary; the resamples of bca come from the engine."""
+    monkeypatch.setattr(interval, "LEAST_USERS", 2)
+    given = np.column_stack([values[:, 0], np.full(len(values), 0.5), values[:, 1]])
+    made = INTERVALS.make(asked)
+    found = ResampledBy(ENGINES.make(engine), str(tmp_path), made).band(given, level=0.9, seed=3)
+    known = made.band(given, level=0.9, seed=3)
+    np.testing.assert_array_equal(found.low, known.low)
+    np.testing.assert_array_equal(found.high, known.high)
+    assert found.method == known.method
+    assert len(list(tmp_path.glob("values-*.npy"))) == (asked != "normal")
+
+
+def test_few_users_are_resampled_here(values: FloatArray, tmp_path: Path) -> None:
+    ResampledBy(ENGINES.make("local"), str(tmp_path), INTERVALS.make("bca")).band(values)
+    assert not list(tmp_path.iterdir())
+
+
+def test_evaluation_resamples_on_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    split = SPLITS.make("leave-last-out").split(demo(n_users=60, n_items=80))
+    known = truerank.evaluate("popularity", split, "ndcg@10", interval="bca", users=0.5)
+    monkeypatch.setattr(interval, "LEAST_USERS", 2)
+    found = truerank.evaluate(
+        "popularity", split, "ndcg@10", interval="bca", users=0.5, engine="local", work_dir=tmp_path
+    )
+    assert found.estimates == known.estimates
+    assert found.provenance["interval"] == known.provenance["interval"]
+    assert len(list(tmp_path.glob("values-*.npy"))) == 1
+
+
+@pytest.mark.cluster
+def test_a_cluster_of_which_a_worker_is_killed(
+    values: FloatArray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    monkeypatch.setattr(interval, "LEAST_USERS", 2)
+    known = INTERVALS.make("bca").band(values, seed=3)
+    with loopback() as cluster:
+        rows = CallOnce(lambda: kill(cluster.workers[0].pid))
+        by = ResampledBy(Dask(cluster.address), str(tmp_path), INTERVALS.make("bca"), rows)
+        found = by.band(values, seed=3)
+        assert cluster.workers[0].wait(10) == -9
+    assert rows.rows == 2000
+    np.testing.assert_array_equal(found.low, known.low)
+    np.testing.assert_array_equal(found.high, known.high)
 
 
 def test_bad_input(values: FloatArray) -> None:

@@ -373,3 +373,26 @@ def test_dask_gives_the_same_digits_though_a_worker_is_killed(
             evaluate_files(engine, gone, work_dir=tmp_path / "other")
         with pytest.raises(JobFailed, match="must answer at"):
             evaluate_files(Dask("tcp://127.0.0.1:9", timeout=0.5), gone)
+
+
+@pytest.mark.parametrize("options", [{}, {"sampler": "uniform(m=9)"}])
+def test_a_remote_work_folder(split: Split, factors: Factors, options: dict[str, Any]) -> None:
+    """Everything workers read lies behind fsspec, in the memory that threads of this process share."""
+    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+    expected = evaluate({"mine": factors}, split, "ndcg@10", **options)
+    try:
+        found = evaluate_on(
+            "local(threads=2)",
+            {"mine": factors},
+            split,
+            "ndcg@10",
+            work_dir="memory://work",
+            rows=20,
+            **options,
+        )
+        same(found, expected)
+        folder = fsspec.filesystem("memory").ls("/work", detail=False)[0]
+        files = Files(f"memory:/{folder}", items=f"memory:/{folder}/items.npy", n_test_users=None)
+        assert files.n_rows == expected.data["users_with_targets"]
+    finally:
+        fsspec.filesystem("memory").rm("/work", recursive=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.engines.cluster import CallOnce, kill, loopback
+from tests.engines.cluster import ROOT, CallOnce, kill, loopback
 from tests.engines.jobs import Failing, Square, expected, squares
 from truerank.core.errors import InvalidData, JobFailed, MissingDependency
 from truerank.core.store import Store
-from truerank.engines import ENGINES
+from truerank.engines import ENGINES, started
 from truerank.engines import dask as dask_engine
 from truerank.engines.dask import Dask
 from truerank.engines.dask_processes import DaskProcesses, dask_processes
@@ -104,6 +105,20 @@ def test_a_cluster_of_its_own() -> None:
     from truerank.cluster import run_each
 
     assert run_each(Dask(workers=1), abs, {"a": -1, "b": 2}, key="abs") == {"a": 1, "b": 2}
+
+
+def test_a_cluster_that_several_jobs_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is started once and gone afterwards; one that is there is used as it is."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    with started(Dask(workers=1)) as engine:
+        assert isinstance(engine, Dask)
+        assert engine.address is not None
+        for job in (Square(name="first"), Square(name="second")):
+            assert engine.map(job, squares(3)) == expected(3)
+        with started(engine) as same:
+            assert same is engine
+    with pytest.raises(JobFailed, match="must answer at"):
+        Dask(engine.address, timeout=1.0).map(Square(), squares(2))
 
 
 def test_without_dask(monkeypatch: pytest.MonkeyPatch) -> None:

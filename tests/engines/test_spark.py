@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.engines.cluster import ROOT
-from tests.engines.jobs import Failing, Square, expected, squares
+from tests.engines.jobs import Alone, Failing, Square, expected, squares
 from truerank.cluster import evaluate_on
 from truerank.core.errors import InvalidData, JobFailed, MissingDependency
 from truerank.data import demo
 from truerank.engines import spark as spark_engine
+from truerank.engines import started
 from truerank.engines.spark import Spark
 from truerank.evaluation import evaluate
 from truerank.split import SPLITS
@@ -36,10 +38,13 @@ def session() -> Iterator[None]:
 
 
 @pytest.mark.filterwarnings("default")  # of Spark itself
-def test_spark(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark(session: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One test, so that the session is not started for nothing when others are chosen."""
     engine = Spark(waves=2)
     assert engine.map(Square(), squares(4)) == expected(4)
+    with started(engine) as held:  # the active session is used and left open
+        assert held.map(Square(), squares(13)) == expected(13)  # several tasks in a partition
+    assert engine.map(Alone(folder=str(tmp_path)), squares(5)) == {f"t{n}": b"1" for n in range(5)}
     split = SPLITS.make("leave-last-out").split(demo(n_users=50, n_items=60))
     found = evaluate_on(engine, "ials(sweeps=1)", split, rows=20, sampler="uniform(m=9)", check=True)
     assert found.estimates == evaluate("ials(sweeps=1)", split, sampler="uniform(m=9)", check=True).estimates

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from truerank.agreement.assembly import assemble
+from truerank.agreement.job import make_on
 from truerank.agreement.piece import Draw, Fit, Piece, digest_of
 from truerank.agreement.plan import PAPER_FRACTIONS, Plan, make_plan
 from truerank.agreement.result import Agreement
@@ -16,6 +17,7 @@ from truerank.agreement.runner import make_all
 from truerank.agreement.scenario import Scenario
 from truerank.agreement.workshop import Workshop
 from truerank.core.check import check_at_least
+from truerank.core.engine import Engine
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.model import Model
@@ -23,6 +25,7 @@ from truerank.core.output import replace_text
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.split import Split
 from truerank.core.strategy import Strategy, wanted
+from truerank.engines import ENGINES, started
 
 _MANIFEST = "experiment.json"
 _KIND = "truerank agreement"
@@ -36,7 +39,9 @@ class Experiment:
     plan : what to compare
     data : all events
     folder : where finished pieces are kept; a later experiment on the same data goes on from there
-    workers : processes that work at the same time
+    workers : processes of this machine that work at the same time
+    engine : where pieces are made instead, such as ``dask(address=tcp://host:8786)``; the folder must then be
+        one that all its workers can read and write
 
     Raises
     ------
@@ -47,10 +52,21 @@ class Experiment:
     """
 
     def __init__(
-        self, plan: Plan, data: Interactions, *, folder: Path | None = None, workers: int = 1
+        self,
+        plan: Plan,
+        data: Interactions,
+        *,
+        folder: Path | None = None,
+        workers: int = 1,
+        engine: str | Engine | None = None,
     ) -> None:
         check_at_least("workers", workers, 1)
+        if engine is not None and workers > 1:
+            raise InvalidParameter(
+                "workers are processes of this machine and an engine has its own, got both. Leave one out."
+            )
         self.plan, self.workers, self.folder = plan, workers, folder
+        self.engine = None if engine is None else ENGINES.make(engine)
         splits = {scenario: scenario.divide(data, plan.seed) for scenario in plan.entrants}
         for scenario, split in splits.items():
             self._check(scenario, split)
@@ -97,14 +113,18 @@ class Experiment:
             self._kept_somewhere() as workshop,
             tracked(progress, "fitting, percent of a full fit", missing) as task,
         ):
+            if self.engine is not None and missing:
+                with started(self.engine) as engine:
+                    for phase in phases:
+                        make_on(engine, workshop, phase, task)
             for phase in phases:
                 make_all(workshop, phase, self.workers, task)
             return assemble(self.plan, workshop, self.name, progress)
 
     @contextmanager
     def _kept_somewhere(self) -> Iterator[Workshop]:
-        """Give several workers a folder to hand pieces over in, even where none shall stay."""
-        if self.workers == 1 or self.folder is not None:
+        """Give workers a folder to hand pieces over in, even where none shall stay."""
+        if (self.workers == 1 and self.engine is None) or self.folder is not None:
             yield self.workshop
             return
         with tempfile.TemporaryDirectory() as name:
@@ -177,6 +197,7 @@ def measure_agreement(
     threshold: float = 0.8,
     keep: Path | None = None,
     workers: int = 1,
+    engine: str | Engine | None = None,
     progress: Progress = SILENT,
 ) -> Agreement:
     """Return whether models keep their order when they learn from a part of the train events.
@@ -198,6 +219,8 @@ def measure_agreement(
     threshold : how large the lower end of the agreement over certain pairs must be for an order to be kept
     keep : folder for finished pieces; the same call goes on from there, with the same digits
     workers : processes; with more than one, a script must be guarded by ``if __name__ == "__main__"``
+    engine : where models are fitted instead, such as ``dask(address=tcp://host:8786)``; ``keep`` must then be
+        a folder that all its workers can read and write
     progress : where it reports
 
     Examples
@@ -221,4 +244,4 @@ def measure_agreement(
         resamples=resamples,
         threshold=threshold,
     )
-    return Experiment(plan, data, folder=keep, workers=workers).run(progress)
+    return Experiment(plan, data, folder=keep, workers=workers, engine=engine).run(progress)

@@ -13,6 +13,7 @@ import numpy as np
 
 from truerank.agreement.piece import Draw, Fit, Piece, Weigh, digest_of_split
 from truerank.agreement.scenario import Arena, Scenario
+from truerank.core.blas import single_threaded_blas
 from truerank.core.errors import MissingDependency, TruerankError
 from truerank.core.interactions import Interactions
 from truerank.core.model import Model, Validate
@@ -105,9 +106,14 @@ class Workshop:
             str(found["error"]),
         )
 
-    def _kept(self, piece: Piece, compute: Any) -> Arrays:
+    def _kept(self, piece: Piece, compute: Callable[[], Arrays]) -> Arrays:
         key = self.key_of(piece)
-        found = self.store.arrays(key, compute, hold=self.folder is None)
+
+        def computed() -> Arrays:
+            with single_threaded_blas():  # sums keep one order, whatever the machine has
+                return compute()
+
+        found = self.store.arrays(key, computed, hold=self.folder is None)
         self._done.add(key)
         return found
 

@@ -13,6 +13,7 @@ from truerank.cli.complete import data_names, names_of
 from truerank.cli.output import Format, emit, say, table_text
 from truerank.cli.progress import shown_progress
 from truerank.core.errors import InvalidParameter
+from truerank.core.output import check_output
 
 if TYPE_CHECKING:
     from truerank.agreement import Agreement, Cell, Experiment
@@ -48,6 +49,13 @@ def agreement(
         Path | None, typer.Option(help="Keep finished pieces in this folder; a later run goes on from there.")
     ] = None,
     workers: Annotated[int, typer.Option(help="Processes that work at the same time.")] = 1,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="Fit on a cluster instead, such as dask(address=tcp://host:8786); --keep must be shared.",
+            autocompletion=names_of("engines"),
+        ),
+    ] = None,
     threshold: Annotated[
         float, typer.Option(help="Agreement over certain pairs that counts as the same order.")
     ] = 0.8,
@@ -60,6 +68,7 @@ def agreement(
     duplicates: Annotated[str, typer.Option(help="Repeated pairs: last, first, sum, max or error.")] = "last",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+    report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report here.")] = None,
 ) -> None:
     """Fit models to all data and to sub-samples, and say which sub-samples keep their order.
 
@@ -69,6 +78,8 @@ def agreement(
     from truerank.agreement import Experiment, make_plan
     from truerank.data import open_data, parse_columns
 
+    if report is not None:
+        check_output(report, "--report")
     plan = make_plan(
         strategies,
         parse_fractions(fractions),
@@ -84,7 +95,7 @@ def agreement(
     asked = parse_columns(columns) if columns is not None else None
     with shown_progress() as progress:
         events = open_data(data, columns=asked, duplicates=duplicates, progress=progress, tell=say)
-        experiment = Experiment(plan, events, folder=keep, workers=workers)
+        experiment = Experiment(plan, events, folder=keep, workers=workers, engine=engine)
         done, total = experiment.progress()
         if done:
             say(f"{done} of {total} pieces were finished before{'; going on' if done < total else ''}.")
@@ -96,6 +107,12 @@ def agreement(
     for problem in found.problems:
         say(f"note: not fitted: {problem}")
     _print(found, format, by_metric)
+    if report is not None:
+        from truerank.charts import agreement_document
+        from truerank.report import write_document
+
+        write_document(agreement_document(found), report)
+        say(f"wrote {report}")
 
 
 def parse_fractions(text: str) -> list[float]:

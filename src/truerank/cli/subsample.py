@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import json
+from glob import has_magic
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from truerank.cli.complete import data_names, names_of
 from truerank.cli.output import Format, emit, say, table_text
 from truerank.cli.progress import shown_progress
+from truerank.core.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from truerank.subsample import Loss
 
 
 def subsample(
     data: Annotated[
         str,
-        typer.Argument(help="A file, a catalogue name such as ml-1m, or demo.", autocompletion=data_names),
+        typer.Argument(
+            help="A file, a catalogue name such as ml-1m, or demo; or a folder or URL of Parquet files.",
+            autocompletion=data_names,
+        ),
     ],
     strategy: Annotated[
         str, typer.Option(help="Which events to keep.", autocompletion=names_of("strategies"))
     ],
     fraction: Annotated[float, typer.Option(help="Share of the events to keep, 0 to 1.")],
-    out: Annotated[Path, typer.Option(help="Where to write the events: .parquet, .csv or .tsv.")],
+    out: Annotated[
+        str,
+        typer.Option(help="Where to write the events: .parquet, .csv or .tsv; for a folder, another folder."),
+    ],
     split: Annotated[
         str | None,
         typer.Option(
@@ -36,26 +47,65 @@ def subsample(
     duplicates: Annotated[
         str, typer.Option(help="Repeated pairs: last, first, sum, max, error or keep.")
     ] = "last",
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="Where files of a folder are treated: local(threads=2), dask(address=tcp://host:8786), ...",
+            autocompletion=names_of("engines"),
+        ),
+    ] = None,
+    gather: Annotated[
+        int | None,
+        typer.Option(help="Write a folder's events anew first, in so many files that hold whole users."),
+    ] = None,
+    work_dir: Annotated[
+        str | None, typer.Option(help="Folder or URL for counts that all workers can read and write.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
 ) -> None:
-    """Keep a fraction of the events, write them with their own ids and say what was lost."""
+    """Keep a fraction of the events, write them with their own ids and say what was lost.
+
+    A folder of Parquet files may be larger than the memory: it is treated file by file, on workers where an
+    engine is named, and the result is a folder of Parquet files.
+    """
+    asked = parse_asked(columns)
+    if engine is not None or gather is not None or work_dir is not None or is_partitioned(data):
+        if split is not None:
+            raise InvalidParameter(
+                "a folder of files is not split. Leave --split out, and split what is left of the events."
+            )
+        if Path(out).suffix.lower() in (".parquet", ".csv", ".tsv"):
+            raise InvalidParameter(f"the events of a folder are written to a folder, got '{out}'. Name one.")
+        _subsample_files(
+            data,
+            out,
+            strategy,
+            fraction,
+            engine=engine or "local",
+            columns=asked,
+            duplicates=duplicates,
+            gather=gather,
+            seed=seed,
+            work_dir=work_dir,
+            format=format,
+        )
+        return
     from truerank.cli.prepare import prepare
     from truerank.core.strategy import check_fraction
     from truerank.core.stream import check_seed
-    from truerank.data import open_data, parse_columns
+    from truerank.data import open_data
     from truerank.subsample import write_events
     from truerank.subsample.table import check_path
     from truerank.subsampling import make_strategy
     from truerank.subsampling import subsample as draw
 
-    check_path(out)
+    check_path(Path(out))
     check_fraction(fraction)
     check_seed(seed)
     chosen = make_strategy(strategy)
     with shown_progress() as progress:
         if split is None:
-            asked = parse_columns(columns) if columns is not None else None
             events = open_data(data, columns=asked, duplicates=duplicates, progress=progress, tell=say)
             small = draw(events, chosen, fraction, seed=seed, progress=progress)
         else:
@@ -64,23 +114,55 @@ def subsample(
             )
             small = draw(parts, chosen, fraction, seed=seed, progress=progress)
     write_events(out, small.train if small.split is None else small.split)
-    loss = small.loss
-    if format is Format.json:
-        counts = {} if small.split is None else {"split": small.split.summary()}
-        emit(json.dumps({**loss.to_dict(), **counts}, indent=2))
-    else:
-        rows = [(name, _shown(before), _shown(after)) for name, before, after in loss.rows()]
-        emit(table_text(("", "before", "after"), rows, format))
-    say(
-        f"{loss.after.events:,} of {loss.before.events:,} events kept by {loss.strategy}; "
-        f"{loss.users_emptied:,} users and {loss.items_emptied:,} items lost all their events; wrote {out}"
-    )
+    counts = {} if small.split is None else {"split": small.split.summary()}
+    _print(small.loss, format, counts)
+    _say_kept(small.loss, out)
     if small.split is not None:
         counted = small.split.counts
         say(
             f"validation and test are as they were; {counted['users_without_history']:,} test users and "
             f"{counted['items_without_history']:,} test items have no train event now"
         )
+
+
+def is_partitioned(data: str) -> bool:
+    """Whether data are a folder, a pattern or a URL of files, to be treated file by file."""
+    if "://" in data or (has_magic(data) and not Path(data).exists()):
+        return True
+    return Path(data).is_dir() and next(Path(data).rglob("*.parquet"), None) is not None
+
+
+def parse_asked(columns: str | None) -> dict[str, str] | None:
+    """Return the columns that were named."""
+    from truerank.data import parse_columns
+
+    return None if columns is None else dict(parse_columns(columns))
+
+
+def _subsample_files(
+    data: str, out: str, strategy: str, fraction: float, *, format: Format, **options: Any
+) -> None:
+    from truerank.cluster import subsample_files
+
+    with shown_progress() as progress:
+        found = subsample_files(data, out, strategy, fraction, progress=progress, tell=say, **options)
+    _print(found.loss, format, {"files": found.n_files})
+    _say_kept(found.loss, f"{found.n_files:,} files to {out}")
+
+
+def _print(loss: Loss, format: Format, further: dict[str, Any]) -> None:
+    if format is Format.json:
+        emit(json.dumps({**loss.to_dict(), **further}, indent=2))
+        return
+    rows = [(name, _shown(before), _shown(after)) for name, before, after in loss.rows()]
+    emit(table_text(("", "before", "after"), rows, format))
+
+
+def _say_kept(loss: Loss, out: str) -> None:
+    say(
+        f"{loss.after.events:,} of {loss.before.events:,} events kept by {loss.strategy}; "
+        f"{loss.users_emptied:,} users and {loss.items_emptied:,} items lost all their events; wrote {out}"
+    )
 
 
 def _shown(value: int | float | None) -> str | None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import platform
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -14,8 +12,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from truerank.cluster.files import Files, cut
+from truerank.cluster.interval import ResampledBy
 from truerank.cluster.layout import write_files
-from truerank.cluster.place import is_remote
+from truerank.cluster.place import is_remote, work_folder
 from truerank.cluster.ranking import Form, Ranked, RankJob, put_together
 from truerank.cluster.size import negatives_of, rows_per_task
 from truerank.cluster.sums import normal_band
@@ -23,6 +22,7 @@ from truerank.core.check import check_at_least, check_choice
 from truerank.core.engine import Engine
 from truerank.core.errors import InvalidParameter
 from truerank.core.estimate import Estimate
+from truerank.core.interval import Interval
 from truerank.core.metric import Metric
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress
@@ -32,6 +32,7 @@ from truerank.core.scorer import Scorer
 from truerank.core.split import Split
 from truerank.core.store import Store
 from truerank.engines import ENGINES
+from truerank.engines import started as running
 from truerank.estimation import Bounded, bound, estimate_each
 from truerank.evaluation import (
     DEFAULT_METRICS,
@@ -68,6 +69,7 @@ class Place:
     rows : users per task; None takes what suits the size of the catalogue
     store : where finished tasks are kept
     progress : where rows are reported
+    folder : a work folder that all workers can read; None where there is none, intervals are then made here
     """
 
     engine: Engine
@@ -76,6 +78,7 @@ class Place:
     rows: int | None = None
     store: Store | None = None
     progress: Progress = SILENT
+    folder: str | None = None
 
     def __post_init__(self) -> None:
         check_choice("keep", self.keep, KEEPS)
@@ -97,6 +100,13 @@ class Place:
         if self.keep == "auto":
             return "ranks" if files.n_rows <= MOST_RANKS else "sums"
         return self.keep
+
+    def interval(self) -> Interval:
+        """Return the interval over users, resampled by the engine where that is worth it."""
+        own = self.options.interval
+        if self.folder is None:
+            return own
+        return ResampledBy(self.engine, self.folder, own, self.progress, self.store)
 
     def run(self, name: str, files: Files, *, is_sampled: bool) -> Ranked:
         """Rank all users of the files."""
@@ -184,9 +194,10 @@ def evaluate_split(
 ) -> Result:
     """Return what ``evaluate_on`` returns, for named models, options and users that are chosen already."""
     check_targets(split)
-    place = Place(engine, chosen, keep, rows, _store(work_dir), progress)
+    asked = Place(engine, chosen, keep, rows, _store(work_dir), progress)
     done = []
-    with _work_dir(work_dir) as folder:
+    with work_folder(work_dir) as folder, running(engine) as run_by:
+        place = replace(asked, engine=run_by, folder=folder)
         validate = make_validate(split, seen=chosen.seen, n_threads=chosen.n_threads)
         for name, model in models.items():
             started = time.perf_counter()
@@ -196,7 +207,7 @@ def evaluate_split(
             seconds = {"fit": fitted - started, "write": time.perf_counter() - fitted}
             done.append(_evaluated(place, name, described(model), files, seconds)[0])
     result = assemble(done, split, chosen)
-    return replace(result, provenance={**result.provenance, "engine": str(place.engine)})
+    return replace(result, provenance={**result.provenance, "engine": str(engine)})
 
 
 def evaluate_files(
@@ -288,7 +299,8 @@ def _evaluated(
         if isinstance(found.ranks, Ranks):
             kept = found.ranks
             per_user = values(options.metrics, kept, ties=options.ties, seed=options.seed)
-            estimates += summarise(name, per_user, options, n_test_users=files.n_test_users)
+            asked = replace(options, interval=place.interval())
+            estimates += summarise(name, per_user, asked, n_test_users=files.n_test_users)
         else:
             estimates += _from_sums(name, found, options, files.n_test_users)
     assert found is not None  # noqa: S101 - one of the two ran
@@ -323,15 +335,6 @@ def _from_sums(name: str, found: Ranked, options: Options, n_test_users: int | N
             n_users=found.n_users,
             target="test-users" if is_finite else "population",
         )
-
-
-@contextmanager
-def _work_dir(given: str | Path | None) -> Iterator[str]:
-    if given is not None:
-        yield str(given) if is_remote(str(given)) else str(Path(given).resolve())
-        return
-    with tempfile.TemporaryDirectory(prefix="truerank-work-") as folder:
-        yield folder
 
 
 def _store(work_dir: str | Path | None) -> Store | None:

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from truerank.cluster.place import UNREADABLE, map_array, parquet_files, stamp, unreadable
+from truerank.cluster.place import UNREADABLE, for_polars, map_array, parquet_files, stamp, unreadable
 from truerank.core.engine import Task
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
@@ -170,7 +170,7 @@ def read_block(
 
 def _read(piece: Slice) -> pl.DataFrame:
     try:
-        scanned = pl.scan_parquet(piece.path)
+        scanned = pl.scan_parquet(for_polars(piece.path))
         names = [name for name in scanned.collect_schema().names() if name in COLUMNS]
         return scanned.slice(piece.start, piece.n_rows).select(names).collect()
     except _BROKEN as error:
@@ -179,7 +179,7 @@ def _read(piece: Slice) -> pl.DataFrame:
 
 def _n_rows(path: str) -> int:
     try:
-        return int(pl.scan_parquet(path).select(pl.len()).collect().item())
+        return int(pl.scan_parquet(for_polars(path)).select(pl.len()).collect().item())
     except _BROKEN as error:
         raise unreadable(path, error) from None
 

@@ -7,6 +7,9 @@ import importlib
 import io
 import os
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,8 @@ from truerank.core.types import AnyArray
 
 #: What reading a file raises when it is not there, not allowed or damaged.
 UNREADABLE = (OSError, ValueError, EOFError)
+
+_READ_BY_POLARS = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "adl", "http", "https", "file")
 
 
 def is_remote(place: str) -> bool:
@@ -40,7 +45,7 @@ def parquet_files(place: str) -> list[str]:
     """Return the Parquet files at a place, sorted: a file, all files of a folder, or those of a pattern."""
     if is_remote(place):
         system, path = _remote(place)
-        pattern = path if has_magic(path) or path.endswith(".parquet") else f"{path.rstrip('/')}/**.parquet"
+        pattern = path if has_magic(path) or path.endswith(".parquet") else f"{path.rstrip('/')}/**/*.parquet"
         found = sorted(system.unstrip_protocol(one) for one in system.glob(pattern))
     elif Path(place).is_dir():
         found = sorted(str(path.resolve()) for path in Path(place).rglob("*.parquet"))
@@ -49,6 +54,12 @@ def parquet_files(place: str) -> list[str]:
     if not found:
         raise InvalidData(f"there must be Parquet files at '{place}', but there are none. Check the path.")
     return found
+
+
+def for_polars(place: str) -> str:
+    """Return what polars opens: the place itself where it has a reader, otherwise a copy on this machine."""
+    scheme = place.partition("://")[0] if is_remote(place) else ""
+    return place if scheme in ("", *_READ_BY_POLARS) else _here(place)
 
 
 def stamp(place: str) -> str:
@@ -65,6 +76,18 @@ def stamp(place: str) -> str:
         raise unreadable(place, error) from None
 
 
+def names_in(place: str) -> list[str]:
+    """Return the names of what lies in a folder, sorted; none where there is no such folder."""
+    if is_remote(place):
+        system, path = _remote(place)
+        try:
+            found = system.ls(path, detail=False)
+        except FileNotFoundError:
+            return []
+        return sorted(one.rstrip("/").rpartition("/")[2] for one in found)
+    return sorted(one.name for one in Path(place).iterdir()) if Path(place).is_dir() else []
+
+
 def exists(place: str) -> bool:
     """Whether a file is there."""
     if is_remote(place):
@@ -73,8 +96,8 @@ def exists(place: str) -> bool:
     return Path(place).is_file()
 
 
-def write_bytes(place: str, data: bytes) -> None:
-    """Write a file, with its folder, in one step."""
+def write_bytes(place: str, data: bytes, *, what: str = "the work folder") -> None:
+    """Write a file, with its folder, in one step; messages call the folder ``what``."""
     try:
         if is_remote(place):
             system, path = _remote(place)
@@ -84,12 +107,12 @@ def write_bytes(place: str, data: bytes) -> None:
             return
         target = Path(place)
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{target.name}.{os.getpid()}")
+        part = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}")
         part.write_bytes(data)
         part.replace(target)
     except OSError as error:
         raise InvalidParameter(
-            f"the work folder must be writable, but '{place}' is not ({_reason(error)}). Choose another one."
+            f"{what} must be writable, but '{place}' is not ({_reason(error)}). Choose another one."
         ) from None
 
 
@@ -98,6 +121,17 @@ def write_array(place: str, array: AnyArray) -> None:
     held = io.BytesIO()
     np.save(held, array)
     write_bytes(place, held.getvalue())
+
+
+def fetch_bytes(place: str) -> bytes:
+    """Return the contents of a file that is read once; nothing stays on this machine."""
+    try:
+        if is_remote(place):
+            system, path = _remote(place)
+            return bytes(system.cat_file(path))
+        return Path(place).read_bytes()
+    except UNREADABLE as error:
+        raise unreadable(place, error) from None
 
 
 def read_bytes(place: str) -> bytes:
@@ -115,6 +149,16 @@ def map_array(place: str) -> AnyArray:
     except UNREADABLE as error:
         raise unreadable(place, error) from None
     return found
+
+
+@contextmanager
+def work_folder(given: str | Path | None) -> Iterator[str]:
+    """Give the work folder under its full name; None takes one of this machine and removes it."""
+    if given is not None:
+        yield str(given) if is_remote(str(given)) else str(Path(given).resolve())
+        return
+    with tempfile.TemporaryDirectory(prefix="truerank-work-") as folder:
+        yield folder
 
 
 def unreadable(place: str, error: Exception) -> InvalidData:

@@ -6,7 +6,7 @@ import importlib
 import logging
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from truerank.core.check import check_above, check_at_least
@@ -59,11 +59,19 @@ class Dask(Engine):
         """Yield outcomes as the scheduler reports them."""
         distributed = _require("distributed")
         written = pickled(job)
-        if self.address is None:
-            with dask_processes(self.workers or available_threads(), threads=self.threads) as cluster:
-                yield from self._outcomes(distributed, cluster.address, job.key, written, tasks)
-        else:
-            yield from self._outcomes(distributed, self.address, job.key, written, tasks)
+        with self.started() as engine:
+            assert engine.address is not None  # noqa: S101 - that is what starting means
+            yield from engine._outcomes(distributed, engine.address, job.key, written, tasks)
+
+    @contextmanager
+    def started(self) -> Iterator[Dask]:
+        """Give an engine with an address, that of a cluster started here where there is none."""
+        if self.address is not None:
+            yield self
+            return
+        _require("distributed")
+        with dask_processes(self.workers or available_threads(), threads=self.threads) as cluster:
+            yield replace(self, address=cluster.address, workers=None)
 
     def _outcomes(
         self, distributed: Any, address: str, key: str, written: bytes, tasks: Sequence[Task]

@@ -24,5 +24,8 @@ class Auto(Interval):
 
     def band(self, values: FloatArray, *, level: float = 0.95, seed: int = 0) -> Band:
         """Return the intervals of the chosen kind."""
-        chosen: Interval = BCa() if len(values) <= self.most else Normal()
-        return chosen.band(values, level=level, seed=seed)
+        return self.chosen(len(values)).band(values, level=level, seed=seed)
+
+    def chosen(self, n_users: int) -> Interval:
+        """Return the interval for so many users."""
+        return BCa() if n_users <= self.most else Normal()

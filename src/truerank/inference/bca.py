@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from truerank.core.blas import single_threaded_blas
 from truerank.core.check import check_at_least
 from truerank.core.interval import Band, Interval
 from truerank.core.source import Source
@@ -35,7 +37,7 @@ class BCa(Interval):
     Notes
     -----
     Resample b is drawn from the stream (seed, "bca", b), so the result does not depend on batching.
-    Checked by: ``scipy.stats.bootstrap`` in tests/inference/test_bca.py.
+    Checked by: ``scipy.stats.bootstrap`` in tests/inference/test_intervals.py.
     """
 
     key: ClassVar[str] = "bca"
@@ -46,16 +48,42 @@ class BCa(Interval):
     def __post_init__(self) -> None:
         check_at_least("resamples of bca", self.resamples, 100)
 
-    def band(self, values: FloatArray, *, level: float = 0.95, seed: int = 0) -> Band:
-        """Return the intervals."""
-        return band_of(values, level, self.key, lambda varying: self._limits(varying, level, seed))
+    def band(
+        self,
+        values: FloatArray,
+        *,
+        level: float = 0.95,
+        seed: int = 0,
+        means: Callable[[FloatArray], FloatArray] | None = None,
+    ) -> Band:
+        """Return the intervals.
 
-    def _limits(self, values: FloatArray, level: float, seed: int) -> tuple[FloatArray, FloatArray]:
-        n, mean = len(values), values.mean(axis=0)
-        means = np.empty((self.resamples, values.shape[1]))
-        for index in range(self.resamples):
-            rows = stream(seed, "bca", index).integers(0, n, n)
-            means[index] = np.bincount(rows, minlength=n) @ values / n
+        Parameters
+        ----------
+        values, level, seed : as for every interval
+        means : what returns the resampled means of the columns that vary, (resamples, n_columns), in place of
+            ``resample``: for those who draw them elsewhere
+        """
+        drawn = means if means is not None else lambda varying: self.resample(varying, seed)
+        return band_of(
+            values, level, self.key, lambda varying: self._limits(varying, drawn(varying).copy(), level)
+        )
+
+    def resample(self, values: FloatArray, seed: int) -> FloatArray:
+        """Return the mean of each column over each resample of the users, (resamples, n_columns).
+
+        Sums are formed on one thread, so that their digits are the same on every machine.
+        """
+        n, held = len(values), np.ascontiguousarray(values)
+        means = np.empty((self.resamples, held.shape[1]))
+        with single_threaded_blas():
+            for index in range(self.resamples):
+                rows = stream(seed, "bca", index).integers(0, n, n)
+                means[index] = np.bincount(rows, minlength=n) @ held / n
+        return means
+
+    def _limits(self, values: FloatArray, means: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+        mean = values.mean(axis=0)
         means.sort(axis=0)
         # Rounding differs between the mean and a resampled mean of equal value: call them ties.
         slack = 1e-12 * np.abs(mean)

@@ -46,7 +46,7 @@ class Stratified(Strategy):
         """Keep each user's events of largest key."""
         stage = "subsample/stratified"
         keys = EventKeys(train, seed, stage)
-        quota = quotas(train, fraction, seed, stage, legacy=self.legacy)
+        quota = quotas(train.user_counts(), fraction, seed, stage, legacy=self.legacy)
         with tracked(progress, "choosing in each history"):
             return keep_largest_of_each(train.user, quota, keys.all(), keys)
 
@@ -84,17 +84,22 @@ class Temporal(Strategy):
     def choose(self, train: Interactions, fraction: float, seed: int, progress: Progress) -> BoolArray:
         """Keep each user's events of largest time."""
         stage = "subsample/temporal"
-        quota = quotas(train, fraction, seed, stage, legacy=self.legacy)
+        quota = quotas(train.user_counts(), fraction, seed, stage, legacy=self.legacy)
         with tracked(progress, "choosing in each history"):
             time = np.asarray(train.time)
             return keep_largest_of_each(train.user, quota, time, EventKeys(train, seed, stage))
 
 
-def quotas(train: Interactions, fraction: float, seed: int, stage: str, *, legacy: bool) -> IntArray:
-    """Return how many events each user keeps."""
-    counts = train.user_counts()
+def quotas(counts: IntArray, fraction: float, seed: int, stage: str, *, legacy: bool) -> IntArray:
+    """Return how many events each user keeps, given how many each has.
+
+    Examples
+    --------
+    >>> quotas(np.array([4, 2]), 0.5, 0, "demo", legacy=False).tolist()
+    [2, 1]
+    """
     if legacy:
         # 0.3 * 10 must remove 3, though 1 - 0.7 is a little more than 0.3
         removed: IntArray = np.ceil((1 - fraction) * counts - 1e-9).astype(np.int64)
         return counts - removed
-    return shares(counts, fraction, wanted(fraction, len(train)), unit_keys(seed, stage, train.n_users))
+    return shares(counts, fraction, wanted(fraction, int(counts.sum())), unit_keys(seed, stage, len(counts)))

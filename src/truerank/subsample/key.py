@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from truerank.core.interactions import Interactions
 from truerank.core.stream import pair_keys
-from truerank.core.types import IntArray
+from truerank.core.types import AnyArray, FloatArray, IntArray
 
 CHUNK = 1 << 20  # events treated at once, so that scratch stays small whatever their number
 
@@ -27,6 +27,26 @@ def chunks(n_events: int) -> list[slice]:
     return [slice(start, min(start + CHUNK, n_events)) for start in range(0, n_events, CHUNK)]
 
 
+class Events(Protocol):
+    """What keys are drawn from: `truerank.core.interactions.Interactions`, or some of its columns."""
+
+    @property
+    def user(self) -> IntArray:
+        """The code of each event's user."""
+
+    @property
+    def item(self) -> IntArray:
+        """The code of each event's item."""
+
+    @property
+    def value(self) -> FloatArray | None:
+        """The ratings, where there are any."""
+
+    @property
+    def time(self) -> AnyArray | None:
+        """The times, where there are any."""
+
+
 @dataclass(frozen=True, eq=False)
 class EventKeys:
     """One random 64-bit key per event: a function of seed, stage, user and item, not of the row.
@@ -40,19 +60,20 @@ class EventKeys:
 
     Examples
     --------
+    >>> from truerank.core.interactions import Interactions
     >>> events = Interactions.from_codes([0, 1, 0], [2, 1, 2])
     >>> turned = events.take(np.array([1, 2, 0]))
     >>> sorted(EventKeys(events, 0, "demo").all()) == sorted(EventKeys(turned, 0, "demo").all())
     True
     """
 
-    train: Interactions
+    train: Events
     seed: int
     stage: str
 
     def all(self) -> Keys:
         """Return the keys of all events."""
-        keys = np.empty(len(self.train), dtype=np.uint64)
+        keys = np.empty(len(self.train.user), dtype=np.uint64)
         for block in chunks(len(keys)):
             user, item = self.train.user[block], self.train.item[block]
             keys[block] = pair_keys(self.seed, self.stage, user, item)

@@ -92,18 +92,31 @@ def compare(full: Interactions, kept: Interactions, *, strategy: str, fraction: 
     >>> loss.users_emptied, loss.items_emptied, loss.after.history["max"], round(loss.before.gini, 3)
     (1, 0, 2, 0.167)
     """
-    counts = full.item_counts()
+    before, after = ((events.user_counts(), events.item_counts()) for events in (full, kept))
+    return compare_counts(before, after, strategy=strategy, fraction=fraction, seed=seed)
+
+
+def compare_counts(
+    before: tuple[IntArray, IntArray],
+    after: tuple[IntArray, IntArray],
+    *,
+    strategy: str,
+    fraction: float,
+    seed: int,
+) -> Loss:
+    """Return what `compare` does, from the numbers of events of users and of items.
+
+    Parameters
+    ----------
+    before, after : events of each user, in any order, and of each item, in the same order in both
+    """
+    counts = before[1]
     listed = counts > 0
     n_head = int(np.ceil(HEAD * listed.sum()))
     head = np.zeros(len(counts), dtype=np.bool_)
     head[np.argsort(-counts, kind="stable")[:n_head]] = True
-    return Loss(
-        strategy,
-        float(fraction),
-        seed,
-        _profile(full, counts, listed, head),
-        _profile(kept, kept.item_counts(), listed, head),
-    )
+    profiles = [_profile(lengths, items, listed, head) for lengths, items in (before, after)]
+    return Loss(strategy, float(fraction), seed, *profiles)
 
 
 def gini(counts: IntArray) -> float | None:
@@ -122,17 +135,17 @@ def gini(counts: IntArray) -> float | None:
     return float((weights * ordered).sum() / (n * total))
 
 
-def _profile(events: Interactions, counts: IntArray, listed: BoolArray, head: BoolArray) -> Profile:
-    lengths = events.user_counts()
+def _profile(lengths: IntArray, counts: IntArray, listed: BoolArray, head: BoolArray) -> Profile:
     lengths = lengths[lengths > 0]
+    n_events = int(lengths.sum())
     found: list[int] = []
     if len(lengths):
         found = np.quantile(lengths, list(QUANTILES.values()), method="lower").tolist()
     return Profile(
-        events=len(events),
+        events=n_events,
         users=len(lengths),
         items=int((counts > 0).sum()),
         history=dict(zip(QUANTILES, found, strict=False)),
         gini=gini(counts[listed]),
-        head=float(counts[head].sum() / len(events)) if len(events) else None,
+        head=float(counts[head].sum() / n_events) if n_events else None,
     )

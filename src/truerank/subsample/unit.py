@@ -34,9 +34,36 @@ class UnitStrategy(Strategy):
         """Keep the units in the order of their scores."""
         unit = train.item if self.side else train.user
         counts = train.item_counts() if self.side else train.user_counts()
-        stage = f"subsample/{self.key}"
-        place = places(self.scores(counts), unit_keys(seed, stage, len(counts), self.side))
-        return keep_units(train, unit, place, fraction, EventKeys(train, seed, stage), exact=self.exact)
+        keys = EventKeys(train, seed, self.stage)
+        return keep_units(train, unit, self.places(counts, seed), fraction, keys, exact=self.exact)
+
+    @property
+    def stage(self) -> str:
+        """The name of the stage that draws."""
+        return f"subsample/{self.key}"
+
+    def places(self, counts: IntArray, seed: int) -> IntArray:
+        """Return the place of each unit among all, the first being kept first."""
+        return places(self.scores(counts), unit_keys(seed, self.stage, len(counts), self.side))
+
+    def quota(self, counts: IntArray, fraction: float, seed: int) -> IntArray:
+        """Return how many events of each unit are kept: all, none, or of one unit some.
+
+        Examples
+        --------
+        >>> HeadUser().quota(np.array([1, 4, 3]), 0.75, 0).tolist()
+        [0, 4, 2]
+        """
+        n = int(counts.sum())
+        room = wanted(fraction, n) if self.exact else at_most(fraction, n)
+        order = np.argsort(self.places(counts, seed))
+        ends = np.cumsum(counts[order])
+        n_whole = int(np.searchsorted(ends, room, side="right"))
+        quota = np.zeros(len(counts), dtype=np.int64)
+        quota[order[:n_whole]] = counts[order[:n_whole]]
+        if self.exact and n_whole < len(counts):
+            quota[order[n_whole]] = room - (int(ends[n_whole - 1]) if n_whole else 0)
+        return quota
 
     @abstractmethod
     def scores(self, counts: IntArray) -> AnyArray:
