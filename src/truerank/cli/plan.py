@@ -12,7 +12,7 @@ import typer
 from truerank.cli.complete import data_names, names_of
 from truerank.cli.output import Format, emit, say, table_text
 from truerank.cli.progress import shown_progress
-from truerank.cli.scale import show_scale
+from truerank.cli.scale import show_scale, show_scale_on_gpus
 from truerank.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -54,6 +54,9 @@ def plan(
         typer.Option(help="USERSxITEMSxDIMENSIONS: what a job of this size costs, without a pilot."),
     ] = None,
     workers: Annotated[int, typer.Option(help="With --scale: cores that share the work.")] = 1,
+    gpus: Annotated[
+        int | None, typer.Option(help="With --scale: GPUs that share the work, in place of cores.")
+    ] = None,
     metrics: Annotated[
         str, typer.Option(help="Metrics, separated by commas.", autocompletion=names_of("metrics"))
     ] = "ndcg@10,recall@10",
@@ -100,7 +103,11 @@ def plan(
     if scale is not None:
         if data is not None or model or pilot is not None:
             raise InvalidParameter("--scale needs no pilot. Leave out DATA, --model and --pilot.")
-        show_scale(scale, workers, (99, 999) if negatives is None else (negatives,), format)
+        sampled = (99, 999) if negatives is None else (negatives,)
+        if gpus is None:
+            show_scale(scale, workers, sampled, format)
+        else:
+            show_scale_on_gpus(scale, gpus, sampled, format)
         return
     pilots: dict[str, SampledRanks]
     costs: Mapping[str, Costs] = {}

@@ -216,15 +216,16 @@ def predict(work: Work, rates: Rates | None = None, *, keep_ranks: bool = True) 
 
 def fit_seconds(runs: Sequence[tuple[Work, float]]) -> Seconds:
     """Return the rates that come nearest to measured seconds of one core, by relative error."""
-    return Seconds(**_fitted([(asdict(seconds_of(work)), taken) for work, taken in runs]))
+    return Seconds(**fit_relative([(asdict(seconds_of(work)), taken) for work, taken in runs]))
 
 
 def fit_bytes(runs: Sequence[tuple[Work, float]]) -> Bytes:
     """Return the rates that come nearest to measured peaks of one process that is worker and driver."""
-    return Bytes(**_fitted([(asdict(bytes_of(work)), taken) for work, taken in runs]))
+    return Bytes(**fit_relative([(asdict(bytes_of(work)), taken) for work, taken in runs]))
 
 
-def _fitted(runs: Sequence[tuple[dict[str, float], float]]) -> dict[str, float]:
+def fit_relative(runs: Sequence[tuple[dict[str, float], float]]) -> dict[str, float]:
+    """Return rates >= 0 by name from runs: how many units of each, and what was measured."""
     from scipy.optimize import nnls
 
     if not runs or min(taken for _, taken in runs) <= 0:

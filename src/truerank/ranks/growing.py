@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ from truerank.ranks.draw.judge import (
 from truerank.ranks.draw.sequence import Sequences
 from truerank.ranks.kernels.counts import ScoreIsNaN
 from truerank.ranks.sampler import Block, Rows, blocks
+
+if TYPE_CHECKING:
+    from truerank.ranks.gpu.sampled import DeviceFactors
 
 # Negatives of the first round in one compiled call; later rounds of its rows follow in the same call.
 BLOCK_NEGATIVES = 1 << 16
@@ -69,17 +72,28 @@ class GrowingNegatives:
 
 
 def judge_growing(
-    scorer: Scorer, negatives: GrowingNegatives, n_threads: int, advance: Callable[[int], None]
+    scorer: Scorer,
+    negatives: GrowingNegatives,
+    n_threads: int,
+    advance: Callable[[int], None],
+    on_device: DeviceFactors | None = None,
 ) -> Judged:
     """Compare the targets of all rows with their negatives until each may stop.
 
-    Targets of one row share its negatives; each ends by its own rank, with a first part of them.
+    Targets of one row share its negatives; each ends by its own rank, with a first part of them. With
+    ``on_device`` the scores come from there, and where it can draw all is done there.
 
     Raises
     ------
     BrokenRow
         When a score is NaN.
     """
+    if on_device is not None and on_device.draws:
+        from truerank.ranks.gpu.growing import grow_on_device
+
+        return grow_on_device(on_device, negatives, advance)
+    if on_device is not None:
+        return _grow_rounds(on_device, negatives, n_threads, advance)
     grower = make_grower(scorer, negatives.rows, negatives.stopping.sizes[0])
     if grower is not None:
         return _grow_blocks(grower, negatives, n_threads, advance)

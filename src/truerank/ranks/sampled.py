@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,19 +9,22 @@ from typing import Any
 import numpy as np
 
 from truerank.core.check import check_at_least, check_choice
-from truerank.core.errors import DataWarning, InvalidData
+from truerank.core.errors import InvalidData
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import SEEN_POLICIES, Design, SampledRanks, SeenPolicy
-from truerank.core.scorer import HasFactors, Scorer
+from truerank.core.scorer import Scorer
 from truerank.core.split import Split
+from truerank.core.stopping import Stopping
 from truerank.core.threads import available_threads, ordered_map
 from truerank.ranks.draw.judge import Judge, Judged, make_judge
 from truerank.ranks.exact import make_queries
 from truerank.ranks.given import GivenLists
+from truerank.ranks.gpu.sampled import factors_on
 from truerank.ranks.growing import BrokenRow, GrowingNegatives, judge_growing
 from truerank.ranks.kernels.counts import ScoreIsNaN, count_among_targets, order_within_rows
 from truerank.ranks.registry import SAMPLERS
 from truerank.ranks.sampler import Block, Negatives, Rows, Sampler, blocks
+from truerank.ranks.uniform import Uniform
 
 # Negatives that are drawn and compared in one go, unless there are too few of them for all threads.
 BLOCK_NEGATIVES = 1 << 20
@@ -113,8 +115,8 @@ def sample(
     seed, repeat : equal ones give equal draws; use ``repeat`` for repetitions of an experiment
     label : names the model; matters only for samplers with ``shared=false``
     n_threads : threads for factors and scorers that say they are thread-safe; None takes all cores
-    device : ``cpu``, or ``cuda`` to compare on a GPU where the model has factors and the sample is not
-        adaptive; the counts are the same
+    device : ``cpu``, or ``cuda`` to compare, and to draw uniform and adaptive samples, on a GPU where the
+        model has factors; the counts are the same
 
     Raises
     ------
@@ -142,11 +144,14 @@ def sample(
     n_threads = n_threads or available_threads()
     with tracked(progress, "sampling", len(rows)) as task:
         try:
-            if isinstance(negatives, GrowingNegatives):
-                judged = judge_growing(scorer, negatives, n_threads, task.advance)
+            on_device = factors_on(device, scorer, rows)
+            if on_device is not None and on_device.draws and isinstance(made, Uniform):
+                grown = GrowingNegatives(rows, Stopping((made.m,)), negatives.design)
+                judged = judge_growing(scorer, grown, n_threads, task.advance, on_device)
+            elif isinstance(negatives, GrowingNegatives):
+                judged = judge_growing(scorer, negatives, n_threads, task.advance, on_device)
             else:
-                judge = _device_judge(scorer, rows, device)
-                judge = judge or make_judge(scorer, rows, int(negatives.sizes.sum()))
+                judge = on_device or make_judge(scorer, rows, int(negatives.sizes.sum()))
                 judged = _judge_blocks(judge, negatives, n_threads, task.advance)
         except BrokenRow as error:
             raise InvalidData(
@@ -155,19 +160,6 @@ def sample(
             ) from None
     design = replace(negatives.design, n_test_users=split.n_test_users)
     return Sampled(_table(rows, negatives, judged, seen, design), judged.n_scores)
-
-
-def _device_judge(scorer: Scorer, rows: Rows, device: str) -> Judge | None:
-    """Return what compares on a GPU; None where the CPU does."""
-    if device == "cpu" or not isinstance(scorer, HasFactors):
-        return None
-    from truerank.ranks.gpu.device import has_gpu
-    from truerank.ranks.gpu.sampled import DeviceFactors
-
-    if device.startswith("cuda") and not has_gpu():
-        warnings.warn(f"torch sees no GPU, so {device!r} is the CPU here.", DataWarning, stacklevel=3)
-        return None
-    return DeviceFactors(scorer.factors(), rows, device=device)
 
 
 def _judge_blocks(judge: Judge, negatives: Negatives, n_threads: int, advance: Any) -> Judged:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from typing import TypedDict
 
@@ -20,3 +21,8 @@ if has_gpu():
     ENGINES.append(Where(device="cuda", engine="torch"))
     if find_spec("triton") is not None:
         ENGINES.append(Where(device="cuda", engine="triton"))
+
+# What draws; triton's interpreter does on a CPU too: TRITON_INTERPRET=1 pytest tests/ranks/gpu
+DRAWERS: list[Where] = [*ENGINES]
+if find_spec("triton") is not None and os.environ.get("TRITON_INTERPRET") == "1":
+    DRAWERS.append(Where(device="cpu", engine="triton"))

@@ -19,8 +19,8 @@ from tests.ranks.kernels.problems import (
     problems,
     rows_of,
 )
-from truerank.core.errors import InvalidData
-from truerank.ranks.gpu import blocks, count_on_device, factor, fused, job
+from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.ranks.gpu import blocks, count_on_device, fused, limit
 from truerank.ranks.gpu.factor import DeviceCounter
 from truerank.ranks.kernels.factor import count_factors
 
@@ -99,10 +99,10 @@ def test_chunks_do_not_matter(where: Where, monkeypatch: pytest.MonkeyPatch) -> 
     """Items and rows that do not fit at once: the same counts, and every row is reported once."""
     problem = gaussian_problem(50, 200, 12, most_targets=5)
     expected = rows_of(count_factors(*problem.arguments, path="numpy"))
-    monkeypatch.setattr(job, "SEEN_ITEMS", 900)
-    monkeypatch.setattr(job, "ROW_CELLS", 16 * 30)
+    monkeypatch.setattr(limit, "SEEN_ITEMS", 900)
+    monkeypatch.setattr(limit, "ROW_CELLS", 16 * 30)
     for item_cells in (1 << 20, 16 * 70, 16 * 9):
-        monkeypatch.setattr(factor, "ITEM_CELLS", item_cells)
+        monkeypatch.setattr(limit, "ITEM_CELLS", item_cells)
         if item_cells == 16 * 9:
             problem = Problem(problem.users[:4], problem.items, None, problem.lists.rows([0, 1, 2, 3]))
             expected = expected[: len(problem.arguments[4])]
@@ -114,6 +114,44 @@ def test_chunks_do_not_matter(where: Where, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(blocks, "BLOCK_ITEMS", 7)
     monkeypatch.setattr(blocks, "PAIRS", 5)
     assert rows_of(count_on_device(*problem.arguments, **where)) == expected
+
+
+@pytest.mark.parametrize("where", ENGINES)
+def test_within_a_memory_that_holds_neither_side(where: Where) -> None:
+    problem = gaussian_problem(300, 700, 40, most_targets=3)
+    counter = DeviceCounter(problem.items, **where, memory=1 << 20)
+    assert not counter.is_resident
+    assert len(list(counter.chunks())) > 5
+    done: list[int] = []
+    found = counter.count(problem.users, *problem.lists.arguments, on_rows=done.append)
+    assert rows_of(found) == rows_of(count_factors(*problem.arguments, path="numpy"))
+    assert len(done) > 3
+    assert sum(done) == 300
+    with pytest.raises(InvalidParameter, match="memory must be at least 1048576, got 9"):
+        count_on_device(*problem.arguments, **where, memory=9)
+
+
+@pytest.mark.skipif(Where(device="cuda", engine="triton") not in ENGINES, reason="needs a GPU and triton")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_memory_is_kept(dtype: Any) -> None:
+    """Items of 26 or 51 MB, users of 8 or 15 MB, 5 MB of seen items: 16 MB of the GPU are enough."""
+    import torch
+
+    draw, memory = np.random.default_rng(7), 16 << 20
+    users, items = (draw.standard_normal((n, 64)).astype(dtype) for n in (30_000, 100_000))
+    n_seen, number = 40, np.arange(30_001)
+    seen = (
+        np.sort(draw.integers(0, 100_000 // n_seen, (30_000, 1)), axis=1) * n_seen + np.arange(n_seen)
+    ).ravel()
+    targets = (seen[::n_seen] + n_seen) % 100_000
+    arguments = (users, items, None, number, targets, number * n_seen, seen.astype(np.int32))
+    usual = count_on_device(*arguments)
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    few = count_on_device(*arguments, memory=memory)
+    assert torch.cuda.max_memory_allocated() - before <= memory
+    assert rows_of(few) == rows_of(usual)
 
 
 @pytest.mark.parametrize("where", ENGINES)
@@ -181,9 +219,9 @@ def test_few_items_need_a_score_where_targets_stand_out() -> None:
     needed: list[int] = []
     whole = blocks.count_rows
 
-    def spy(rows: Any, *rest: Any) -> int:
+    def spy(rows: Any, *rest: Any, **options: Any) -> int:
         needed.extend(rows.n_needed.tolist())
-        return whole(rows, *rest)
+        return whole(rows, *rest, **options)
 
     counter.engine = type("Spy", (), {**vars(blocks), "count_rows": staticmethod(spy)})  # type: ignore[assignment]
     found = counter.count(users, *problem.lists.arguments)

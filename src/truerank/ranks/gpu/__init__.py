@@ -4,6 +4,7 @@
 ``exact_ranks_gpu``   ranks of a split, as ``exact_ranks`` gives them
 ``count_on_device``   the four counts from factors and lists, as ``kernels.factor.count_factors`` gives them
 ``DeviceFactors``     compares targets with listed negatives, as ``draw.factor.CompiledFactors`` does
+``grow_on_device``    draws and compares uniform and adaptive samples, as ``growing.judge_growing`` does
 ====================  ================================================================================
 
 A triton kernel multiplies pairs of float16 numbers (``halves``), compares and counts, and stores no score
@@ -14,6 +15,7 @@ Importing this package loads neither.
 
 from truerank.ranks.gpu.exact import exact_ranks_gpu
 from truerank.ranks.gpu.factor import count_on_device
+from truerank.ranks.gpu.growing import grow_on_device
 from truerank.ranks.gpu.sampled import DeviceFactors
 
-__all__ = ["DeviceFactors", "count_on_device", "exact_ranks_gpu"]
+__all__ = ["DeviceFactors", "count_on_device", "exact_ranks_gpu", "grow_on_device"]

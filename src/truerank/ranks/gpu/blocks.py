@@ -9,6 +9,8 @@ from truerank.ranks.gpu.band import ItemSide, RowSide
 if TYPE_CHECKING:
     from torch import Tensor
 
+# Whether ``growing`` can draw here too.
+DRAWS = False
 BLOCK_ROWS = 1 << 9
 BLOCK_ITEMS = 1 << 13
 PAIRS = 1 << 20
@@ -18,13 +20,16 @@ WIDER = 6
 WHOLE_WORK = 1 << 16
 
 
-def count_rows(rows: RowSide, items: ItemSide, above: Tensor, tied: Tensor) -> int:
+def count_rows(
+    rows: RowSide, items: ItemSide, above: Tensor, tied: Tensor, *, list_bytes: int | None = None
+) -> int:
     """Add all items to the counts of each row's pair; return how many comparisons float64 decided.
 
     Parameters
     ----------
     rows, items : the two sides
     above, tied : (n_pairs,) int64, added to
+    list_bytes : not used; ``fused`` lists what it cannot decide
     """
     import torch
 

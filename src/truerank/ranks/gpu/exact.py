@@ -22,6 +22,7 @@ def exact_ranks_gpu(
     seen: SeenPolicy = "remove",
     device: str = "cuda",
     engine: Engine = "auto",
+    memory: int | None = None,
     progress: Progress = SILENT,
 ) -> Ranks:
     """Return where each target of the test part stands among all items; every count equals ``exact_ranks``.
@@ -34,7 +35,7 @@ def exact_ranks_gpu(
     split : the targets are the test part; items of train and valid are the seen ones
     seen : as in ``exact_ranks``
     device : ``cuda``, ``cuda:1``, ...; ``cpu`` runs the same steps in torch
-    engine : as in ``count_on_device``
+    engine, memory : as in ``count_on_device``
 
     Raises
     ------
@@ -87,6 +88,7 @@ def exact_ranks_gpu(
             queries.excluded.items,
             device=device,
             engine=engine,
+            memory=memory,
             on_rows=task.advance,
         )
     return ranks_from_counts(queries, counts, n_items, seen)

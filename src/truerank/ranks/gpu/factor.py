@@ -13,13 +13,11 @@ from truerank.core.errors import InvalidData
 from truerank.ranks.gpu.band import padded_width
 from truerank.ranks.gpu.device import Engine, engine_for, open_device
 from truerank.ranks.gpu.job import Chunk, Job
+from truerank.ranks.gpu.limit import Limits
 from truerank.ranks.gpu.matrix import Matrix, as_array, as_matrix, largest_of, to_device
 from truerank.ranks.kernels.counts import Counts
 from truerank.ranks.kernels.pool import Pools, as_integers
 from truerank.ranks.kernels.rounding import MOST_COORDINATES
-
-# Factors of items that are on the device at a time.
-ITEM_CELLS = 1 << 27
 
 
 def count_on_device(
@@ -33,6 +31,7 @@ def count_on_device(
     *,
     device: str = "cuda",
     engine: Engine = "auto",
+    memory: int | None = None,
     on_rows: Callable[[int], None] | None = None,
 ) -> Counts:
     """Return exact counts for every (row, target) of a factor model, those of ``kernels.factor``.
@@ -48,6 +47,8 @@ def count_on_device(
     target_indptr, target_items, seen_indptr, seen_items : see ``Pools``
     device : what torch calls it; ``cpu`` works too, slowly
     engine : ``triton`` (fused), ``torch`` (in blocks) or the better one that is there
+    memory : bytes of the device to keep within (tensors that are there already not counted), at least 2^20;
+        None for about 3 GB. One row of users or items is sent in any case
     on_rows : called with the number of rows just finished
 
     Returns
@@ -68,7 +69,7 @@ def count_on_device(
     >>> counts.n_above.tolist(), counts.n_tied.tolist()
     ([1], [1])
     """
-    counter = DeviceCounter(item_factors, item_bias, device=device, engine=engine)
+    counter = DeviceCounter(item_factors, item_bias, device=device, engine=engine, memory=memory)
     return counter.count(user_factors, target_indptr, target_items, seen_indptr, seen_items, on_rows=on_rows)
 
 
@@ -79,7 +80,7 @@ class DeviceCounter:
     ----------
     item_factors : (n_items, d) array or tensor
     item_bias : (n_items,) or None
-    device, engine : as in ``count_on_device``
+    device, engine, memory : as in ``count_on_device``
     """
 
     def __init__(
@@ -89,7 +90,9 @@ class DeviceCounter:
         *,
         device: str = "cuda",
         engine: Engine = "auto",
+        memory: int | None = None,
     ) -> None:
+        self.limits = Limits.of(memory)
         self.device = open_device(device)
         self.engine: ModuleType = engine_for(self.device, engine)
         self.items = as_matrix("item", item_factors)
@@ -114,7 +117,7 @@ class DeviceCounter:
 
     @property
     def _most_items(self) -> int:
-        return max(1, ITEM_CELLS // padded_width(self.items.shape[1]))
+        return max(1, self.limits.item_cells // padded_width(self.items.shape[1]))
 
     @cached_property
     def _resident(self) -> Chunk:

@@ -20,6 +20,8 @@ from truerank.ranks.gpu.pair_kernel import decide_kernel, score_kernel, whole_ke
 if TYPE_CHECKING:
     from torch import Tensor
 
+# Whether ``growing`` can draw here too.
+DRAWS = True
 # Open rows of tiles and undecided pairs that are listed at a time, 4 and 8 bytes each.
 OPEN_ROWS = 1 << 26
 NEAR_PAIRS = 1 << 25
@@ -31,13 +33,22 @@ PAIRS_PER_PROGRAM = 128
 
 
 def count_rows(
-    rows: RowSide, items: ItemSide, above: Tensor, tied: Tensor, shape: TileShape | None = None
+    rows: RowSide,
+    items: ItemSide,
+    above: Tensor,
+    tied: Tensor,
+    shape: TileShape | None = None,
+    *,
+    list_bytes: int | None = None,
 ) -> int:
-    """Add all items to the counts of each row's pair; parameters as in ``blocks.count_rows``."""
+    """Add all items to the counts of each row's pair; parameters as in ``blocks.count_rows``.
+
+    ``list_bytes`` bounds the lists, down to those of one tile; None for 0.5 GB.
+    """
     if len(rows) == 0 or len(items.code) == 0:
         return 0
     shape = shape or TileShape.of(items.high.shape[1])
-    job = _Job(rows, items, shape)
+    job = _Job(rows, items, shape, list_bytes)
     n_scored = (job.n_tiles.long() * shape.items).clamp(max=len(items.code))
     rest = len(items.code) - n_scored.repeat_interleave(shape.rows)[: len(rows)]
     above.index_add_(0, rows.pair, rest * (rows.target < 0))
@@ -47,7 +58,7 @@ def count_rows(
 class _Job:
     """One call: padded arrays, and the lists that open rows and undecided pairs go to."""
 
-    def __init__(self, rows: RowSide, items: ItemSide, shape: TileShape) -> None:
+    def __init__(self, rows: RowSide, items: ItemSide, shape: TileShape, list_bytes: int | None) -> None:
         import torch
 
         self.rows, self.items, self.shape = rows, items, shape
@@ -70,9 +81,13 @@ class _Job:
         self.n_tiles = (needed + (shape.items - 1)).div(shape.items, rounding_mode="floor").int()
         device = rows.high.device
         n_tiles = n_items // shape.items
-        self.capacity = min(n_rows, max(shape.rows, OPEN_ROWS // n_tiles))
+        open_rows, near_pairs = OPEN_ROWS, NEAR_PAIRS
+        if list_bytes is not None:
+            open_rows = min(open_rows, list_bytes // 8)
+            near_pairs = min(near_pairs, max(shape.rows * shape.items, list_bytes // 16))
+        self.capacity = min(n_rows, max(shape.rows, open_rows // n_tiles))
         self.open_row = torch.empty(n_tiles * self.capacity, dtype=torch.int32, device=device)
-        self.near_capacity = min(NEAR_PAIRS, max(shape.rows * shape.items, len(rows) * len(items.code)))
+        self.near_capacity = min(near_pairs, max(shape.rows * shape.items, len(rows) * len(items.code)))
         self.near = torch.empty((2, self.near_capacity), dtype=torch.int32, device=device)
 
     def count(self, start: int, stop: int, first: int, last: int, above: Tensor, tied: Tensor) -> int:

@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from truerank.ranks.gpu.band import ItemSide
-
-# Factors of (user, target) rows, and seen items, that are on the device at a time.
-ROW_CELLS = 1 << 24
-SEEN_ITEMS = 1 << 26
+    from truerank.ranks.gpu.limit import Limits
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +59,7 @@ class ItemSource(Protocol):
 
     device: torch.device
     engine: ModuleType
+    limits: Limits
 
     @property
     def n_items(self) -> int:
@@ -108,7 +106,7 @@ class Job:
         self.above = np.zeros(len(pools.target_items), np.int64)
         self.tied = np.full(len(pools.target_items), -1, np.int64)  # the target itself is counted
         self.n_recomputed = 0
-        self.starts = _cuts(pools, self.users.shape[1])
+        self.starts = _cuts(pools, self.users.shape[1], counter.limits)
 
     def run(self) -> None:
         """Count everything; items that do not fit at once are needed twice, first for the targets' scores."""
@@ -200,7 +198,8 @@ class Job:
             is_zero = ~batch.users.any(1)
             tied += len(side.code) * is_zero[batch.user]
         rows = RowSide.prepare(batch.users, batch.user, score, side)
-        self.n_recomputed += self.counter.engine.count_rows(rows, side, above, tied)
+        count_rows, room = self.counter.engine.count_rows, self.counter.limits.list_bytes
+        self.n_recomputed += count_rows(rows, side, above, tied, list_bytes=room)
 
     def counts(self) -> Counts:
         """Return the result."""
@@ -209,12 +208,13 @@ class Job:
         return Counts(self.above, self.tied, *among, self.n_recomputed)
 
 
-def _cuts(pools: Pools, width: int) -> list[int]:
+def _cuts(pools: Pools, width: int, limits: Limits) -> list[int]:
     """Return where batches of rows begin and end, so that each is within the limits or a single row."""
-    cuts, most = [0], max(1, ROW_CELLS // padded_width(width))
+    cuts, most = [0], max(1, limits.row_cells // padded_width(width))
     while cuts[-1] < pools.n_rows:
         start = cuts[-1]
         by_pairs = np.searchsorted(pools.target_indptr, pools.target_indptr[start] + most, side="right")
-        by_seen = np.searchsorted(pools.seen_indptr, pools.seen_indptr[start] + SEEN_ITEMS, side="right")
+        most_seen = pools.seen_indptr[start] + limits.seen_items
+        by_seen = np.searchsorted(pools.seen_indptr, most_seen, side="right")
         cuts.append(max(start + 1, min(int(by_pairs), int(by_seen)) - 1))
     return cuts

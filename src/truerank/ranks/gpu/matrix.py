@@ -62,7 +62,8 @@ def to_device(values: Matrix, device: torch.device) -> Tensor:
 
 def largest_of(name: str, part: Tensor, whole: Matrix) -> float:
     """Return the largest magnitude of a part; raise and name the row of the whole unless all are finite."""
-    largest = float(part.abs().amax()) if part.numel() else 0.0
+    ends = part.aminmax() if part.numel() else ()  # no copy, and NaN is found too
+    largest = max((abs(float(end)) for end in ends), default=0.0)
     if not np.isfinite(largest):
         exponent_of(name, as_array(whole), None)
     return largest

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from truerank.core.errors import InvalidData
-from truerank.core.scorer import Factors
+from truerank.core.errors import DataWarning, InvalidData
+from truerank.core.scorer import Factors, HasFactors, Scorer
 from truerank.core.types import IntArray
-from truerank.ranks.gpu.device import Engine, engine_for, open_device
+from truerank.ranks.gpu.device import Engine, engine_for, has_gpu, open_device
 from truerank.ranks.gpu.matrix import as_array, as_matrix, largest_of, to_device
 from truerank.ranks.kernels.side import check_magnitudes
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from truerank.ranks.draw.judge import Judged
     from truerank.ranks.sampler import Block, Rows
 
 
-class DeviceFactors:
-    """Scores of listed pairs by the float64 sum that ranks are defined by; a ``Judge`` like others.
+def factors_on(device: str, scorer: Scorer, rows: Rows) -> DeviceFactors | None:
+    """Return what compares on a GPU; None where the CPU does, with a warning if that was not asked for."""
+    if device == "cpu" or not isinstance(scorer, HasFactors):
+        return None
+    if device.startswith("cuda") and not has_gpu():
+        warnings.warn(f"torch sees no GPU, so {device!r} is the CPU here.", DataWarning, stacklevel=3)
+        return None
+    return DeviceFactors(scorer.factors(), rows, device=device)
 
-    Items stay on the device and must fit there; users go there block by block. The negatives are those drawn
-    on the CPU, so they depend on the seed alone.
+
+class DeviceFactors:
+    """Scores of listed pairs by the float64 sum that ranks are defined by; a ``Judge`` and ``ListScores``.
+
+    Items stay on the device and must fit there; users go there block by block. Negatives depend on the seed
+    alone, wherever they are drawn.
 
     Parameters
     ----------
@@ -57,6 +70,31 @@ class DeviceFactors:
             column = factors.item_bias[:, None]
             self.item_largest = max(self.item_largest, largest_of("item bias", self.bias, column))
 
+    @property
+    def draws(self) -> bool:
+        """Whether uniform negatives can be drawn on the device too, see ``grow_on_device``."""
+        return bool(self.engine.DRAWS)
+
+    def send_users(self, users: IntArray) -> Tensor:
+        """Return the vectors of some users, ascending, on the device; raise when scores could overflow."""
+        is_run = len(users) and users[-1] - users[0] + 1 == len(users)
+        chosen = self.users[users[0] : users[-1] + 1] if is_run else self.users[users]
+        sent = to_device(chosen, self.device)
+        exponents = (
+            float(np.frexp(value)[1]) for value in (largest_of("user", sent, chosen), self.item_largest)
+        )
+        check_magnitudes(*(-int(exponent) for exponent in exponents))
+        return sent
+
+    def scores(self, row: IntArray, codes: IntArray, indptr: IntArray) -> tuple[Any, int]:
+        """Return the score of every code and how many these are; list i is of the given row i, ascending."""
+        owner = self.rows.owner[row]
+        is_new = np.diff(owner, prepend=-1) > 0
+        users = self.send_users(self.rows.queries.users[owner[is_new]])
+        user = np.repeat(np.cumsum(is_new) - 1, np.diff(indptr))
+        pair = (to_device(user, self.device), to_device(np.asarray(codes, np.int64), self.device))
+        return as_array(self.engine.score_pairs(users, self.items, self.bias, *pair)), len(codes)
+
     def judge(self, block: Block, items: IntArray) -> Judged:
         """Return the counts of the targets of some rows."""
         import torch
@@ -65,12 +103,7 @@ class DeviceFactors:
 
         rows, device = self.rows, self.device
         owner = np.asarray(rows.owner[block.start : block.stop], np.int64)
-        chosen = self.users[rows.queries.users[owner[0] : owner[-1] + 1]]
-        users = to_device(chosen, device)
-        exponents = (
-            float(np.frexp(value)[1]) for value in (largest_of("user", users, chosen), self.item_largest)
-        )
-        check_magnitudes(*(-int(exponent) for exponent in exponents))
+        users = self.send_users(rows.queries.users[owner[0] : owner[-1] + 1])
         pairs = np.asarray(rows.pairs[block.start : block.stop + 1], np.int64)
         sizes, n_targets = np.diff(block.indptr), np.diff(pairs)
         local = to_device(owner - owner[0], device)
