@@ -12,6 +12,7 @@ from scipy.stats import binom
 
 from truerank.bounds import Bound, identified, resolution
 from truerank.bounds.problem import Problem, Shape
+from truerank.bounds.sizing import CUTOFFS
 from truerank.core.errors import CannotEstimate, InvalidData, InvalidParameter
 from truerank.core.ranks import Design, Ranks, SampledRanks
 from truerank.core.stopping import Stopping
@@ -275,6 +276,22 @@ def test_resolution_in_words_and_numbers() -> None:
     assert after <= 0.08 * 1.05 and before >= 0.08 * 0.95
     narrow = resolution(simulate_sample(ranks, 50), "recall@10", half_width=0.08, shape="decreasing")[0]
     assert narrow.bound.half_width < found.bound.half_width
+
+
+def test_the_smallest_resolved_cut_off_is_the_first_of_a_scan() -> None:
+    sample = simulate_sample(population(1500, 800, seed=3), 60)
+    for half_width in (0.05, 0.08, 0.12):
+        for metric, found in zip(
+            ("recall@3", "ndcg@10", "ap@5"),
+            resolution(sample, "recall@3,ndcg@10,ap@5", half_width=half_width),
+            strict=True,
+        ):
+            name, _, own = metric.partition("@")
+            wider = [k for k in CUTOFFS if int(own) < k <= 800]
+            bounds = identified(sample, [f"{name}@{k}" for k in wider])
+            scan = [k for k, one in zip(wider, bounds, strict=True) if one.half_width <= half_width]
+            expected = None if found.is_resolved or not scan else scan[0]
+            assert found.first == expected, (metric, half_width)
 
 
 def misses(n_repeats: int, *, alone: bool) -> tuple[int, int]:

@@ -160,3 +160,14 @@ def test_bounds_that_cannot_be_had_are_a_note(small: truerank.Split) -> None:
 def test_bounds_need_a_sample(small: truerank.Split) -> None:
     with pytest.raises(InvalidParameter, match="estimators, bounds and check need sampled ranks"):
         evaluate("popularity", small, bounds=True)
+
+
+def test_bounds_that_would_take_long_are_left_out_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks = SampledRanks.single([0, 3, 0, 7] * 20, n_negatives=9, n_pool=100)
+    quick = estimate(ranks, "recall@3", "naive", bounds=None)
+    assert quick.bounds == estimate(ranks, "recall@3", "naive", bounds=True).bounds != ()
+    monkeypatch.setattr("truerank.estimation._SECONDS", 1e-9)
+    slow = estimate(ranks, "recall@3", "naive", bounds=None)
+    assert slow.bounds == ()
+    assert "no bounds, because for targets in so many different situations" in slow.notes[0]
+    assert estimate(ranks, "recall@3", "naive", bounds=True).bounds == quick.bounds

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from truerank.bounds import resolution
+from truerank.bounds import bound_seconds, resolution
 from truerank.core.check import check_choice, check_level
 from truerank.core.errors import CannotEstimate, InvalidParameter
 from truerank.core.estimate import Estimate
@@ -28,6 +28,8 @@ DEFAULT_ESTIMATORS = "smooth"
 DEFAULT_LINEAR = "bv(gamma=0.1)"
 #: Half-width from which on bounds are called wide.
 RESOLVED = 0.05
+_SECONDS = 30.0  # of CPU time that bounds of a model may take unless they were asked for
+_PER_METRIC = 8  # bounds: of the metric, and of others that say what this sample resolves
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def estimate(
     seed: int = 0,
     uncertainty: str | Uncertainty = "auto",
     target: Target = "test-users",
-    bounds: bool = False,
+    bounds: bool | None = False,
 ) -> Result:
     """Return what exact evaluation would give, estimated from ranks among sampled items.
 
@@ -79,7 +81,8 @@ def estimate(
     ranks : sampled ranks, of one model or of several by name
     metrics, estimators : spec strings (a comma-separated text or a list) or objects
     ties, level, seed, uncertainty, target : as in ``Estimation``
-    bounds : whether to add, per metric, all values that the sampled ranks of these users allow
+    bounds : whether to add, per metric, all values that the sampled ranks of these users allow; None adds
+        them where they take less than about half a minute for a model
 
     Examples
     --------
@@ -98,7 +101,10 @@ def estimate(
         target=target,
     )
     estimates = tuple(e for name, one in named.items() for e in estimate_each(name, one, chosen))
-    bounded = [bound(name, one, chosen) for name, one in named.items()] if bounds else []
+    is_limited = bounds is None
+    bounded = [
+        bound(name, one, chosen, is_limited=is_limited) for name, one in named.items() if bounds or is_limited
+    ]
     return Result(
         command="estimate",
         estimates=estimates,
@@ -113,6 +119,7 @@ def estimate(
             "seed": seed,
             "pool_bins": chosen.width,
         },
+        sampled=dict(named),
     )
 
 
@@ -158,12 +165,21 @@ class Bounded:
     notes: tuple[str, ...] = ()
 
 
-def bound(name: str, ranks: SampledRanks, chosen: Estimation) -> Bounded:
+def bound(name: str, ranks: SampledRanks, chosen: Estimation, *, is_limited: bool = False) -> Bounded:
     """Return, per metric, all values that the sampled ranks allow, and what they cannot resolve.
 
-    A design for which there are no bounds gives a note that says why.
+    A design for which there are no bounds gives a note that says why; so do bounds that would take long,
+    where time is limited.
     """
     try:
+        expected = bound_seconds(ranks, chosen.ties) * _PER_METRIC * len(chosen.metrics)
+        if is_limited and expected > _SECONDS:
+            return Bounded(
+                notes=(
+                    f"{name}: no bounds, because for targets in so many different situations they would take "
+                    f"about {expected:,.0f} s of CPU time. Ask for them with --bounds (bounds=True).",
+                )
+            )
         found = resolution(ranks, chosen.metrics, half_width=RESOLVED, level=chosen.level, ties=chosen.ties)
     except CannotEstimate as error:
         return Bounded(notes=(f"{name}: {error}",))

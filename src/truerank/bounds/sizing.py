@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,12 +16,13 @@ from truerank.core.tally import Contexts, tally
 from truerank.core.types import FloatArray
 from truerank.estimators.law import make_law
 from truerank.estimators.mle import MaximumLikelihood
-from truerank.inference.identification import Resolution, needed_size
+from truerank.inference.identification import Bound, Resolution, needed_size
 from truerank.inference.region import Method, make_region
 from truerank.metrics import make_metrics
 
 #: Cut-offs among which the smallest resolved one is sought.
 CUTOFFS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000)
+_AT_ONCE = 4  # cut-offs bounded before looking whether one of them is resolved
 _STEP = 0.4  # for planning wide steps are close enough
 _MOST = 20_000  # negatives a plan goes up to
 _NEARLY = 0.8  # of all candidates: who draws so many can as well rank them all
@@ -57,29 +58,56 @@ def resolution(
     """
     check_above("half_width", half_width, 0)
     chosen = make_metrics(metrics)
-    largest = int(ranks.n_pool.max(initial=0))
-    wider = {
-        metric: [replace(metric, cutoff=k) for k in CUTOFFS if metric.cutoff < k <= largest]
-        if metric.cutoff is not None
-        else []
-        for metric in chosen
-    }
-    every = list(dict.fromkeys([*chosen, *(other for own in wider.values() for other in own)]))
-    found = identified(ranks, every, level=level, shape=shape, pools=pools, ties=ties)
-    bounds = dict(zip(every, found, strict=True))
-    if all(bounds[metric].half_width <= half_width for metric in chosen):
-        return tuple(Resolution(bounds[metric], half_width, metric.cutoff) for metric in chosen)
-    method: Method = "binomial" if found[0].method == "binomial" else "chernoff"
+
+    def widths(asked: Sequence[Metric]) -> tuple[Bound, ...]:
+        return identified(ranks, asked, level=level, shape=shape, pools=pools, ties=ties)
+
+    bounds = widths(chosen)
+    wide = [metric for metric, one in zip(chosen, bounds, strict=True) if one.half_width > half_width]
+    if not wide:
+        pairs = zip(chosen, bounds, strict=True)
+        return tuple(Resolution(one, half_width, metric.cutoff) for metric, one in pairs)
+    first = smallest_resolved(wide, int(ranks.n_pool.max()), widths, half_width)
+    method: Method = "binomial" if bounds[0].method == "binomial" else "chernoff"
     plan = Plan.of(ranks, ties, level=level, method=method, shape=shape, pools=pools)
-    result = []
-    for metric in chosen:
-        first = size = None
-        if bounds[metric].half_width > half_width:
-            narrow = (other.cutoff for other in wider[metric] if bounds[other].half_width <= half_width)
-            first = next(narrow, None)
-            size = plan.size(metric, half_width)
-        result.append(Resolution(bounds[metric], half_width, metric.cutoff, first, size))
-    return tuple(result)
+    return tuple(
+        Resolution(one, half_width, metric.cutoff, first[metric], plan.size(metric, half_width))
+        if metric in wide
+        else Resolution(one, half_width, metric.cutoff)
+        for metric, one in zip(chosen, bounds, strict=True)
+    )
+
+
+def smallest_resolved(
+    metrics: Sequence[Metric],
+    largest: int,
+    widths: Callable[[Sequence[Metric]], Sequence[Bound]],
+    wanted: float,
+) -> dict[Metric, int | None]:
+    """Return, per metric that is not resolved, the smallest of ``CUTOFFS`` above its own that is.
+
+    Widths need not fall with K, so the cut-offs are gone through in their order, a few at a time.
+
+    Parameters
+    ----------
+    metrics : with bounds that are too wide
+    largest : the largest pool; cut-offs stay within
+    widths : bounds of metrics
+    wanted : half-width
+    """
+    found: dict[Metric, int | None] = dict.fromkeys(metrics)
+    for start in range(0, len(CUTOFFS), _AT_ONCE):
+        asked = [
+            (metric, k)
+            for metric in metrics
+            for k in CUTOFFS[start : start + _AT_ONCE]
+            if found[metric] is None and metric.cutoff is not None and metric.cutoff < k <= largest
+        ]
+        bounds = widths([replace(metric, cutoff=k) for metric, k in asked]) if asked else ()
+        for (metric, k), one in zip(asked, bounds, strict=True):
+            if found[metric] is None and one.half_width <= wanted:
+                found[metric] = k
+    return found
 
 
 @dataclass(frozen=True, eq=False)

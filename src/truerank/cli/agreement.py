@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from truerank.cli.complete import data_names, names_of
-from truerank.cli.output import Format, emit, say, table_text
+from truerank.cli.output import Format, emit, prose, say, shown, table_text
 from truerank.cli.progress import shown_progress
 from truerank.core.errors import InvalidParameter
 from truerank.core.output import check_output
 
 if TYPE_CHECKING:
-    from truerank.agreement import Agreement, Cell, Experiment
+    from truerank.agreement import Agreement, Experiment
+    from truerank.agreement.table import Which
 
 
 def agreement(
@@ -152,72 +152,8 @@ def _print(found: Agreement, format: Format, by_metric: bool) -> None:
         fields = list(found.cells[0].__dataclass_fields__)
         emit(table_text(fields, [[getattr(cell, name) for name in fields] for cell in found.cells], format))
         return
-    whole = [cell for cell in found.cells if not cell.metric]
-    columns = (
-        "strategy",
-        "fraction",
-        "tau",
-        "expected",
-        "certain pairs",
-        "CPU s",
-        "times faster",
-        "with validation",
-    )
-    emit(table_text(columns, [_row(cell) for cell in whole], format))
-    if by_metric:
-        single = [cell for cell in found.cells if cell.metric]
-        rows = [(cell.scenario, cell.metric, *_row(cell)[:5]) for cell in single]
+    tables: tuple[Which, ...] = ("fractions", "metrics", "strategies", "models")
+    for which in tables if by_metric else (tables[0], *tables[2:]):
+        emit(shown(found.to_table(which), format))
         emit("")
-        emit(table_text(("scenario", "metric", *columns[:5]), rows, format))
-    emit("")
-    scores = [
-        (
-            score.strategy,
-            _band(score.psi, score.low, score.high),
-            _number(score.expected),
-            _band(score.certain, score.certain_low, score.certain_high),
-            None if score.keeps_to is None else f"{score.keeps_to:g}",
-        )
-        for score in found.scores
-    ]
-    emit(table_text(("strategy", "Psi", "expected", "certain pairs", "keeps order to"), scores, format))
-    emit("")
-    names = dict.fromkeys((move.scenario, move.model) for move in found.moves)
-    moves = [
-        (
-            *name,
-            *(
-                _band(move.probability, move.low, move.high)
-                for move in found.moves
-                if (move.scenario, move.model) == name
-            ),
-        )
-        for name in names
-    ]
-    heads = [f"P_MLE at {fraction:g}" for fraction in found.fractions]
-    emit(table_text(("scenario", "model", *heads), moves, format))
-    emit("")
-    emit(found.answer)
-
-
-def _row(cell: Cell) -> Sequence[str | None]:
-    return (
-        cell.strategy,
-        f"{cell.fraction:g}",
-        _band(cell.tau, cell.low, cell.high),
-        _number(cell.expected),
-        _band(cell.certain, cell.certain_low, cell.certain_high),
-        None if cell.seconds is None else f"{cell.seconds:.3g}",
-        None if cell.speedup is None else f"{cell.speedup:.2f}",
-        None if cell.speedup_validated is None else f"{cell.speedup_validated:.2f}",
-    )
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
-
-
-def _band(value: float | None, low: float | None, high: float | None) -> str:
-    if value is None or low is None or high is None:
-        return _number(value)
-    return f"{value:.3f} [{low:.2f}, {high:.2f}]"
+    emit(prose(found.answer, format))

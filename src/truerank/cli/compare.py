@@ -103,12 +103,15 @@ def compare(
     threads: Annotated[int | None, typer.Option(help="Threads for ranking; all cores by default.")] = None,
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
     out: Annotated[Path | None, typer.Option(help="Also write it here: .json, .csv, .md or .txt.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report here.")] = None,
 ) -> None:
     """Compare models, from files of ranks or on a data set, and say in words who is better or why not."""
     from truerank.comparison import compare as run_compare
     from truerank.comparison import read_rank_files
 
     _check(ranks, data, model, sampler, negatives, out)
+    if report is not None:
+        check_output(report, "--report")
     options: dict[str, Any] = {
         "estimator": estimator,
         "target": target,
@@ -157,6 +160,12 @@ def compare(
         text = render(found, _SUFFIXES[out.suffix])
         replace_text(out, text if text.endswith("\n") else text + "\n", "--out")
         say(f"wrote {out}")
+    if report is not None:
+        from truerank.charts import comparison_document
+        from truerank.report import write_document
+
+        write_document(comparison_document(found), report)
+        say(f"wrote {report}")
 
 
 def _check(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,7 @@ import typer
 
 from truerank.cli.complete import names_of
 from truerank.cli.output import Format, emit, render, say, say_intervals
+from truerank.cli.progress import shown_progress
 from truerank.core.output import check_output, replace_text
 
 
@@ -50,7 +52,14 @@ def estimate(
     target: Annotated[
         str, typer.Option(help="What intervals are for: test-users or population.")
     ] = "test-users",
-    bounds: Annotated[bool, typer.Option(help="Show every value that the sampled ranks allow.")] = True,
+    bounds: Annotated[
+        bool | None,
+        typer.Option(
+            "--bounds/--no-bounds",
+            help="Show every value that the sampled ranks allow; by default unless that takes long.",
+            show_default=False,
+        ),
+    ] = None,
     level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
@@ -97,7 +106,10 @@ def estimate(
         replace_text(out, result.to_json() + "\n", "--out")
         say(f"wrote {out}")
     if report is not None:
+        from truerank.charts import result_charts
         from truerank.report import write_report
 
-        write_report(result, report)
+        with shown_progress() as progress:
+            charts = result_charts(result, named, bounds=bounds is not False, progress=progress)
+        write_report(replace(result, charts=charts), report)
         say(f"wrote {report}")

@@ -89,7 +89,14 @@ def evaluate(
         str,
         typer.Option(help="How intervals of estimates are made.", autocompletion=names_of("uncertainties")),
     ] = "auto",
-    bounds: Annotated[bool, typer.Option(help="Show every value that sampled ranks allow.")] = True,
+    bounds: Annotated[
+        bool | None,
+        typer.Option(
+            "--bounds/--no-bounds",
+            help="Show every value that sampled ranks allow; by default unless that takes long.",
+            show_default=False,
+        ),
+    ] = None,
     precision: Annotated[
         float | None,
         typer.Option(help="Stop when every interval has this half-width, such as 0.01."),
@@ -124,6 +131,7 @@ def evaluate(
     from truerank.evaluation import make_options, name_models, take_users
 
     _check_outputs(out, ranks_out, report)
+    is_sampled = negatives is not None or sampler is not None
     options = make_options(
         metrics,
         ties=ties,
@@ -135,7 +143,7 @@ def evaluate(
         sampler=_sampler(negatives, sampler),
         estimators=estimator or None,
         uncertainty=uncertainty,
-        bounds=bounds and (negatives is not None or sampler is not None),
+        bounds=bounds or (None if bounds is None and is_sampled else False),
         users=users,
         target=target,
         check=check,
@@ -181,7 +189,9 @@ def evaluate(
             result = _evaluate_to(precision, budget, models, parts, options, progress)
     _explain(result)
     emit(render(result, format))
-    _write(result, out, ranks_out, report, parts)
+    _write(result, out, ranks_out, parts)
+    if report is not None:
+        _report(result, report, bounds=bounds is not False)
     if len(result.models()) < len(models):
         say(f"interrupted: {len(result.models())} of {len(models)} models were finished.")
         raise typer.Exit(130)
@@ -270,9 +280,7 @@ def _explain(result: Result) -> None:
     say_intervals(result)
 
 
-def _write(
-    result: Result, out: Path | None, ranks_out: Path | None, report: Path | None, parts: Split
-) -> None:
+def _write(result: Result, out: Path | None, ranks_out: Path | None, parts: Split) -> None:
     if out is not None:
         text = render(result, _SUFFIXES[out.suffix])
         replace_text(out, text if text.endswith("\n") else text + "\n", "--out")
@@ -284,8 +292,13 @@ def _write(
         write = table.write_parquet if ranks_out.suffix == ".parquet" else table.write_csv
         replace_file(ranks_out, write, "--ranks-out")
         say(f"wrote {ranks_out}")
-    if report is not None:
-        from truerank.report import write_report
 
-        write_report(result, report)
-        say(f"wrote {report}")
+
+def _report(result: Result, path: Path, *, bounds: bool) -> None:
+    from truerank.charts import result_charts
+    from truerank.report import write_report
+
+    with shown_progress() as progress:
+        charts = result_charts(result, bounds=bounds, progress=progress)
+    write_report(replace(result, charts=charts), path)
+    say(f"wrote {path}")

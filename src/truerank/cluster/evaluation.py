@@ -273,6 +273,7 @@ def evaluate_files(
             "scores_computed": {model.name: model.n_scores for model in done},
         },
         ranks={model.name: model.ranks for model in done if model.ranks is not None},
+        sampled={model.name: model.sampled for model in done if model.sampled is not None},
     )
 
 
@@ -281,15 +282,16 @@ def _evaluated(
 ) -> tuple[Evaluated, Ranked]:
     """Rank one model's users as the options ask and estimate its metrics."""
     options, estimates, n_scores = place.options, list[Estimate](), 0
-    kept, found, bounded = None, None, Bounded()
+    kept, drawn, found, bounded = None, None, None, Bounded()
     if options.sampler is not None:
         started = time.perf_counter()
         found = place.run(name, files, is_sampled=True)
         seconds["sample"] = time.perf_counter() - started
         assert isinstance(found.ranks, SampledRanks)  # noqa: S101 - what samplers give
-        estimates += estimate_each(name, found.ranks, options.estimation())
-        if options.bounds:
-            bounded = bound(name, found.ranks, options.estimation())
+        drawn = found.ranks
+        estimates += estimate_each(name, drawn, options.estimation())
+        if options.bounds is not False:
+            bounded = bound(name, drawn, options.estimation(), is_limited=options.bounds is None)
         n_scores += found.n_scores
     if options.sampler is None or options.check:
         started = time.perf_counter()
@@ -304,7 +306,7 @@ def _evaluated(
         else:
             estimates += _from_sums(name, found, options, files.n_test_users)
     assert found is not None  # noqa: S101 - one of the two ran
-    return Evaluated(name, described, tuple(estimates), kept, seconds, n_scores, bounded), found
+    return Evaluated(name, described, tuple(estimates), kept, seconds, n_scores, bounded, drawn), found
 
 
 def _from_sums(name: str, found: Ranked, options: Options, n_test_users: int | None) -> Iterator[Estimate]:

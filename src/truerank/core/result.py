@@ -12,7 +12,7 @@ from truerank.core.chart import Picture
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.estimate import Estimate
 from truerank.core.number import MISSING, decimals, fixed
-from truerank.core.ranks import Ranks
+from truerank.core.ranks import Ranks, SampledRanks
 from truerank.core.table import Table
 from truerank.version import __version__
 
@@ -34,7 +34,7 @@ class Result:
     bounds : per model and metric all values that its sampled ranks allow, where that was asked; the value of
         such an entry is the middle of its ends
     notes : what a person should be told in words, such as that a sample cannot resolve a metric
-    ranks : the ranks behind the estimates by model; not part of the JSON form
+    ranks, sampled : exact and sampled ranks behind the estimates by model; not part of the JSON form
     charts : pictures of what is behind the estimates, where they were asked for; not part of the JSON form
 
     Examples
@@ -52,6 +52,7 @@ class Result:
     bounds: tuple[Estimate, ...] = ()
     notes: tuple[str, ...] = ()
     ranks: Mapping[str, Ranks] = field(default_factory=dict, compare=False, repr=False)
+    sampled: Mapping[str, SampledRanks] = field(default_factory=dict, compare=False, repr=False)
     charts: tuple[Picture, ...] = field(default=(), compare=False, repr=False)
 
     def value(self, metric: str, model: str | None = None, estimator: str | None = None) -> float:

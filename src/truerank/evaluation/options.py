@@ -41,7 +41,7 @@ class Options:
     n_threads, device : threads for ranking, None takes all cores; ``cuda`` ranks models with factors on a GPU
     sampler : how negatives are drawn; None ranks all items
     estimators, uncertainty : what to make of sampled ranks, and how intervals of that are made
-    bounds : whether to add all values that the sampled ranks allow
+    bounds : whether to add all values that the sampled ranks allow; None where they do not take long
     check : whether to rank all items too, and show the exact values beside the estimates
     """
 
@@ -58,7 +58,7 @@ class Options:
     sampler: Sampler | None = None
     estimators: tuple[Estimator, ...] = ()
     uncertainty: Uncertainty = field(default_factory=lambda: UNCERTAINTIES.make("auto"))
-    bounds: bool = False
+    bounds: bool | None = False
     check: bool = False
 
     def __post_init__(self) -> None:

@@ -44,6 +44,7 @@ class Evaluated:
     seconds: Mapping[str, float]
     n_scores: int
     bounded: Bounded
+    sampled: SampledRanks | None = None
 
 
 def evaluate(
@@ -93,20 +94,25 @@ def evaluate_each(
         fitted = time.perf_counter()
         seconds = {"fit": fitted - started}
         estimates: list[Estimate] = []
-        ranks, n_scores, bounded = None, 0, Bounded()
+        ranks, drawn, n_scores, bounded = None, None, 0, Bounded()
         if options.sampler is not None:
             sampled, seconds["sample"] = _timed(partial(_sample, scorer, split, name, options, progress))
+            drawn = sampled.ranks
             n_scores += sampled.n_scores
             found, seconds["estimate"] = _timed(partial(_estimate, name, sampled.ranks, options))
             estimates += found
-            if options.bounds:
-                bounded, seconds["bounds"] = _timed(partial(bound, name, sampled.ranks, options.estimation()))
+            if options.bounds is not False:
+                bounded, seconds["bounds"] = _timed(
+                    partial(
+                        bound, name, sampled.ranks, options.estimation(), is_limited=options.bounds is None
+                    )
+                )
         if options.sampler is None or options.check:
             ranks, seconds["rank"] = _timed(partial(_rank, scorer, split, options, progress))
             n_scores += ranks.n_users * split.train.n_items
             found, seconds["metrics"] = _timed(partial(_exact, name, ranks, options, split.n_test_users))
             estimates += found
-        yield Evaluated(name, described(model), tuple(estimates), ranks, seconds, n_scores, bounded)
+        yield Evaluated(name, described(model), tuple(estimates), ranks, seconds, n_scores, bounded, drawn)
 
 
 def _rank(scorer: Scorer, split: Split, options: Options, progress: Progress) -> Ranks:
@@ -175,4 +181,5 @@ def assemble(done: Sequence[Evaluated], split: Split, options: Options) -> Resul
             "scores_computed": {model.name: model.n_scores for model in done},
         },
         ranks={model.name: model.ranks for model in done if model.ranks is not None},
+        sampled={model.name: model.sampled for model in done if model.sampled is not None},
     )

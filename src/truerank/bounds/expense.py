@@ -1,0 +1,35 @@
+"""What bounds cost, told before they are computed."""
+
+from __future__ import annotations
+
+import math
+
+from truerank.bounds.interval import check_tally
+from truerank.bounds.problem import STEP, Problem
+from truerank.core.ranks import SampledRanks, TiePolicy
+from truerank.core.tally import tally
+from truerank.estimators.design import stopping_of
+
+_EACH = 1e-6  # CPU seconds per bound and (groups of targets x places) ** 1.5
+
+
+def bound_seconds(ranks: SampledRanks, ties: TiePolicy = "expected") -> float:
+    """Return about how many CPU seconds one bound takes; a factor of three is to be allowed for.
+
+    It depends on the sample alone, not on a clock.
+
+    Raises
+    ------
+    CannotEstimate
+        When there are no bounds for the sample.
+
+    Examples
+    --------
+    >>> bound_seconds(SampledRanks.single([0, 0, 1, 2, 4], n_negatives=19, n_pool=100)) < 0.1
+    True
+    """
+    counted = tally(ranks, ties=ties, width=0.0)
+    check_tally(counted)
+    problem = Problem.of(counted.contexts, counted.design, stopping_of(counted), None)
+    size = len(problem.kind) * len(problem.places((), STEP))
+    return _EACH * size * math.sqrt(size)

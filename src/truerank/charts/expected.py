@@ -1,0 +1,218 @@
+"""What a metric of a short list is on average, for every length, in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from truerank.core.block import block_order, random_split
+from truerank.core.errors import CannotEstimate
+from truerank.core.metric import Metric
+from truerank.core.ranks import Design, Ranks, SampledRanks, TiePolicy
+from truerank.core.types import BoolArray, FloatArray, IntArray
+
+_SIZES = 40  # lengths on the axis
+_FEWEST = 8
+_TERMS = 100_000_000  # chances that may be computed, some 10 s
+_FEW = 16  # ties up to so many are written out, which rounds less
+
+
+@dataclass(frozen=True, eq=False)
+class Situations:
+    """Targets that are alike: what their gain depends on, and how much of the mean they are.
+
+    Parameters
+    ----------
+    n_listed : (n,) irrelevant items that were ranked: all candidates, or the negatives of a sample
+    n_above, n_tied : (n,) of them above the target and tied with it; tied ones are in random order
+    n_relevant_above, n_relevant : (n,) other targets above, and targets of the user
+    weight : (n,) targets / users
+    """
+
+    n_listed: IntArray
+    n_above: IntArray
+    n_tied: IntArray
+    n_relevant_above: IntArray
+    n_relevant: IntArray
+    weight: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.n_listed)
+
+    @classmethod
+    def of(cls, ranks: Ranks | SampledRanks, *, ties: TiePolicy = "expected", seed: int = 0) -> Situations:
+        """Count alike targets.
+
+        Targets that tie with each other are put in one order, at random under ``expected`` and ``random``.
+
+        Raises
+        ------
+        CannotEstimate
+            When the sample grew by a rule: what was drawn first is not known.
+        """
+        if isinstance(ranks, SampledRanks):
+            if ranks.design.stopping is not None:
+                raise CannotEstimate("an adaptive sample does not say what fewer negatives would have given.")
+            listed = ranks.n_negatives.astype(np.int64)
+        else:
+            listed = (ranks.n_pool - ranks.n_relevant).astype(np.int64)
+        above = (ranks.n_above - ranks.n_relevant_above).astype(np.int64)
+        tied = (ranks.n_tied - ranks.n_relevant_tied).astype(np.int64)
+        others = ranks.n_relevant_above.astype(np.int64)
+        is_settled = np.full(len(ranks), ties == "random") | (ranks.n_relevant_tied > 0)
+        rows = np.flatnonzero(is_settled & (ranks.n_tied > 0))
+        if len(rows):
+            order, before = _settled(ranks, rows, ties, seed)
+            others[rows] += order
+            above[rows] += before
+            tied[rows] = 0
+        if ties == "worst":
+            above += tied
+        if ties in ("best", "worst"):
+            tied[:] = 0
+        columns = np.stack([listed, above, tied, others, ranks.n_relevant])
+        distinct, counts = np.unique(columns, axis=1, return_counts=True)
+        listed, above, tied, others, relevant = distinct
+        weight = counts / ranks.n_users
+        return cls(listed, above, tied, others, relevant, weight)._with_few_ties_written_out()
+
+    def _with_few_ties_written_out(self) -> Situations:
+        times = np.where(self.n_tied <= _FEW, self.n_tied + 1, 1)
+        row = np.repeat(np.arange(len(self)), times)
+        step = np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times)
+        return Situations(
+            self.n_listed[row],
+            self.n_above[row] + step,
+            np.where(self.n_tied <= _FEW, 0, self.n_tied)[row],
+            self.n_relevant_above[row],
+            self.n_relevant[row],
+            (self.weight / times)[row],
+        )
+
+
+def list_sizes(most: int, n_terms: int) -> IntArray:
+    """Return sizes from 1 to ``most``, evenly spaced on a logarithmic axis.
+
+    Parameters
+    ----------
+    most : the last of them
+    n_terms : chances to compute for each; where they are very many there are fewer sizes
+
+    Examples
+    --------
+    >>> list_sizes(5, 10).tolist(), len(list_sizes(10_000, 10_000_000))
+    ([1, 2, 3, 4, 5], 10)
+    """
+    number = min(_SIZES, max(_TERMS // max(n_terms, 1), _FEWEST))
+    return np.unique(np.rint(np.geomspace(1, most, number)).astype(np.int64))
+
+
+def expected_metric(found: Situations, metric: Metric, sizes: IntArray) -> FloatArray:
+    r"""Return the mean over users of a metric when each target is compared with fewer items, (n_sizes,).
+
+    Of the M items that a target was compared with, s are drawn without replacement. With J of them above it,
+    j of those drawn are with the hypergeometric chance
+
+    .. math:: P(j \mid J) = \binom{J}{j} \binom{M - J}{s - j} \Big/ \binom{M}{s}.
+
+    That holds for items drawn with replacement too: any s of M draws are as good as any others. A target with
+    fewer than s items keeps them all. The list holds the drawn items and the user's targets.
+
+    Parameters
+    ----------
+    found : targets
+    metric : with a cut-off
+    sizes : s
+
+    Raises
+    ------
+    CannotEstimate
+        When the metric has no cut-off or is no sum over targets.
+
+    Notes
+    -----
+    Among t tied items J is any of a..a+t alike. Of M + 1 places s + 1 are drawn, and the (j + 1)-th of them
+    is the place J + 1 with chance P(j | J) (s + 1)/(M + 1); so sums over J are differences of the chances
+    that at least j + 1 of the places drawn are among the first a + t + 1, and among the first a.
+    """
+    if metric.cutoff is None:
+        raise CannotEstimate(f"'{metric}' has no cut-off. Use for example 'recall@10'.")
+    table = _log_factorials(int(found.n_listed.max(initial=0)) + 1)
+    return np.array([_at_size(found, metric, size, table) for size in sizes.tolist()])
+
+
+def _at_size(found: Situations, metric: Metric, size: int, table: FloatArray) -> float:
+    cutoff = metric.cutoff or 0
+    drawn = np.minimum(size, found.n_listed)
+    above, relevant, length = found.n_relevant_above, found.n_relevant, drawn + found.n_relevant
+    beyond = np.broadcast_to(
+        metric.gain(np.full(len(found), cutoff + 1), above, relevant, length), (len(found),)
+    )
+    total = beyond.astype(np.float64)
+    is_tied = found.n_tied > 0
+    below = np.zeros((2, len(found)))  # chances of at most j among the first a, and the first a + t + 1
+    for j in range(cutoff):
+        chance = np.zeros(len(found))
+        plain = ~is_tied & (j + above < cutoff)
+        chance[plain] = _chances(table, found.n_listed, found.n_above, drawn, j, plain)
+        if is_tied.any():
+            for side, first in enumerate((found.n_above, found.n_above + found.n_tied + 1)):
+                below[side, is_tied] += _chances(table, found.n_listed + 1, first, drawn + 1, j, is_tied)
+            factor = (found.n_listed + 1) / ((drawn + 1) * (found.n_tied + 1))
+            chance[is_tied] = (factor * (below[0] - below[1]))[is_tied]
+        rows = np.flatnonzero((chance > 0) & (j + above < cutoff))
+        gain = metric.gain(j + 1 + above[rows], above[rows], relevant[rows], length[rows])
+        total[rows] += chance[rows] * (gain - beyond[rows])
+    return float(found.weight @ total)
+
+
+def _settled(
+    ranks: Ranks | SampledRanks, rows: IntArray, ties: TiePolicy, seed: int
+) -> tuple[IntArray, IntArray]:
+    """Return how many tied targets and tied irrelevant items stand before each row, in one order."""
+    irrelevant = ranks.n_pool[rows] - ranks.n_relevant[rows]
+    part = SampledRanks(
+        user=ranks.user[rows],
+        item=ranks.item[rows],
+        n_above=ranks.n_above[rows],
+        n_tied=ranks.n_tied[rows],
+        n_pool=ranks.n_pool[rows],
+        n_relevant=ranks.n_relevant[rows],
+        n_relevant_above=ranks.n_relevant_above[rows],
+        n_relevant_tied=ranks.n_relevant_tied[rows],
+        n_negatives=ranks.n_negatives[rows] if isinstance(ranks, SampledRanks) else irrelevant,
+        n_candidates=ranks.n_candidates[rows] if isinstance(ranks, SampledRanks) else irrelevant,
+        design=ranks.design if isinstance(ranks, SampledRanks) else Design(),
+    )
+    tied = (part.n_tied - part.n_relevant_tied).astype(np.int64)
+    is_random = ties in ("expected", "random")
+    order = block_order(part, seed if is_random else None)
+    if not is_random:
+        return order, tied if ties == "worst" else np.zeros_like(tied)
+    return order, random_split(part, seed, part.n_relevant_tied.astype(np.int64) + 1, order, tied)
+
+
+def _log_factorials(most: int) -> FloatArray:
+    from scipy.special import gammaln
+
+    table: FloatArray = gammaln(np.arange(1, most + 2, dtype=np.float64))
+    return table
+
+
+def _chances(
+    table: FloatArray, size: IntArray, above: IntArray, drawn: IntArray, j: int, is_asked: BoolArray
+) -> FloatArray:
+    """Return, for the rows asked, the chance that j of those drawn are among the ones above."""
+    size, above, drawn = size[is_asked], above[is_asked], drawn[is_asked]
+    below, rest = size - above, drawn - j
+    is_possible = (j <= above) & (rest >= 0) & (rest <= below)
+    chance = np.zeros(len(size))
+    size, above, drawn = size[is_possible], above[is_possible], drawn[is_possible]
+    below, rest = below[is_possible], rest[is_possible]
+    chance[is_possible] = np.exp(
+        (table[above] - table[j] - table[above - j])
+        + (table[below] - table[rest] - table[below - rest])
+        - (table[size] - table[drawn] - table[size - drawn])
+    )
+    return chance
