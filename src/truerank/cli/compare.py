@@ -9,15 +9,13 @@ import typer
 
 from truerank.cli.complete import data_names, names_of
 from truerank.cli.estimate import Answer
-from truerank.cli.output import Format, emit, say, table_text
+from truerank.cli.output import SUFFIXES, Format, check_out, emit, say, shown, table_text
 from truerank.cli.progress import shown_progress
 from truerank.core.errors import InvalidParameter
 from truerank.core.output import check_output, replace_text
 
 if TYPE_CHECKING:
-    from truerank.comparison import Comparison, Difference
-
-_SUFFIXES = {".json": Format.json, ".csv": Format.csv, ".md": Format.markdown, ".txt": Format.table}
+    from truerank.comparison import Comparison
 
 
 def compare(
@@ -102,7 +100,7 @@ def compare(
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     threads: Annotated[int | None, typer.Option(help="Threads for ranking; all cores by default.")] = None,
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
-    out: Annotated[Path | None, typer.Option(help="Also write it here: .json, .csv, .md or .txt.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Also here: .json, .csv, .md, .tex or .txt.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report here.")] = None,
 ) -> None:
     """Compare models, from files of ranks or on a data set, and say in words who is better or why not."""
@@ -157,7 +155,7 @@ def compare(
         say(one.sentence)
     emit(render(found, format))
     if out is not None:
-        text = render(found, _SUFFIXES[out.suffix])
+        text = render(found, SUFFIXES[out.suffix])
         replace_text(out, text if text.endswith("\n") else text + "\n", "--out")
         say(f"wrote {out}")
     if report is not None:
@@ -184,35 +182,14 @@ def _check(
         raise InvalidParameter("--data needs models to compare. Add --model at least twice.")
     if sampler is not None and negatives is not None:
         raise InvalidParameter("give either --negatives or --sampler, not both. --sampler says all.")
-    if out is not None:
-        check_output(out, "--out")
-        if out.suffix not in _SUFFIXES:
-            raise InvalidParameter(f"--out must end in {', '.join(_SUFFIXES)}, got {out.name!r}.")
+    check_out(out)
 
 
 def render(found: Comparison, style: Format) -> str:
-    """Return the comparison in one of the four formats."""
+    """Return the comparison in one of the formats."""
     if style is Format.json:
         return found.to_json()
     if style is Format.csv:
         lines = [list(one.to_dict().values()) for one in found.differences]
         return table_text(list(found.differences[0].to_dict()), lines, style)
-    header = ("A", "B", "metric", "A - B", "P(A > B)", "adjusted p", "verdict")
-    return table_text(header, [_line(one) for one in found.differences], style)
-
-
-def _line(one: Difference) -> tuple[str, ...]:
-    from truerank.comparison import headline
-
-    interval = "" if one.low is None or one.high is None else f" [{one.low:+.4f}, {one.high:+.4f}]"
-    probability = "" if one.probability is None else f"{one.probability:.3f}"
-    p_value = "" if one.p_adjusted is None else f"{one.p_adjusted:.2g}"
-    return (
-        one.first,
-        one.second,
-        one.metric,
-        f"{one.value:+.4f}{interval}",
-        probability,
-        p_value,
-        headline(one),
-    )
+    return shown(found.to_table(), style)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from truerank.cli.complete import data_names, names_of
-from truerank.cli.output import Format, emit, render, say, say_intervals
+from truerank.cli.output import SUFFIXES, Format, check_out, emit, render, say, say_intervals
 from truerank.cli.progress import shown_progress
 from truerank.core.errors import InvalidParameter
 from truerank.core.model import Model
@@ -22,8 +22,6 @@ from truerank.core.split import Split
 
 if TYPE_CHECKING:
     from truerank.evaluation import Options
-
-_SUFFIXES = {".json": Format.json, ".csv": Format.csv, ".md": Format.markdown, ".txt": Format.table}
 
 
 def evaluate(
@@ -119,7 +117,7 @@ def evaluate(
     ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads for ranking; all cores by default.")] = None,
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
-    out: Annotated[Path | None, typer.Option(help="Also write it here: .json, .csv, .md or .txt.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Also here: .json, .csv, .md, .tex or .txt.")] = None,
     ranks_out: Annotated[Path | None, typer.Option(help="Write the ranks here: .parquet or .csv.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report here.")] = None,
 ) -> None:
@@ -256,11 +254,10 @@ def _sampler(negatives: int | None, sampler: str | None) -> str | None:
 
 
 def _check_outputs(out: Path | None, ranks_out: Path | None, report: Path | None) -> None:
-    for path, what in ((out, "--out"), (ranks_out, "--ranks-out"), (report, "--report")):
+    check_out(out)
+    for path, what in ((ranks_out, "--ranks-out"), (report, "--report")):
         if path is not None:
             check_output(path, what)
-    if out is not None and out.suffix not in _SUFFIXES:
-        raise InvalidParameter(f"--out must end in {', '.join(_SUFFIXES)}, got {out.name!r}.")
     if ranks_out is not None and ranks_out.suffix not in (".parquet", ".csv"):
         raise InvalidParameter(f"--ranks-out must end in .parquet or .csv, got {ranks_out.name!r}.")
 
@@ -282,7 +279,7 @@ def _explain(result: Result) -> None:
 
 def _write(result: Result, out: Path | None, ranks_out: Path | None, parts: Split) -> None:
     if out is not None:
-        text = render(result, _SUFFIXES[out.suffix])
+        text = render(result, SUFFIXES[out.suffix])
         replace_text(out, text if text.endswith("\n") else text + "\n", "--out")
         say(f"wrote {out}")
     if ranks_out is not None:

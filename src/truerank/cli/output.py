@@ -6,11 +6,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
+from truerank.core.errors import InvalidParameter
+from truerank.core.output import check_output
 from truerank.core.result import Result
 from truerank.core.table import Table, escape_latex
 
@@ -25,12 +28,29 @@ class Format(StrEnum):
     latex = "latex"
 
 
+#: what --out may end in
+SUFFIXES = {
+    ".json": Format.json,
+    ".csv": Format.csv,
+    ".md": Format.markdown,
+    ".tex": Format.latex,
+    ".txt": Format.table,
+}
 _TARGETS = {
     "test-users": "the value of all test users",
     "population": "all users like these",
     "": "the mean",
 }
 _KINDS = {"exact": "exact values", "estimate": "estimates", "bound": "bounds"}
+
+
+def check_out(path: Path | None) -> None:
+    """Raise unless --out can be written in the format that its name asks for."""
+    if path is None:
+        return
+    check_output(path, "--out")
+    if path.suffix not in SUFFIXES:
+        raise InvalidParameter(f"--out must end in {', '.join(SUFFIXES)}, got {path.name!r}.")
 
 
 def say(text: str) -> None:
