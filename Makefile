@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check bench coverage docs papers picture clean
+.PHONY: help demo test check bench coverage docs gallery papers picture rivals clean
 
 help:
 	@echo "make demo   evaluate five recommenders on the embedded demo data: a table and demo/report.html"
@@ -12,6 +12,8 @@ help:
 	@echo "make bench  print the speed tables (minutes; results under benchmarks/results)"
 	@echo "make coverage  how often intervals hold the exact value (hours; can be resumed)"
 	@echo "make papers every table and figure of the papers (hours; can be resumed)"
+	@echo "make gallery  the papers in a quarter of an hour, and docs/gallery.md from them"
+	@echo "make rivals   other libraries on the same job (downloads them into environments of their own)"
 	@echo "make clean  remove the virtual environment and caches"
 
 demo: $(VENV)/.run
@@ -58,6 +60,14 @@ bench: $(VENV)/.bench
 # hours: 500 repetitions on three data sets; finished pieces are kept and a second call goes on from there
 coverage: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.coverage --keep coverage
+
+gallery: $(VENV)/.test
+	mkdir -p papers
+	$(BIN)/truerank paper run all --quick --keep papers/quick
+	$(BIN)/python scripts/gallery.py papers/quick
+
+rivals: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.rivals
 
 # hours: every recipe, finished pieces are kept and a second call goes on from there
 papers: $(VENV)/.test

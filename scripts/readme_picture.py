@@ -1,15 +1,21 @@
-"""Draw the picture at the top of the README from ``make demo``'s result: ``make picture``."""
+"""Draw the pictures of the README from the demo data: ``make picture``."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from truerank.core.drawing import draw_leaderboard
+import truerank
+from truerank.charts import result_charts
+from truerank.core.drawing import draw, draw_leaderboard
 from truerank.core.result import Result
 
 PROJECT = Path(__file__).resolve().parent.parent
+PICTURES = PROJECT / "docs" / "pictures"
 
 if __name__ == "__main__":
-    result = Result.from_json((PROJECT / "demo" / "result.json").read_text())
-    drawn = draw_leaderboard(result, columns=4, width=9.0)
-    drawn.savefig(PROJECT / "docs" / "pictures" / "demo.svg", facecolor="white")
+    demo = Result.from_json((PROJECT / "demo" / "result.json").read_text())
+    draw_leaderboard(demo, columns=4, width=9.0).savefig(PICTURES / "demo.svg", facecolor="white")
+    split = truerank.make_split(truerank.load("demo"), "leave-last-out")
+    result = truerank.evaluate(["popularity", "item-knn", "ials"], split, "recall@10")
+    flip = next(chart for chart in result_charts(result) if chart.key == "order-flip")
+    draw(flip, width=7.0, title=False).savefig(PICTURES / "order_flip.svg", facecolor="white")

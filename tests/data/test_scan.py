@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.data import read_interactions
 from truerank.data.scan import scan
 
 
@@ -92,10 +93,27 @@ def test_missing_file_names_a_neighbour(tmp_path: Path) -> None:
 
 
 def test_folder(tmp_path: Path) -> None:
-    with pytest.raises(InvalidData, match=r"data must be a file, but '.*' is a folder\.$"):
+    """Parquet files in a folder and below are one table; others must be named."""
+    with pytest.raises(InvalidData, match=r"data must be a file or a folder with .* is a folder without\.$"):
         scan(tmp_path)
-    write(tmp_path, "part-0.parquet", "")
-    with pytest.raises(InvalidData, match=r"is a folder. Name one file in it, such as 'part-0.parquet'"):
+    write(tmp_path, "events.csv", "user,item\n1,2\n")
+    with pytest.raises(InvalidData, match=r"is a folder without. Name one file in it, such as 'events.csv'"):
+        scan(tmp_path)
+    (tmp_path / "below").mkdir()
+    events = pl.DataFrame({"user": [1, 2, 3], "item": [4, 5, 6]})
+    events[1:].write_parquet(tmp_path / "part-1.parquet")
+    events[:1].write_parquet(tmp_path / "below" / "part-0.parquet")
+    table = scan(tmp_path)
+    assert table.frame.collect().equals(events)
+    assert (table.names, table.where) == (["user", "item"], f"'{tmp_path}' (2 files)")
+    assert read_interactions(tmp_path).n_users == 3
+    events.cast(pl.String).write_parquet(tmp_path / "part-2.parquet")
+    with pytest.raises(
+        InvalidData, match=r"'.*part-2.parquet' has user String, item String and .* Int64, item Int64\."
+    ):
+        scan(tmp_path)
+    write(tmp_path, "part-2.parquet", "")
+    with pytest.raises(InvalidData, match=r"part-2.parquet"):
         scan(tmp_path)
 
 

@@ -58,7 +58,8 @@ def scan(path: str | Path, *, format: str | None = None, encoding: str = "utf8")
 
     Parameters
     ----------
-    path : the file; csv, tsv, dat, inter and json files may be compressed with gzip
+    path : the file, or a folder of Parquet files; csv, tsv, dat, inter and json files may be compressed with
+        gzip
     format : one of `FORMATS`; by default the suffix decides, and for other suffixes the content
     encoding : ``utf8``, or ``utf8-lossy`` for old files with other letters
 
@@ -70,6 +71,8 @@ def scan(path: str | Path, *, format: str | None = None, encoding: str = "utf8")
     ids per user, perhaps led by their number; ``dicts`` files have one Python dictionary of texts per line.
     """
     path = _existing(Path(path))
+    if path.is_dir():
+        return _scan_folder(path)
     if format is None:
         format = _guess_format(path)
     check_choice("format", format, FORMATS)
@@ -89,6 +92,24 @@ def scan(path: str | Path, *, format: str | None = None, encoding: str = "utf8")
         return _scan_text(path, format, where, lossy=encoding == "utf8-lossy")
 
 
+def _scan_folder(folder: Path) -> Table:
+    """Open the Parquet files of a folder and below as one table, in the order of their names."""
+    paths = sorted(path for path in folder.rglob("*.parquet") if path.is_file())
+    frames, schemas = [], []
+    for path in paths:
+        with readable(f"'{path}'", "parquet"):
+            frames.append(pl.scan_parquet(path, glob=False))
+            schemas.append(frames[-1].collect_schema())
+        if schemas[-1] != schemas[0]:
+            columns = [", ".join(f"{name} {kind}" for name, kind in one.items()) for one in schemas]
+            raise InvalidData(
+                f"all files of a folder must have the same columns, but '{path}' has {columns[-1]} and "
+                f"'{paths[0]}' has {columns[0]}. Write them alike, or name one file."
+            )
+    where = f"'{folder}' ({len(paths):,} files)"
+    return Table(pl.concat(frames), schemas[0].names(), is_text=False, where=where)
+
+
 @contextmanager
 def readable(where: str, format: str) -> Iterator[None]:
     """Turn what polars raises on a damaged file into one sentence."""
@@ -106,9 +127,13 @@ def readable(where: str, format: str) -> Iterator[None]:
 
 def _existing(path: Path) -> Path:
     if path.is_dir():
+        if any(path.rglob("*.parquet")):
+            return path
         inside = sorted(child.name for child in path.iterdir() if child.is_file())
         hint = f" Name one file in it, such as {inside[0]!r}." if inside else ""
-        raise InvalidData(f"data must be a file, but '{path}' is a folder.{hint}")
+        raise InvalidData(
+            f"data must be a file or a folder with .parquet files, but '{path}' is a folder without.{hint}"
+        )
     if not path.exists():
         around = [child.name for child in path.parent.iterdir()] if path.parent.is_dir() else []
         near = difflib.get_close_matches(path.name, around, n=1, cutoff=0.7)
