@@ -88,3 +88,12 @@ def test_level_must_be_a_probability(level: float) -> None:
 def test_too_few_resamples() -> None:
     with pytest.raises(InvalidParameter, match="at least 100"):
         BCa(resamples=10)
+
+
+def test_resamples_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(3).random((500, 2))
+    one = BCa(230).resample(values, seed=5)
+    monkeypatch.setattr("truerank.inference.bca._MANY", 1)
+    monkeypatch.setattr("truerank.inference.bca.available_threads", lambda: 3)
+    np.testing.assert_array_equal(BCa(230).resample(values, seed=5), one)
+    assert len(np.unique(one[:, 0])) == 230

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,8 +15,12 @@ from truerank.core.check import check_at_least
 from truerank.core.interval import Band, Interval
 from truerank.core.source import Source
 from truerank.core.stream import stream
+from truerank.core.threads import available_threads, ordered_map
 from truerank.core.types import FloatArray
 from truerank.inference.constant import band_of
+
+_MANY = 20_000  # users; resamples of fewer take less time than threads lose by waiting for each other
+_TOGETHER = 100  # resamples that one thread draws before it looks for more
 
 
 @dataclass(frozen=True)
@@ -72,14 +77,20 @@ class BCa(Interval):
     def resample(self, values: FloatArray, seed: int) -> FloatArray:
         """Return the mean of each column over each resample of the users, (resamples, n_columns).
 
-        Sums are formed on one thread, so that their digits are the same on every machine.
+        Resamples of many users are drawn on all processors; each sum is formed on one thread, so that its
+        digits are the same on every machine.
         """
         n, held = len(values), np.ascontiguousarray(values)
         means = np.empty((self.resamples, held.shape[1]))
-        with single_threaded_blas():
-            for index in range(self.resamples):
+
+        def draw(start: int) -> None:
+            for index in range(start, min(start + _TOGETHER, self.resamples)):
                 rows = stream(seed, "bca", index).integers(0, n, n)
                 means[index] = np.bincount(rows, minlength=n) @ held / n
+
+        n_threads = available_threads() if n >= _MANY else 1
+        with single_threaded_blas():
+            deque(ordered_map(draw, range(0, self.resamples, _TOGETHER), n_threads=n_threads), 0)
         return means
 
     def _limits(self, values: FloatArray, means: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
