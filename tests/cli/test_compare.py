@@ -85,6 +85,13 @@ def test_models_on_data(truerank: Truerank, tmp_path: Path) -> None:
     assert one["value"] == pytest.approx(values[0]["value"] - values[1]["value"], abs=1e-12)
     drawn = truerank("compare", *flags, "--negatives", "10", "--format", "json")
     assert json.loads(drawn.out)["differences"][0]["pairing"] == "paired users, shared negatives"
+    some = json.loads(truerank("compare", *flags, "--users", "20", "--format", "json").out)["differences"][0]
+    assert one["low"] == one["high"] and some["low"] < some["value"] < some["high"]  # others are unknown
+    dense = json.loads(truerank("compare", *flags, "--core", "5", "--format", "json").out)["differences"][0]
+    few = truerank("evaluate", data, *flags[2:], "--core", "5", "--format", "json")
+    first, second = json.loads(few.out)["estimates"]
+    assert first["n_users"] < 40
+    assert dense["value"] == pytest.approx(first["value"] - second["value"], abs=1e-12)
 
 
 def test_baseline_and_several_models(truerank: Truerank, files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -100,6 +107,8 @@ def test_baseline_and_several_models(truerank: Truerank, files: tuple[Path, Path
         ((), "give either files of ranks or --data"),
         (("A", "B", "--data", "demo"), "give either files of ranks or --data"),
         (("A", "B", "--model", "ease"), "--model and --sampler need --data"),
+        (("A", "B", "--users", "0.5"), "--test, --users and filters need --data"),
+        (("A", "B", "--core", "5"), "--test, --users and filters need --data"),
         (("--data", "demo"), "--data needs models to compare"),
         (("--data", "demo", "--model", "ease"), "at least two models, got 1"),
         (

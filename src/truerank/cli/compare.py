@@ -96,6 +96,25 @@ def compare(
     columns: Annotated[
         str | None, typer.Option(help="With --data: user=NAME,item=NAME,rating=NAME,timestamp=NAME")
     ] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="With --data: take the test events from this file.")
+    ] = None,
+    users: Annotated[
+        float | None,
+        typer.Option(help="With --data: take this many test users at random, or this share of them."),
+    ] = None,
+    duplicates: Annotated[
+        str, typer.Option(help="With --data: repeated pairs: last, first, sum, max, error or keep.")
+    ] = "last",
+    min_rating: Annotated[
+        float | None, typer.Option(help="With --data: keep events rated at least this.")
+    ] = None,
+    core: Annotated[
+        int, typer.Option(help="With --data: keep users and items with at least this many events.")
+    ] = 0,
+    min_history: Annotated[
+        int, typer.Option(help="With --data: keep users with at least this many events.")
+    ] = 0,
     resamples: Annotated[int, typer.Option(help="How often users are resampled.")] = 2000,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     threads: Annotated[int | None, typer.Option(help="Threads for ranking; all cores by default.")] = None,
@@ -108,6 +127,10 @@ def compare(
     from truerank.comparison import read_rank_files
 
     _check(ranks, data, model, sampler, negatives, out)
+    if data is None and any((test, users is not None, min_rating is not None, core, min_history)):
+        raise InvalidParameter(
+            "--test, --users and filters need --data. Leave them out: the files hold ranks of users."
+        )
     if report is not None:
         check_output(report, "--report")
     options: dict[str, Any] = {
@@ -136,8 +159,22 @@ def compare(
             found = run_compare(given, metrics=metrics, progress=progress, **options)
         else:
             from truerank.cli.prepare import prepare
+            from truerank.split import draw_users
 
-            parts = prepare(data, split=split, columns=columns, seed=seed, progress=progress)
+            parts = prepare(
+                data,
+                split=split,
+                test=test,
+                columns=columns,
+                duplicates=duplicates,
+                least_rating=min_rating,
+                core=core,
+                history=min_history,
+                seed=seed,
+                progress=progress,
+            )
+            if users is not None:
+                parts = draw_users(parts, users, seed=seed)
             drawn = sampler if negatives is None else f"uniform(m={negatives})"
             found = run_compare(
                 list(model or []),
