@@ -203,6 +203,8 @@ def main() -> None:
     with ProcessPoolExecutor(options.processes) as pool:
         jobs = {pool.submit(piece, *one, repeats, options.keep): one for one in asked}
         for number, job in enumerate(as_completed(jobs), 1):
+            if job.exception() is not None:
+                pool.shutdown(wait=False, cancel_futures=True)  # say it now, not after the others
             rows += job.result()
             print(
                 f"{number}/{len(asked)} {' '.join(jobs[job])} {time.perf_counter() - start:.0f} s", flush=True

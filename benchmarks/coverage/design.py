@@ -47,6 +47,6 @@ class Drawing:
 DESIGNS = {
     "n=100": Drawing(99),
     "n=500": Drawing(499),
-    "adaptive 100-1600": Drawing(sampler="adaptive(start=100, max=1600)", ties="best"),
     "n=100, a quarter of the users": Drawing(99, share=0.25),
+    "adaptive 100-1600": Drawing(sampler="adaptive(start=100, max=1600)", ties="best"),
 }

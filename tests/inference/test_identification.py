@@ -276,3 +276,34 @@ def test_needed_size_is_close_and_enough(size: int, start: int) -> None:
 def test_needed_size_wants_a_width() -> None:
     with pytest.raises(InvalidParameter, match="half_width must be greater than 0"):
         needed_size(lambda m: 1.0, 0.0, start=1, most=2)
+
+
+def test_a_program_that_the_simplex_method_gives_up_on_is_solved_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    program, gain = random_program(3, 2, 40, 6, 0.05), np.random.default_rng(3).random((2, 40))
+    usual = program.largest(gain, program.feasible)
+    tried: list[str] = []
+
+    def gives_up(*arguments: object, method: str, **options: object) -> object:
+        tried.append(method)
+        found = linprog(*arguments, method=method, **options)  # type: ignore[call-overload]
+        if method == "highs":
+            found.status = 4
+        return found
+
+    monkeypatch.setattr("scipy.optimize.linprog", gives_up)
+    assert program.largest(gain, program.feasible) == pytest.approx(usual, abs=1e-6)
+    assert tried[:3] == ["highs", "highs", "highs-ipm"]
+
+
+def test_a_program_that_nothing_solves(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*arguments: object, **options: object) -> object:
+        found = linprog(*arguments, **options)  # type: ignore[call-overload]
+        found.status = 4
+        return found
+
+    program = random_program(3, 2, 40, 6, 0.05)
+    monkeypatch.setattr("scipy.optimize.linprog", never)
+    with pytest.raises(CannotEstimate, match="could not be solved"):
+        program.largest(np.ones((2, 40)), np.arange(80))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
@@ -16,6 +17,13 @@ _ROUNDS = 60
 _ADDED = 4  # places added per group and round
 _GAP = 1e-6  # of the largest gain: stop when so little is left
 _ROUNDING = 1e-7  # limits are so much wider than said, for what chances and the solver are rounded by
+#: Small dense programs are faster without presolve; some need it, and now and then one on which the simplex
+#: method ends without a result is solved by an interior point.
+_WAYS: tuple[tuple[Literal["highs", "highs-ipm"], bool], ...] = (
+    ("highs", False),
+    ("highs", True),
+    ("highs-ipm", True),
+)
 _NOTHING = 1e-9  # what lies so little beyond them fits
 
 
@@ -152,9 +160,15 @@ class Program:
             cost = np.append(cost, 1.0)
             inequality = np.hstack([inequality, -np.ones((len(self.limits), 1))])
             equality = np.hstack([equality, np.zeros((len(self.shares), 1))])
-        for presolve in (False, True):  # small dense programs are faster without; some need it
+        for method, presolve in _WAYS:
             found = linprog(
-                cost, inequality, self.limits, equality, self.shares, options={"presolve": presolve}
+                cost,
+                inequality,
+                self.limits,
+                equality,
+                self.shares,
+                method=method,
+                options={"presolve": presolve},
             )
             if found.status == 0:
                 break
