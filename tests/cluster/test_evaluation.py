@@ -65,11 +65,16 @@ def same(result: Result, expected: Result) -> None:
         {},
         {"seen": "bottom", "ties": "random", "seed": 3, "interval": "normal"},
         {"seen": "keep", "ties": "worst", "users": 0.5},
-        {"sampler": "uniform(m=20)"},
-        {"sampler": "uniform(m=9, replace=true, per=target, shared=false)", "check": True, "seed": 5},
-        {"sampler": "adaptive(start=5, max=30)", "seen": "bottom"},
+        {"uncertainty": "delta", "sampler": "uniform(m=20)"},
+        {
+            "uncertainty": "delta",
+            "sampler": "uniform(m=9, replace=true, per=target, shared=false)",
+            "check": True,
+            "seed": 5,
+        },
+        {"uncertainty": "delta", "sampler": "adaptive(start=5, max=30)", "seen": "bottom"},
         {"sampler": "popularity(m=9)", "estimators": "naive"},
-        {"sampler": "full", "seen": "keep"},
+        {"uncertainty": "delta", "sampler": "full", "seen": "keep"},
     ],
     ids=str,
 )
@@ -84,7 +89,12 @@ def test_factors(split: Split, factors: Factors, options: dict[str, Any], rows: 
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"sampler": "uniform(m=20)"}, {"sampler": "adaptive(start=5, max=30)"}]
+    "options",
+    [
+        {},
+        {"uncertainty": "delta", "sampler": "uniform(m=20)"},
+        {"uncertainty": "delta", "sampler": "adaptive(start=5, max=30)"},
+    ],
 )
 def test_other_scorers(split: Split, options: dict[str, Any]) -> None:
     """Dense scores, sparse rows (item-knn) and vectors of a fitted model."""
@@ -95,7 +105,7 @@ def test_other_scorers(split: Split, options: dict[str, Any]) -> None:
 
 
 def test_bounds(split: Split, factors: Factors) -> None:
-    options: dict[str, Any] = {"sampler": "uniform(m=20)", "bounds": True}
+    options: dict[str, Any] = {"uncertainty": "delta", "sampler": "uniform(m=20)", "bounds": True}
     expected = evaluate({"mine": factors}, split, "recall@5", **options)
     assert expected.bounds
     same(evaluate_on("local", {"mine": factors}, split, "recall@5", rows=40, **options), expected)
@@ -235,7 +245,11 @@ def test_files_that_others_wrote(lake: tuple[pl.DataFrame, np.ndarray], tmp_path
 def test_files_equal_a_split(split: Split, factors: Factors, tmp_path: Path) -> None:
     """What was written for a split, read as files of unknown origin, with draws from the same codes."""
     files = replace(write_files(str(tmp_path), factors, split, "remove"), digest=None)
-    for options in ({}, {"sampler": "uniform(m=20)"}, {"sampler": "popularity(m=5)", "estimators": "naive"}):
+    for options in (
+        {},
+        {"uncertainty": "delta", "sampler": "uniform(m=20)"},
+        {"sampler": "popularity(m=5)", "estimators": "naive"},
+    ):
         expected = evaluate({"mine": factors}, split, **options)  # type: ignore[arg-type]
         found = evaluate_files("local(threads=2)", {"mine": files}, rows=13, **options)  # type: ignore[arg-type]
         assert found.estimates == expected.estimates
@@ -352,7 +366,7 @@ def test_dask_gives_the_same_digits_though_a_worker_is_killed(
     split: Split, factors: Factors, tmp_path: Path
 ) -> None:
     """Exact and sampled ranks with worker 0 killed in the middle; then a worker that cannot read the data."""
-    both: dict[str, Any] = {"sampler": "uniform(m=20)", "check": True}
+    both: dict[str, Any] = {"uncertainty": "delta", "sampler": "uniform(m=20)", "check": True}
     expected = evaluate({"mine": factors, "ease": "ease"}, split, n_threads=1, **both)
     with loopback() as cluster:
         engine = Dask(cluster.address)
@@ -375,7 +389,7 @@ def test_dask_gives_the_same_digits_though_a_worker_is_killed(
             evaluate_files(Dask("tcp://127.0.0.1:9", timeout=0.5), gone)
 
 
-@pytest.mark.parametrize("options", [{}, {"sampler": "uniform(m=9)"}])
+@pytest.mark.parametrize("options", [{}, {"uncertainty": "delta", "sampler": "uniform(m=9)"}])
 def test_a_remote_work_folder(split: Split, factors: Factors, options: dict[str, Any]) -> None:
     """Everything workers read lies behind fsspec, in the memory that threads of this process share."""
     fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
