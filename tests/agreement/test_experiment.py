@@ -402,7 +402,8 @@ def test_the_answer_says_where_the_order_is_lost() -> None:
     assert found.cell("random", 0.1).certain == -1
     assert found.answer.startswith(
         "On demo (implicit), random keeps the order of the models down to 50 % of the train events: over the "
-        "2 of 2 pairs of models that are certain on the full data, the agreement is 1.00 [1.00, 1.00]."
+        "2 of 2 pairs of models (2 metrics together) that are certain on the full data, the agreement is "
+        "1.00 [1.00, 1.00]."
     )
     lost = measure(**asked, fractions=[0.1])
     assert lost.score("random").keeps_to is None

@@ -34,7 +34,8 @@ def answer(
             f"On {where} no order can be lost: users and seeds leave the order of all {n_pairs} pairs of "
             "models open on the full data itself. Compare models that differ more, or use more users."
         )
-    pairs = f"{n_certain} of {n_pairs} pairs of models that are certain on the full data"
+    counted = "" if len(boards) == 1 else f" ({len(boards)} metrics together)"
+    pairs = f"{n_certain} of {n_pairs} pairs of models{counted} that are certain on the full data"
     able = [score for score in scores if score.keeps_to is not None]
     if not able:
         best = max(whole.values(), key=lambda cell: (_plain(cell.certain), cell.fraction))
