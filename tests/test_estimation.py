@@ -171,3 +171,15 @@ def test_bounds_that_would_take_long_are_left_out_unless_asked_for(monkeypatch: 
     assert slow.bounds == ()
     assert "no bounds, because for targets in so many different situations" in slow.notes[0]
     assert estimate(ranks, "recall@3", "naive", bounds=True).bounds == quick.bounds
+
+
+def test_where_all_items_are_drawn_the_default_is_exact_and_bounds_take_no_time(
+    small: truerank.Split,
+) -> None:
+    ranked = evaluate("popularity", small, "ndcg@10,auc")
+    drawn = evaluate("popularity", small, "ndcg@10,auc", sampler="full", bounds=None)
+    assert {e.estimator for e in drawn.estimates} == {"naive"}
+    for metric in ("ndcg@10", "auc"):
+        assert drawn.value(metric) == pytest.approx(ranked.value(metric), abs=1e-12)
+    assert drawn.notes == ()
+    assert [b.low for b in drawn.bounds] == [b.high for b in drawn.bounds] != []

@@ -157,6 +157,18 @@ def estimate_each(name: str, ranks: SampledRanks, chosen: Estimation) -> Iterato
             )
 
 
+def has_all_items(ranks: SampledRanks) -> bool:
+    """Whether each target was ranked among all items of its pool: nothing is left to estimate.
+
+    Examples
+    --------
+    >>> has_all_items(SampledRanks.single([0, 3], n_negatives=9, n_pool=10))
+    True
+    """
+    is_whole = ranks.n_negatives == ranks.n_pool - ranks.n_relevant
+    return not ranks.design.replacement and bool(is_whole.all())
+
+
 @dataclass(frozen=True)
 class Bounded:
     """What sampled ranks allow, in numbers and in words."""

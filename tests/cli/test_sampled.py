@@ -79,6 +79,13 @@ def test_no_bounds(truerank: Truerank, ranks: Path) -> None:
     assert "cannot resolve" not in done.err
 
 
+def test_a_table_of_all_items_needs_no_estimator(truerank: Truerank, ranks: Path) -> None:
+    for n_items, names in (("10", {"naive"}), ("11", {"naive", "smooth"})):
+        flags = ("--n-items", n_items, "--negatives", "9", "--replacement", "false", "--metrics", "auc")
+        done = truerank("estimate", ranks, *flags, "--format", "json")
+        assert {e["estimator"] for e in json.loads(done.out)["estimates"]} == names
+
+
 def test_some_users(truerank: Truerank, tmp_path: Path) -> None:
     """A table of some users knows of how many they are, and intervals for all test users make use of it."""
     table = tmp_path / "s.csv"

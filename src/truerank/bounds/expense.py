@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from truerank.bounds.interval import check_tally
+import numpy as np
+
+from truerank.bounds.interval import check_tally, known_contexts
 from truerank.bounds.problem import STEP, Problem
 from truerank.core.ranks import SampledRanks, TiePolicy
 from truerank.core.tally import tally
@@ -30,6 +32,10 @@ def bound_seconds(ranks: SampledRanks, ties: TiePolicy = "expected") -> float:
     """
     counted = tally(ranks, ties=ties, width=0.0)
     check_tally(counted)
-    problem = Problem.of(counted.contexts, counted.design, stopping_of(counted), None)
+    is_known = known_contexts(counted)
+    if is_known.all():
+        return 0.0
+    contexts = counted.contexts.take(np.flatnonzero(~is_known))
+    problem = Problem.of(contexts, counted.design, stopping_of(counted), None)
     size = len(problem.kind) * len(problem.places((), STEP))
     return _EACH * size * math.sqrt(size)

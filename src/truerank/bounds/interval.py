@@ -70,7 +70,7 @@ def identified(
     counted = ranks if isinstance(ranks, Tally) else tally(ranks, ties=ties, width=0.0)
     check_tally(counted)
     _check_cutoffs(chosen, counted)
-    is_known = _known(counted)
+    is_known = known_contexts(counted)
     fixed = np.array([_known_value(counted, metric, is_known) for metric in chosen])
     if is_known.all():
         return tuple(
@@ -122,7 +122,7 @@ def _check_cutoffs(metrics: Sequence[Metric], counted: Tally) -> None:
             )
 
 
-def _known(counted: Tally) -> BoolArray:
+def known_contexts(counted: Tally) -> BoolArray:
     """Return the contexts in which every candidate was drawn once."""
     contexts = counted.contexts
     if counted.design.replacement or stopping_of(counted) is not None:

@@ -67,7 +67,7 @@ def estimate(
     out: Annotated[Path | None, typer.Option(help="Also write the JSON here.")] = None,
 ) -> None:
     """Estimate what exact evaluation would give from a table of sampled ranks that any framework wrote."""
-    from truerank.estimation import DEFAULT_ESTIMATORS
+    from truerank.estimation import DEFAULT_ESTIMATORS, has_all_items
     from truerank.estimation import estimate as estimate_ranks
     from truerank.ranks import read_sampled_models
 
@@ -85,7 +85,7 @@ def estimate(
     result = estimate_ranks(
         named,
         metrics,
-        estimator or ["naive", DEFAULT_ESTIMATORS],
+        estimator or ["naive", *([] if all(map(has_all_items, named.values())) else [DEFAULT_ESTIMATORS])],
         ties=ties,  # type: ignore[arg-type]  # checked with a sentence inside
         level=level,
         seed=seed,

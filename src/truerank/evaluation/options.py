@@ -19,6 +19,7 @@ from truerank.estimators import ESTIMATORS
 from truerank.inference import INTERVALS
 from truerank.metrics import make_metrics
 from truerank.ranks import SAMPLERS, Sampler
+from truerank.ranks.full import Full
 from truerank.uncertainty import UNCERTAINTIES
 
 DEFAULT_METRICS = "ndcg@10,recall@10"
@@ -97,14 +98,19 @@ def make_options(
     uncertainty: str | Uncertainty = "auto",
     **options: Any,
 ) -> Options:
-    """Build ``Options`` from spec strings or objects."""
+    """Build ``Options`` from spec strings or objects.
+
+    Where all items are drawn the default estimator is ``naive``: there is nothing to correct.
+    """
+    drawn = None if sampler is None else SAMPLERS.make(sampler)
     chosen: tuple[Estimator, ...] = ()
-    if estimators is not None or sampler is not None:
-        chosen = ESTIMATORS.make_all(DEFAULT_ESTIMATORS if estimators is None else estimators)
+    if estimators is not None or drawn is not None:
+        usual = "naive" if isinstance(drawn, Full) else DEFAULT_ESTIMATORS
+        chosen = ESTIMATORS.make_all(usual if estimators is None else estimators)
     return Options(
         metrics=make_metrics(metrics),
         interval=INTERVALS.make(interval),
-        sampler=None if sampler is None else SAMPLERS.make(sampler),
+        sampler=drawn,
         estimators=chosen,
         uncertainty=UNCERTAINTIES.make(uncertainty),
         **options,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from truerank.bounds import identified
+from truerank.bounds.interval import known_contexts
 from truerank.bounds.problem import Pools, Shape
 from truerank.core.check import check_choice, check_level
 from truerank.core.errors import CannotEstimate, InvalidData, InvalidParameter
@@ -15,7 +16,7 @@ from truerank.core.uncertainty import TARGETS, Estimated, Target
 from truerank.estimators.design import stopping_of
 from truerank.inference.grouping import group_contexts
 from truerank.inference.region import chernoff_limits
-from truerank.uncertainty.extent import exact_gains, is_exact, known_contexts, possible_range, range_of_any
+from truerank.uncertainty.extent import exact_gains, is_exact, possible_range, range_of_any
 
 BOUNDS = "identification bounds"
 _ROUNDING = 1e-9

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from truerank.bounds.interval import known_contexts
 from truerank.core.metric import Metric
 from truerank.core.ranks import SampledRanks
 from truerank.core.tally import Tally
-from truerank.core.types import BoolArray, FloatArray
-from truerank.estimators.design import stopping_of
+from truerank.core.types import FloatArray
 from truerank.estimators.normal import gain_at
 
 
@@ -59,15 +59,6 @@ def exact_gains(tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
     above, relevant, pool = each.n_relevant_above, each.n_relevant, each.n_pool
     columns = [metric.gain(j + 1 + above, above, relevant, pool) for metric in metrics]
     return np.stack([np.broadcast_to(column, j.shape) for column in columns], axis=1).astype(np.float64)
-
-
-def known_contexts(tally: Tally) -> BoolArray:
-    """Return the contexts in which every candidate was drawn once, (n_contexts,)."""
-    contexts = tally.contexts
-    if tally.design.replacement or stopping_of(tally) is not None:
-        return np.zeros(len(contexts), dtype=np.bool_)
-    known: BoolArray = contexts.n_negatives == contexts.n_candidates
-    return known
 
 
 def is_flat(tally: Tally) -> bool:

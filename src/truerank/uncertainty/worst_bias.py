@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from truerank.bounds.interval import check_tally
+from truerank.bounds.interval import check_tally, known_contexts
 from truerank.bounds.problem import STEP, Pools, Problem, Shape
 from truerank.core.metric import Metric
 from truerank.core.tally import Contexts, Tally, tally
@@ -18,7 +18,6 @@ from truerank.estimators.design import stopping_of
 from truerank.estimators.law import Law
 from truerank.estimators.normal import gain_at
 from truerank.inference.event import observe
-from truerank.uncertainty.extent import known_contexts
 from truerank.uncertainty.outcomes import outcomes_of
 
 _CHUNK = 1 << 22  # chances held at once: 32 MB
