@@ -22,7 +22,7 @@ from truerank.estimators import ESTIMATORS
 from truerank.metrics import make_metrics
 from truerank.uncertainty import UNCERTAINTIES
 
-#: The least error and the most honest interval of those tried (docs/smooth.md, docs/uncertainty.md).
+#: The least error of those tried (docs/smooth.md, docs/uncertainty.md).
 DEFAULT_ESTIMATORS = "smooth"
 #: Where estimates of several samples are set against each other: nothing in it is fitted to one of them.
 DEFAULT_LINEAR = "bv(gamma=0.1)"
