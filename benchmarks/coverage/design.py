@@ -46,7 +46,7 @@ class Drawing:
 
 DESIGNS = {
     "n=100": Drawing(99),
-    "n=500": Drawing(499),
     "n=100, a quarter of the users": Drawing(99, share=0.25),
+    "n=500": Drawing(499),
     "adaptive 100-1600": Drawing(sampler="adaptive(start=100, max=1600)", ties="best"),
 }

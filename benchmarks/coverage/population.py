@@ -16,9 +16,9 @@ from truerank.split import SPLITS
 
 #: per data set its split, and how many test users are taken
 DATA = {
-    "ml-1m": ("column(name=ncf_split)", 6_040),
     "citeulike-a": ("leave-one-out", 5_551),
     "pinterest-20": ("column(name=ncf_test, train=false, test=true)", 10_000),
+    "ml-1m": ("column(name=ncf_split)", 6_040),
 }
 FITTED = ("popularity", "item-knn", "ease", "ials(factors=32)")
 COLUMNS = (
