@@ -13,6 +13,7 @@ from truerank.core.errors import CannotEstimate, InvalidParameter
 from truerank.core.estimate import Estimate
 from truerank.core.estimator import Estimator
 from truerank.core.metric import Metric
+from truerank.core.progress import SILENT, Progress
 from truerank.core.ranks import TIE_POLICIES, SampledRanks, TiePolicy
 from truerank.core.result import Result
 from truerank.core.stream import check_seed
@@ -73,6 +74,7 @@ def estimate(
     uncertainty: str | Uncertainty = "auto",
     target: Target = "test-users",
     bounds: bool | None = False,
+    progress: Progress = SILENT,
 ) -> Result:
     """Return what exact evaluation would give, estimated from ranks among sampled items.
 
@@ -83,6 +85,7 @@ def estimate(
     ties, level, seed, uncertainty, target : as in ``Estimation``
     bounds : whether to add, per metric, all values that the sampled ranks of these users allow; None adds
         them where they take less than about half a minute for a model
+    progress : where resamples and bounds are reported
 
     Examples
     --------
@@ -100,10 +103,14 @@ def estimate(
         uncertainty=UNCERTAINTIES.make(uncertainty),
         target=target,
     )
-    estimates = tuple(e for name, one in named.items() for e in estimate_each(name, one, chosen))
+    estimates = tuple(
+        each for name, one in named.items() for each in estimate_each(name, one, chosen, progress=progress)
+    )
     is_limited = bounds is None
     bounded = [
-        bound(name, one, chosen, is_limited=is_limited) for name, one in named.items() if bounds or is_limited
+        bound(name, one, chosen, is_limited=is_limited, progress=progress)
+        for name, one in named.items()
+        if bounds or is_limited
     ]
     return Result(
         command="estimate",
@@ -123,7 +130,9 @@ def estimate(
     )
 
 
-def estimate_each(name: str, ranks: SampledRanks, chosen: Estimation) -> Iterator[Estimate]:
+def estimate_each(
+    name: str, ranks: SampledRanks, chosen: Estimation, *, progress: Progress = SILENT
+) -> Iterator[Estimate]:
     """Yield one estimate per estimator and metric."""
     largest = int(ranks.n_pool.max(initial=0))
     for metric in chosen.metrics:
@@ -137,7 +146,9 @@ def estimate_each(name: str, ranks: SampledRanks, chosen: Estimation) -> Iterato
     for estimator in chosen.estimators:
         value = estimator.estimate(counted, chosen.metrics).value
         found = Estimated(ranks, counted, estimator, chosen.metrics, value)
-        band = chosen.uncertainty.band(found, target=chosen.target, level=chosen.level, seed=chosen.seed)
+        band = chosen.uncertainty.band(
+            found, target=chosen.target, level=chosen.level, seed=chosen.seed, progress=progress
+        )
         for column, metric in enumerate(chosen.metrics):
             low, high = float(band.low[column]), float(band.high[column])
             has_interval = bool(np.isfinite(low) and np.isfinite(high))
@@ -177,7 +188,14 @@ class Bounded:
     notes: tuple[str, ...] = ()
 
 
-def bound(name: str, ranks: SampledRanks, chosen: Estimation, *, is_limited: bool = False) -> Bounded:
+def bound(
+    name: str,
+    ranks: SampledRanks,
+    chosen: Estimation,
+    *,
+    is_limited: bool = False,
+    progress: Progress = SILENT,
+) -> Bounded:
     """Return, per metric, all values that the sampled ranks allow, and what they cannot resolve.
 
     A design for which there are no bounds gives a note that says why; so do bounds that would take long,
@@ -192,7 +210,14 @@ def bound(name: str, ranks: SampledRanks, chosen: Estimation, *, is_limited: boo
                     f"about {expected:,.0f} s of CPU time. Ask for them with --bounds (bounds=True).",
                 )
             )
-        found = resolution(ranks, chosen.metrics, half_width=RESOLVED, level=chosen.level, ties=chosen.ties)
+        found = resolution(
+            ranks,
+            chosen.metrics,
+            half_width=RESOLVED,
+            level=chosen.level,
+            ties=chosen.ties,
+            progress=progress,
+        )
     except CannotEstimate as error:
         return Bounded(notes=(f"{name}: {error}",))
     sizes = np.unique(ranks.n_negatives)

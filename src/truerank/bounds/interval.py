@@ -10,6 +10,7 @@ from truerank.bounds.problem import STEP, Pools, Problem, Shape
 from truerank.core.check import check_choice, check_level
 from truerank.core.errors import CannotEstimate, InvalidData, InvalidParameter
 from truerank.core.metric import Metric
+from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import SampledRanks, TiePolicy
 from truerank.core.tally import Tally, tally
 from truerank.core.types import BoolArray, FloatArray
@@ -30,6 +31,7 @@ def identified(
     pools: Pools = "free",
     ties: TiePolicy = "expected",
     step: float = STEP,
+    progress: Progress = SILENT,
 ) -> tuple[Bound, ...]:
     """Return, per metric, the smallest and the largest value that the sampled ranks allow.
 
@@ -49,6 +51,7 @@ def identified(
     ties : as in ``estimate``; samples with replacement that hold ties need ``best`` or ``worst``, adaptive
         ones ``best``
     step : distance of the ranks taken, in standard deviations of the sampled rank
+    progress : where metrics are reported
 
     Raises
     ------
@@ -82,7 +85,9 @@ def identified(
     region, n_users = observe(counted, ~is_known, problem.events, level=level)
     weight = np.add.reduceat(counted.cell_weights, counted.offsets[:-1])[~is_known] / contexts.n_relevant
     shares = np.bincount(problem.group, weight) / n_users
-    ends = problem.ends(chosen, region, shares, step=step, pools=pools) * (n_users / counted.n_users)
+    with tracked(progress, "bounds", len(chosen)) as task:
+        ends = problem.ends(chosen, region, shares, step=step, pools=pools, task=task)
+    ends *= n_users / counted.n_users
     return tuple(
         Bound(str(metric), *_within(value + own, metric, counted), level, region.method)
         for metric, value, own in zip(chosen, fixed, ends, strict=True)

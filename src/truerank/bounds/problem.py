@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from truerank.core.metric import Metric
+from truerank.core.progress import SILENT_TASK, Task
 from truerank.core.ranks import Design
 from truerank.core.stopping import Stopping
 from truerank.core.tally import Contexts
@@ -76,6 +77,7 @@ class Problem:
         *,
         step: float = STEP,
         pools: Pools = "free",
+        task: Task = SILENT_TASK,
     ) -> FloatArray:
         """Return the smallest and largest mean gains over the users that take part, (n_metrics, 2).
 
@@ -86,6 +88,7 @@ class Problem:
         shares : (n_groups,) targets / (targets of their user) / users
         step : distance of places in standard deviations of the sampled rank
         pools : whether groups of one kind share their distribution of R/N
+        task : where finished metrics are reported
         """
         places = self.places(metrics, step)
         merged = self.kind if pools == "shared" else np.arange(len(self.kind))
@@ -99,7 +102,9 @@ class Problem:
 
         def both(metric: Metric) -> tuple[float, float]:
             low, high = (weights @ table for table in self.gains(metric, places))
-            return -program.largest(-low, columns), program.largest(high, columns)
+            ends = -program.largest(-low, columns), program.largest(high, columns)
+            task.advance()
+            return ends
 
         return np.array(list(ordered_map(both, metrics, n_threads=available_threads())))
 

@@ -11,6 +11,7 @@ from truerank.bounds.interval import identified
 from truerank.bounds.problem import Pools, Problem, Shape
 from truerank.core.check import check_above
 from truerank.core.metric import Metric
+from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import Design, SampledRanks, TiePolicy
 from truerank.core.tally import Contexts, tally
 from truerank.core.types import FloatArray
@@ -37,6 +38,7 @@ def resolution(
     shape: Shape | None = None,
     pools: Pools = "free",
     ties: TiePolicy = "expected",
+    progress: Progress = SILENT,
 ) -> tuple[Resolution, ...]:
     """Return, per metric, whether this sample tells it as closely as wanted, and what would if it does not.
 
@@ -48,7 +50,7 @@ def resolution(
     ranks : sampled ranks
     metrics : spec strings or objects
     half_width : wanted
-    level, shape, pools, ties : as in ``identified``
+    level, shape, pools, ties, progress : as in ``identified``
 
     Examples
     --------
@@ -60,7 +62,7 @@ def resolution(
     chosen = make_metrics(metrics)
 
     def widths(asked: Sequence[Metric]) -> tuple[Bound, ...]:
-        return identified(ranks, asked, level=level, shape=shape, pools=pools, ties=ties)
+        return identified(ranks, asked, level=level, shape=shape, pools=pools, ties=ties, progress=progress)
 
     bounds = widths(chosen)
     wide = [metric for metric, one in zip(chosen, bounds, strict=True) if one.half_width > half_width]
@@ -70,10 +72,13 @@ def resolution(
     first = smallest_resolved(wide, int(ranks.n_pool.max()), widths, half_width)
     method: Method = "binomial" if bounds[0].method == "binomial" else "chernoff"
     plan = Plan.of(ranks, ties, level=level, method=method, shape=shape, pools=pools)
+    needed: dict[Metric, int | None] = {}
+    with tracked(progress, "how many negatives would do", len(wide)) as task:
+        for metric in wide:
+            needed[metric] = plan.size(metric, half_width)
+            task.advance()
     return tuple(
-        Resolution(one, half_width, metric.cutoff, first[metric], plan.size(metric, half_width))
-        if metric in wide
-        else Resolution(one, half_width, metric.cutoff)
+        Resolution(one, half_width, metric.cutoff, first.get(metric), needed.get(metric))
         for metric, one in zip(chosen, bounds, strict=True)
     )
 

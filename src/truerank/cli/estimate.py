@@ -82,17 +82,20 @@ def estimate(
         zero_based=zero_based,
     )
     named = {name or ranks.name: one for name, one in models.items()}
-    result = estimate_ranks(
-        named,
-        metrics,
-        estimator or ["naive", *([] if all(map(has_all_items, named.values())) else [DEFAULT_ESTIMATORS])],
-        ties=ties,  # type: ignore[arg-type]  # checked with a sentence inside
-        level=level,
-        seed=seed,
-        uncertainty=uncertainty,
-        target=target,  # type: ignore[arg-type]  # checked with a sentence inside
-        bounds=bounds,
-    )
+    with shown_progress() as progress:
+        result = estimate_ranks(
+            named,
+            metrics,
+            estimator
+            or ["naive", *([] if all(map(has_all_items, named.values())) else [DEFAULT_ESTIMATORS])],
+            ties=ties,  # type: ignore[arg-type]  # checked with a sentence inside
+            level=level,
+            seed=seed,
+            uncertainty=uncertainty,
+            target=target,  # type: ignore[arg-type]  # checked with a sentence inside
+            bounds=bounds,
+            progress=progress,
+        )
     data = result.data
     drawn = "with" if data["replacement"] else "without"
     say(

@@ -289,9 +289,15 @@ def _evaluated(
         seconds["sample"] = time.perf_counter() - started
         assert isinstance(found.ranks, SampledRanks)  # noqa: S101 - what samplers give
         drawn = found.ranks
-        estimates += estimate_each(name, drawn, options.estimation())
+        estimates += estimate_each(name, drawn, options.estimation(), progress=place.progress)
         if options.bounds is not False:
-            bounded = bound(name, drawn, options.estimation(), is_limited=options.bounds is None)
+            bounded = bound(
+                name,
+                drawn,
+                options.estimation(),
+                is_limited=options.bounds is None,
+                progress=place.progress,
+            )
         n_scores += found.n_scores
     if options.sampler is None or options.check:
         started = time.perf_counter()

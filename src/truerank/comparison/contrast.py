@@ -92,7 +92,9 @@ class _Draws:
             from truerank.uncertainty import resampled
 
             found = [cast(Estimated, self.entries[index].found) for index in fitted]
-            tables = resampled(found, target="population", resamples=options.resamples, seed=seed)
+            tables = resampled(
+                found, target="population", resamples=options.resamples, seed=seed, progress=progress
+            )
             for index, table in zip(fitted, tables, strict=True):
                 self.moved[index] = table - self.entries[index].value
         summed = [index for index in group if self.entries[index].per_user is not None]

@@ -46,6 +46,7 @@ class _Silent:
 
 
 SILENT: Progress = _Silent()
+SILENT_TASK: Task = _SilentTask()
 
 
 def note(task: Task, text: str) -> None:

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias, get_args
 from truerank.core.estimator import Estimator
 from truerank.core.interval import Band
 from truerank.core.metric import Metric
+from truerank.core.progress import SILENT, Progress
 from truerank.core.ranks import SampledRanks
 from truerank.core.registry import Plugin
 from truerank.core.tally import Tally
@@ -45,10 +46,23 @@ class Uncertainty(Plugin, ABC):
 
     @abstractmethod
     def band(
-        self, found: Estimated, *, target: Target = "test-users", level: float = 0.95, seed: int = 0
+        self,
+        found: Estimated,
+        *,
+        target: Target = "test-users",
+        level: float = 0.95,
+        seed: int = 0,
+        progress: Progress = SILENT,
     ) -> Band:
         """Return one interval per metric, and the name of the method that made it.
 
         Ends are NaN where no interval can be given. The name ends in ``ignores bias`` where the interval
         holds the noise of the sample but not what the estimator is off by on average.
+
+        Parameters
+        ----------
+        found : the estimates
+        target, level : what the intervals are for, and how surely
+        seed : of everything random
+        progress : where kinds that take long report
         """

@@ -99,12 +99,17 @@ def evaluate_each(
             sampled, seconds["sample"] = _timed(partial(_sample, scorer, split, name, options, progress))
             drawn = sampled.ranks
             n_scores += sampled.n_scores
-            found, seconds["estimate"] = _timed(partial(_estimate, name, sampled.ranks, options))
+            found, seconds["estimate"] = _timed(partial(_estimate, name, sampled.ranks, options, progress))
             estimates += found
             if options.bounds is not False:
                 bounded, seconds["bounds"] = _timed(
                     partial(
-                        bound, name, sampled.ranks, options.estimation(), is_limited=options.bounds is None
+                        bound,
+                        name,
+                        sampled.ranks,
+                        options.estimation(),
+                        is_limited=options.bounds is None,
+                        progress=progress,
                     )
                 )
         if options.sampler is None or options.check:
@@ -146,8 +151,8 @@ def _sample(scorer: Scorer, split: Split, name: str, options: Options, progress:
     )
 
 
-def _estimate(name: str, ranks: SampledRanks, options: Options) -> list[Estimate]:
-    return list(estimate_each(name, ranks, options.estimation()))
+def _estimate(name: str, ranks: SampledRanks, options: Options, progress: Progress) -> list[Estimate]:
+    return list(estimate_each(name, ranks, options.estimation(), progress=progress))
 
 
 def _timed(work: Callable[[], ReturnT]) -> tuple[ReturnT, float]:

@@ -92,7 +92,7 @@ def bound(
         n_threads=n_threads,
         progress=progress,
     )
-    found = identified(drawn.ranks, metrics, level=level, ties=ties)
+    found = identified(drawn.ranks, metrics, level=level, ties=ties, progress=progress)
     limits = np.array([[one.low, one.high] for one in found])
     value = estimator.estimate(tally(drawn.ranks, ties=ties, seed=seed), metrics).value
     return Bounded(np.clip(value, limits[:, 0], limits[:, 1]), limits, drawn.n_scores)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from truerank.core.interval import Band
+from truerank.core.progress import SILENT, Progress
 from truerank.core.uncertainty import Estimated, Target, Uncertainty
 from truerank.estimators.influence import has_influence
 from truerank.estimators.mixture import MixtureEstimator
@@ -45,7 +46,13 @@ class Auto(Uncertainty):
         Bootstrap(self.resamples)
 
     def band(
-        self, found: Estimated, *, target: Target = "test-users", level: float = 0.95, seed: int = 0
+        self,
+        found: Estimated,
+        *,
+        target: Target = "test-users",
+        level: float = 0.95,
+        seed: int = 0,
+        progress: Progress = SILENT,
     ) -> Band:
         """Return the intervals of the chosen kind."""
         check_asked(found, target, level)
@@ -61,7 +68,9 @@ class Auto(Uncertainty):
             if took > _SECONDS:
                 resamples = max(int(resamples * _SECONDS / took), _FEWEST)
             if took <= _SECONDS or not has_delta:
-                return Bootstrap(resamples).band(found, target=target, level=level, seed=seed)
+                return Bootstrap(resamples).band(
+                    found, target=target, level=level, seed=seed, progress=progress
+                )
         linear = Linear.of(found, target)
         error = linear.standard_error(target)
         is_biased = ~linear.is_unbiased(error, level=level, seed=seed)

@@ -12,6 +12,7 @@ from truerank.bounds import identified
 from truerank.bounds.problem import Shape
 from truerank.core.check import check_choice
 from truerank.core.interval import Band
+from truerank.core.progress import SILENT, Progress
 from truerank.core.tally import tally
 from truerank.core.types import FloatArray
 from truerank.core.uncertainty import Estimated, Target, Uncertainty
@@ -69,7 +70,13 @@ class BiasAware(Uncertainty):
         check_choice("shape", self.shape or "decreasing", ("decreasing",))
 
     def band(
-        self, found: Estimated, *, target: Target = "test-users", level: float = 0.95, seed: int = 0
+        self,
+        found: Estimated,
+        *,
+        target: Target = "test-users",
+        level: float = 0.95,
+        seed: int = 0,
+        progress: Progress = SILENT,
     ) -> Band:
         """Return the intervals."""
         check_asked(found, target, level)
@@ -78,14 +85,16 @@ class BiasAware(Uncertainty):
             return settled
         suffix = "" if self.shape is None else f", {self.shape}"
         if isinstance(found.estimator, MixtureEstimator):
-            ends = allowed(found, target=target, level=level, shape=self.shape, seed=seed)
+            ends = allowed(found, target=target, level=level, shape=self.shape, seed=seed, progress=progress)
             low, high = np.minimum(ends[:, 0], found.value), np.maximum(ends[:, 1], found.value)
             return Band(low, high, (f"{BOUNDS} around a fit{suffix}",) * len(low))
-        ends = self._ends(found, target, 1 - level, seed)
+        ends = self._ends(found, target, 1 - level, seed, progress)
         low, high = within_range(found, target, ends[:, 0], ends[:, 1])
         return Band(low, high, (f"bias-aware{held(found.estimator)}{suffix}",) * len(low))
 
-    def _ends(self, found: Estimated, target: Target, alpha: float, seed: int) -> FloatArray:
+    def _ends(
+        self, found: Estimated, target: Target, alpha: float, seed: int, progress: Progress
+    ) -> FloatArray:
         n_users = found.tally.n_users
         is_direct = has_all_users(found, target) or (target == "population" and is_one_group(found))
         part = alpha / 2 if is_direct else alpha / 3
@@ -93,8 +102,16 @@ class BiasAware(Uncertainty):
         error = linear.standard_error(target) if is_direct else linear.sampling_error()
         half = stdtrit(max(n_users - 1, 1), 1 - part / 2) * error
         half = np.where(linear.has_spread(error), half, np.inf)  # no spread: bounds alone
-        bias = worst_bias(found, linear.counted, linear.x, level=1 - part, shape=self.shape, seed=seed)
-        bounds = self._bounds(found, part, seed)
+        bias = worst_bias(
+            found,
+            linear.counted,
+            linear.x,
+            level=1 - part,
+            shape=self.shape,
+            seed=seed,
+            progress=progress,
+        )
+        bounds = self._bounds(found, part, seed, progress)
         low = np.maximum(found.value - half - bias[:, 1], bounds[:, 0])
         high = np.minimum(found.value + half - bias[:, 0], bounds[:, 1])
         ends = np.where((low <= high)[:, None], np.stack([low, high], axis=1), bounds)
@@ -103,8 +120,8 @@ class BiasAware(Uncertainty):
         n_test_users = found.tally.design.n_test_users if target == "test-users" else None
         return about_users(ends, n_users, n_test_users, part)
 
-    def _bounds(self, found: Estimated, part: float, seed: int) -> FloatArray:
+    def _bounds(self, found: Estimated, part: float, seed: int, progress: Progress) -> FloatArray:
         """Return the bounds of the users at hand, or of all where one region serves both."""
         counted = tally(found.ranks, ties=found.tally.ties, seed=seed, width=0.0)
-        bounds = identified(counted, found.metrics, level=1 - part, shape=self.shape)
+        bounds = identified(counted, found.metrics, level=1 - part, shape=self.shape, progress=progress)
         return np.array([[bound.low, bound.high] for bound in bounds])

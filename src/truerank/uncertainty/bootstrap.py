@@ -10,6 +10,7 @@ from scipy.special import stdtrit
 
 from truerank.core.check import check_at_least
 from truerank.core.interval import Band
+from truerank.core.progress import SILENT, Progress
 from truerank.core.source import Source
 from truerank.core.types import BoolArray
 from truerank.core.uncertainty import Estimated, Target, Uncertainty
@@ -49,14 +50,20 @@ class Bootstrap(Uncertainty):
         check_at_least("resamples of bootstrap", self.resamples, 50)
 
     def band(
-        self, found: Estimated, *, target: Target = "test-users", level: float = 0.95, seed: int = 0
+        self,
+        found: Estimated,
+        *,
+        target: Target = "test-users",
+        level: float = 0.95,
+        seed: int = 0,
+        progress: Progress = SILENT,
     ) -> Band:
         """Return the intervals."""
         check_asked(found, target, level)
         settled = exact_band(found, target)
         if settled is not None:
             return settled
-        values = resampled(found, target=target, resamples=self.resamples, seed=seed)
+        values = resampled(found, target=target, resamples=self.resamples, seed=seed, progress=progress)
         error = values.std(axis=0, ddof=1)
         half = stdtrit(max(found.tally.n_users - 1, 1), (1 + level) / 2) * error
         low, high = within_range(found, target, found.value - half, found.value + half)

@@ -10,6 +10,7 @@ from scipy.special import stdtrit
 
 from truerank.core.estimator import Estimator
 from truerank.core.interval import Band
+from truerank.core.progress import SILENT, Progress
 from truerank.core.types import BoolArray, FloatArray
 from truerank.core.uncertainty import Estimated, Target, Uncertainty
 from truerank.estimators.fitted import fitted_prior
@@ -49,7 +50,13 @@ class Delta(Uncertainty):
     key: ClassVar[str] = "delta"
 
     def band(
-        self, found: Estimated, *, target: Target = "test-users", level: float = 0.95, seed: int = 0
+        self,
+        found: Estimated,
+        *,
+        target: Target = "test-users",
+        level: float = 0.95,
+        seed: int = 0,
+        progress: Progress = SILENT,
     ) -> Band:
         """Return the intervals."""
         check_asked(found, target, level)

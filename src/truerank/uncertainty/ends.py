@@ -10,6 +10,7 @@ from truerank.bounds.problem import Pools, Shape
 from truerank.core.check import check_choice, check_level
 from truerank.core.errors import CannotEstimate, InvalidData, InvalidParameter
 from truerank.core.interval import Band
+from truerank.core.progress import SILENT, Progress
 from truerank.core.tally import tally
 from truerank.core.types import BoolArray, FloatArray
 from truerank.core.uncertainty import TARGETS, Estimated, Target
@@ -94,6 +95,7 @@ def allowed(
     shape: Shape | None = None,
     pools: Pools = "free",
     seed: int = 0,
+    progress: Progress = SILENT,
 ) -> FloatArray:
     r"""Return the least and largest value of each metric that the sample allows, (n_metrics, 2).
 
@@ -107,7 +109,7 @@ def allowed(
     counted = tally(found.ranks, ties=found.tally.ties, seed=seed, width=0.0)
     extra = not (has_all_users(found, target) or (target == "population" and is_one_group(found)))
     own = 1 - (1 - level) / 2 if extra else level
-    bounds = identified(counted, found.metrics, level=own, shape=shape, pools=pools)
+    bounds = identified(counted, found.metrics, level=own, shape=shape, pools=pools, progress=progress)
     ends = np.array([[bound.low, bound.high] for bound in bounds])
     if not extra:
         return ends

@@ -8,6 +8,7 @@ from typing import ClassVar
 from truerank.bounds.problem import Pools, Shape
 from truerank.core.check import check_choice
 from truerank.core.interval import Band
+from truerank.core.progress import SILENT, Progress
 from truerank.core.uncertainty import Estimated, Target, Uncertainty
 from truerank.uncertainty.ends import BOUNDS, allowed, check_asked, exact_band
 
@@ -39,13 +40,27 @@ class Identified(Uncertainty):
         check_choice("pools", self.pools, ("free", "shared"))
 
     def band(
-        self, found: Estimated, *, target: Target = "test-users", level: float = 0.95, seed: int = 0
+        self,
+        found: Estimated,
+        *,
+        target: Target = "test-users",
+        level: float = 0.95,
+        seed: int = 0,
+        progress: Progress = SILENT,
     ) -> Band:
         """Return the bounds."""
         check_asked(found, target, level)
         settled = exact_band(found, target)
         if settled is not None:
             return settled
-        ends = allowed(found, target=target, level=level, shape=self.shape, pools=self.pools, seed=seed)
+        ends = allowed(
+            found,
+            target=target,
+            level=level,
+            shape=self.shape,
+            pools=self.pools,
+            seed=seed,
+            progress=progress,
+        )
         name = BOUNDS if self.shape is None else f"{BOUNDS}, {self.shape}"
         return Band(ends[:, 0], ends[:, 1], (name,) * len(ends))

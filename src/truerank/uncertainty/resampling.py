@@ -9,6 +9,7 @@ import numpy as np
 
 from truerank.core.check import check_at_least, check_choice
 from truerank.core.errors import CannotEstimate, InvalidData
+from truerank.core.progress import SILENT, Progress, Task, tracked
 from truerank.core.tally import Tally, tally
 from truerank.core.threads import available_threads, ordered_map
 from truerank.core.types import FloatArray
@@ -31,6 +32,7 @@ def resampled(
     target: Target = "test-users",
     resamples: int = 1000,
     seed: int = 0,
+    progress: Progress = SILENT,
 ) -> FloatArray:
     r"""Return what each of many new samples would have given, (resamples, n_metrics).
 
@@ -50,6 +52,7 @@ def resampled(
         negatives is left out, which makes differences vary more than they do.
     target : what the values are to vary about
     resamples, seed : how many, and of which draws; resample b is a function of the seed and b
+    progress : where resamples are reported
 
     Notes
     -----
@@ -60,17 +63,22 @@ def resampled(
     """
     check_choice("target", target, TARGETS)
     check_at_least("resamples", resamples, 2)
-    if isinstance(found, Estimated):
-        return _values(found, target, resamples, seed, "")
-    _check_same_users(found)
-    return np.stack([_values(one, target, resamples, seed, str(i)) for i, one in enumerate(found)])
+    named = {"": found} if isinstance(found, Estimated) else {str(i): one for i, one in enumerate(found)}
+    if not isinstance(found, Estimated):
+        _check_same_users(found)
+    parts = sum(_n_parts(one, target) for one in named.values())
+    with tracked(progress, "resampling", parts * resamples) as task:
+        values = [_values(one, target, resamples, seed, label, task) for label, one in named.items()]
+    return values[0] if isinstance(found, Estimated) else np.stack(values)
 
 
-def _values(found: Estimated, target: Target, resamples: int, seed: int, label: str) -> FloatArray:
+def _values(
+    found: Estimated, target: Target, resamples: int, seed: int, label: str, task: Task
+) -> FloatArray:
     used = _coarser(found, seed)
     if isinstance(used.estimator, MixtureEstimator):
         check_memory(used.estimator, used.tally, target)
-    return _resampled(used, target, resamples, seed, label) + (found.value - used.value)
+    return _resampled(used, target, resamples, seed, label, task) + (found.value - used.value)
 
 
 def _coarser(found: Estimated, seed: int) -> Estimated:
@@ -93,12 +101,24 @@ def resampled_tally(found: Estimated, seed: int = 0) -> Tally:
     return counted if is_fine else tally(found.ranks, ties=counted.ties, seed=seed, width=_WIDTH)
 
 
-def _resampled(found: Estimated, target: Target, resamples: int, seed: int, label: str) -> FloatArray:
-    n_test_users = found.tally.design.n_test_users
-    share = 0.0 if target == "population" else found.tally.n_users / (n_test_users or found.tally.n_users)
+def _share(found: Estimated, target: Target) -> float:
+    """Return f: how much of what an interval is for are the users at hand."""
+    n_users = found.tally.n_users
+    return 0.0 if target == "population" else n_users / (found.tally.design.n_test_users or n_users)
+
+
+def _n_parts(found: Estimated, target: Target) -> int:
+    """Return 2 where both other users and other negatives are drawn, else 1."""
+    return 1 + (0 < _share(found, target) < 1)
+
+
+def _resampled(
+    found: Estimated, target: Target, resamples: int, seed: int, label: str, task: Task
+) -> FloatArray:
+    share = _share(found, target)
     values = np.tile(found.value, (resamples, 1))
     if share < 1:
-        own = _apply(found, OtherUsers.of(found.tally, seed), resamples)
+        own = _apply(found, OtherUsers.of(found.tally, seed), resamples, task)
         if share == 0:
             return own
         values += np.sqrt(1 - share) * (own - found.value)
@@ -107,12 +127,12 @@ def _resampled(found: Estimated, target: Target, resamples: int, seed: int, labe
             f"other negatives can only be drawn where they were drawn uniformly, got design "
             f"'{found.tally.design.law}'. Use delta, or target 'population'."
         )
-    new = _apply(found, OtherNegatives.of(completed(found.tally), seed, label), resamples)
+    new = _apply(found, OtherNegatives.of(completed(found.tally), seed, label), resamples, task)
     values += np.sqrt(share) * (new - new.mean(axis=0))
     return values
 
 
-def _apply(found: Estimated, draws: Draws, resamples: int) -> FloatArray:
+def _apply(found: Estimated, draws: Draws, resamples: int, task: Task) -> FloatArray:
     """Return the estimates of all new samples, a block of them at a time."""
     replicates = make_replicates(found.estimator, draws.tally, found.metrics, draws.cells)
     block = min(max(_WEIGHTS // len(draws.cells), 1), _RUNS)
@@ -121,6 +141,7 @@ def _apply(found: Estimated, draws: Draws, resamples: int) -> FloatArray:
         numbers = range(first, min(first + block, resamples))
         weights = np.stack(list(ordered_map(draws.weights, numbers, n_threads=available_threads())))
         values[numbers.start : numbers.stop] = replicates.values(weights)
+        task.advance(len(numbers))
     return values
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from truerank.bounds.interval import check_tally, known_contexts
 from truerank.bounds.problem import STEP, Pools, Problem, Shape
 from truerank.core.metric import Metric
+from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.tally import Contexts, Tally, tally
 from truerank.core.types import FloatArray, IntArray
 from truerank.core.uncertainty import Estimated
@@ -32,6 +33,7 @@ def worst_bias(
     shape: Shape | None = None,
     pools: Pools = "free",
     seed: int = 0,
+    progress: Progress = SILENT,
 ) -> FloatArray:
     r"""Return the least and the largest bias of each metric, (n_metrics, 2), that hold at a level.
 
@@ -47,6 +49,7 @@ def worst_bias(
     level : of the region; the same level and shape give the region of ``identified``
     shape, pools : as in ``identified``
     seed : of ties that were broken at random
+    progress : where metrics are reported
 
     Raises
     ------
@@ -73,7 +76,8 @@ def worst_bias(
     region, n_users = observe(plain, ~is_known, problem.events, level=level)
     weight = np.add.reduceat(plain.cell_weights, plain.offsets[:-1])[~is_known] / contexts.n_relevant
     shares = np.bincount(problem.group, weight) / n_users
-    own_ends = problem.ends(found.metrics, region, shares, step=STEP, pools=pools)
+    with tracked(progress, "worst biases", len(found.metrics)) as task:
+        own_ends = problem.ends(found.metrics, region, shares, step=STEP, pools=pools, task=task)
     return ends + own_ends * (n_users / plain.n_users)
 
 
