@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from truerank.core.blas import single_threaded_blas
 from truerank.core.stream import stream
 from truerank.core.types import FloatArray
+from truerank.inference.resample import draw_counts
 
 Counts = NDArray[np.uint16]
 _BLOCK = 64
@@ -22,9 +23,9 @@ def draw_users(seed: int, n_users: int, n_resamples: int) -> Counts:
     [5, 5, 5]
     """
     counts = np.empty((n_resamples, n_users), dtype=np.uint16)
-    for number in range(n_resamples):
-        chosen = stream(seed, "agreement users", number).integers(n_users, size=n_users)
-        counts[number] = np.bincount(chosen, minlength=n_users)
+    for start in range(0, n_resamples, _BLOCK):
+        numbers = range(start, min(start + _BLOCK, n_resamples))
+        counts[start : numbers.stop] = draw_counts(n_users, numbers, seed=seed, stage="agreement users")
     return counts
 
 

@@ -16,9 +16,9 @@ from truerank.core.engine import Engine, Job, Task
 from truerank.core.errors import InvalidData
 from truerank.core.progress import SILENT, Progress
 from truerank.core.store import Store
-from truerank.core.stream import stream
 from truerank.core.types import FloatArray
 from truerank.engines import ENGINES
+from truerank.inference.resample import resampled_means as means_of
 
 #: Resamples of one task.
 PER_TASK = 50
@@ -51,11 +51,8 @@ class MeansJob(Job):
 
     def run(self, state: FloatArray, task: Task) -> bytes:
         """Return the means of some resamples; the task says which."""
-        n, (start, stop) = len(state), task.payload
-        means = np.empty((stop - start, state.shape[1]))
-        for index in range(start, stop):
-            rows = stream(self.seed, self.stage, index).integers(0, n, n)
-            means[index - start] = np.bincount(rows, minlength=n) @ state / n
+        numbers = range(*task.payload)
+        means = means_of(state, numbers, seed=self.seed, stage=self.stage, n_threads=1)
         return Partial({"means": means.ravel()}).pack()
 
 

@@ -14,6 +14,7 @@ from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.stream import stage_key, stream
 from truerank.core.types import FloatArray, IntArray
 from truerank.core.uncertainty import Estimated
+from truerank.inference.resample import draw_counts
 
 _CHUNK = 1 << 22  # resampled users held at once: 32 MB
 
@@ -169,10 +170,7 @@ def resampled_means(values: FloatArray, resamples: int, seed: int, progress: Pro
     with tracked(progress, "resampling users", resamples) as task:
         for first in range(0, resamples, block):
             size = min(block, resamples - first)
-            counts = np.empty((size, n))
-            for row in range(size):
-                users = stream(seed, "bootstrap/users", first + row).integers(0, n, n, dtype=np.int32)
-                counts[row] = np.bincount(users, minlength=n)
+            counts = draw_counts(n, range(first, first + size), seed=seed, stage="bootstrap/users")
             means[first : first + size] = counts @ values / n
             task.advance(size)
     return means

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,17 +9,12 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from truerank.core.blas import single_threaded_blas
 from truerank.core.check import check_at_least
 from truerank.core.interval import Band, Interval
 from truerank.core.source import Source
-from truerank.core.stream import stream
-from truerank.core.threads import available_threads, ordered_map
 from truerank.core.types import FloatArray
 from truerank.inference.constant import band_of
-
-_MANY = 20_000  # users; resamples of fewer take less time than threads lose by waiting for each other
-_TOGETHER = 100  # resamples that one thread draws before it looks for more
+from truerank.inference.resample import resampled_means
 
 
 @dataclass(frozen=True)
@@ -75,23 +69,8 @@ class BCa(Interval):
         )
 
     def resample(self, values: FloatArray, seed: int) -> FloatArray:
-        """Return the mean of each column over each resample of the users, (resamples, n_columns).
-
-        Resamples of many users are drawn on all processors; each sum is formed on one thread, so that its
-        digits are the same on every machine.
-        """
-        n, held = len(values), np.ascontiguousarray(values)
-        means = np.empty((self.resamples, held.shape[1]))
-
-        def draw(start: int) -> None:
-            for index in range(start, min(start + _TOGETHER, self.resamples)):
-                rows = stream(seed, "bca", index).integers(0, n, n)
-                means[index] = np.bincount(rows, minlength=n) @ held / n
-
-        n_threads = available_threads() if n >= _MANY else 1
-        with single_threaded_blas():
-            deque(ordered_map(draw, range(0, self.resamples, _TOGETHER), n_threads=n_threads), 0)
-        return means
+        """Return the mean of each column over each resample of the users, (resamples, n_columns)."""
+        return resampled_means(values, range(self.resamples), seed=seed, stage=self.key)
 
     def _limits(self, values: FloatArray, means: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
         mean = values.mean(axis=0)

@@ -11,6 +11,7 @@ from truerank.core.stream import stream
 from truerank.core.tally import Tally
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimators.smooth import Smooth
+from truerank.inference.resample import draw_counts
 from truerank.uncertainty.outcomes import outcomes_of
 
 
@@ -61,11 +62,8 @@ class OtherUsers(Draws):
     def weights(self, number: int) -> FloatArray:
         """Return the weights of the cells in one new sample, (n,)."""
         n_users, n_cells = self.tally.n_users, len(self.cells)
-        users = stream(self.seed, "bootstrap/users", number).integers(0, n_users, n_users, dtype=np.int32)
-        if self.is_plain:
-            return np.bincount(self.place[users], minlength=n_cells).astype(np.float64)
-        times = np.bincount(users, minlength=n_users)
-        weight = self.tally.weight * times[self.tally.user]
+        (times,) = draw_counts(n_users, range(number, number + 1), seed=self.seed, stage="bootstrap/users")
+        weight = times if self.is_plain else self.tally.weight * times[self.tally.user]
         return np.bincount(self.place, weight, n_cells).astype(np.float64)
 
 
