@@ -18,7 +18,6 @@ from truerank.core.tally import tally
 from truerank.estimators import ESTIMATORS
 from truerank.metrics import make_metrics
 from truerank.planning import Costs, Population, divide, measure, plan
-from truerank.planning.division import row_scores
 from truerank.ranks import sampled_ranks, simulate_sample
 
 N = 400
@@ -132,8 +131,8 @@ def test_rows_in_random_order_end_as_computed() -> None:
     weights[50] = 1.0
     who = Population(RankDistribution(weights, method="one"), ESTIMATORS.make("naive"), 10)
     places = [np.sort(rng.permutation(N - 1)[:50])[9] + 1 for _ in range(2000)]
-    assert row_scores(who, RECALL) == pytest.approx(1 + np.mean(places), rel=0.05)
-    assert row_scores(who, make_metrics("auc")[0]) == N
+    assert who.row_scores(RECALL) == pytest.approx(1 + np.mean(places), rel=0.05)
+    assert who.row_scores(make_metrics("auc")[0]) == N
 
 
 @pytest.mark.parametrize(

@@ -123,21 +123,23 @@ def plan(
         pilots, costs = _draw(
             data, model, sampler=sampler, split=split, seen=seen, columns=columns, seed=seed, threads=threads
         )
-    plans = {
-        name: make_plan(
-            ranks,
-            metrics,
-            half_width,
-            estimator=estimator,
-            level=level,
-            target=target,  # type: ignore[arg-type]  # checked with a sentence inside
-            budgets=budget or (),
-            n_users=n_users,
-            costs=costs.get(name),
-            ties=ties,  # type: ignore[arg-type]
-        )
-        for name, ranks in pilots.items()
-    }
+    with shown_progress() as progress:
+        plans = {
+            name: make_plan(
+                ranks,
+                metrics,
+                half_width,
+                estimator=estimator,
+                level=level,
+                target=target,  # type: ignore[arg-type]  # checked with a sentence inside
+                budgets=budget or (),
+                n_users=n_users,
+                costs=costs.get(name),
+                ties=ties,  # type: ignore[arg-type]
+                progress=progress,
+            )
+            for name, ranks in pilots.items()
+        }
     _show(plans, format)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from truerank.core.metric import Metric
 from truerank.core.uncertainty import Target
-from truerank.planning.spread import Population
+from truerank.planning.people import People
 
 _FEWEST = 5  # negatives
 _MOST = 3000
@@ -57,7 +57,7 @@ class Division:
 
 
 def divide(
-    people: Population, metric: Metric, budget: int, *, level: float = 0.95, target: Target = "test-users"
+    people: People, metric: Metric, budget: int, *, level: float = 0.95, target: Target = "test-users"
 ) -> Division:
     """Return the best division among sizes of samples on a grid.
 
@@ -68,32 +68,19 @@ def divide(
     level, target : of the interval
     """
     n_all = people.n_test_users
-    most = max(min(people.n_candidates, _MOST, budget - 1), 1)
+    own = people.n_targets  # scores besides those of negatives
+    most = max(min(people.n_candidates, _MOST, int(budget - own)), 1)
     steps = np.geomspace(min(_FEWEST, most), most, _STEPS)
-    everybody = np.clip(budget // n_all - 1, 1, most)  # negatives when the budget is for all users
+    everybody = np.clip(int(budget / n_all - own), 1, most)  # negatives when the budget is for all users
     grid = np.unique(np.append(steps, everybody).round().astype(np.int64))
     found = []
     for m in grid.tolist():
-        n = max(min(budget // (m + 1), n_all), 1)
+        n = max(min(int(budget / (m + own)), n_all), 1)
         spread = people.sampled(metric, m)
         found.append((spread.noise(n, n_test_users=n_all, target=target, level=level), spread.bias, n, m))
     noise, bias, n, m = min(found, key=lambda one: one[0] + abs(one[1]))
-    n_rows = min(int(budget / row_scores(people, metric)), n_all)
+    n_rows = min(int(budget / people.row_scores(metric)), n_all)
     rows = None
     if n_rows >= 1:
         rows = people.exact(metric).noise(n_rows, n_test_users=n_all, target=target, level=level)
     return Division(str(metric), target, budget, n, m, noise, bias, min(found)[3], rows)
-
-
-def row_scores(people: Population, metric: Metric) -> float:
-    r"""Return the mean number of scores of a row that ends when K random items stand above its target.
-
-    With J of L items above, the K-th of them comes at place K (L + 1)/(J + 1) on average.
-    """
-    size = people.n_candidates
-    above, share = people.atoms
-    cutoff = metric.cutoff
-    if cutoff is None:
-        return size + 1.0
-    place = np.where(above >= cutoff, cutoff * (size + 1) / (above + 1), size)
-    return 1 + float(share @ np.minimum(place, size))

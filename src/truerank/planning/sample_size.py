@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from truerank.core.distribution import RankDistribution
 from truerank.core.errors import CannotEstimate, InvalidData, InvalidParameter
 from truerank.core.estimator import Estimator
 from truerank.core.metric import Metric
+from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import SampledRanks, TiePolicy
 from truerank.core.stopping import Stopping
 from truerank.core.tally import Contexts, tally
@@ -24,9 +26,10 @@ from truerank.estimators.mle import MaximumLikelihood
 from truerank.inference.identification import needed_size
 from truerank.metrics import make_metrics
 from truerank.planning.cost import Costs
-from truerank.planning.division import Division, divide, row_scores
-from truerank.planning.spread import Population, check_signed
-from truerank.ranks import expected_size
+from truerank.planning.division import Division, divide
+from truerank.planning.people import People
+from truerank.planning.pilot_users import PilotUsers
+from truerank.planning.population import Population, check_signed
 
 _MOST = 3000  # negatives a closed form is computed for
 _NEARLY = 0.8  # of all candidates: who draws so many can as well rank them all
@@ -125,6 +128,7 @@ def plan(
     n_users: int | None = None,
     costs: Costs | None = None,
     ties: TiePolicy = "expected",
+    progress: Progress = SILENT,
 ) -> Plan:
     """Return how many negatives, or users, a wanted half-width needs on each metric.
 
@@ -143,12 +147,15 @@ def plan(
     n_users : test users there are; those of the pilot unless given, and needed for a distribution
     costs : by ``measure``
     ties : how ties of a pilot count
+    progress : where metrics and budgets are reported
 
     Notes
     -----
-    Each user is given one target in a pool of the largest size. For the test users, all of them sampled, the
-    noise is that of the negatives alone; a population adds the users' own variance, which no number of
-    negatives takes away. Rows are planned with the correction for a finite number of test users.
+    From a distribution, or a pilot with one target per user, each user is given one target in a pool of the
+    largest size. Where a pilot has several, its own users are planned with (``PilotUsers``). For the test
+    users, all of them sampled, the noise is that of the negatives alone; a population adds the users' own
+    variance, which no number of negatives takes away. Rows are planned with the correction for a finite
+    number of test users.
 
     Examples
     --------
@@ -170,9 +177,18 @@ def plan(
             )
     for budget in budgets:
         check_at_least("budget", budget, 2)
-    people = Population(distribution, made, n_test_users)
+    people: People = Population(distribution, made, n_test_users)
+    if isinstance(pilot, SampledRanks) and (pilot.n_relevant > 1).any():
+        people = PilotUsers.of(pilot, made, chosen, n_test_users)
     bounds = _bounds(pilot, distribution, n_test_users, level, ties)
-    needs = [_need(people, metric, half_width, bounds, level=level, target=target) for metric in chosen]
+    needs, divisions = [], []
+    with tracked(progress, "planning", len(chosen) * (1 + len(budgets))) as task:
+        for metric in chosen:
+            needs.append(_need(people, metric, half_width, bounds, level=level, target=target))
+            task.advance()
+        for budget, metric in product(budgets, chosen):
+            divisions.append(divide(people, metric, budget, level=level, target=target))
+            task.advance()
     return Plan(
         half_width,
         level,
@@ -181,7 +197,7 @@ def plan(
         n_test_users,
         distribution.n_pool,
         tuple(needs),
-        tuple(divide(people, m, b, level=level, target=target) for b in budgets for m in chosen),
+        tuple(divisions),
         costs,
     )
 
@@ -209,7 +225,7 @@ def _assumed(
 
 
 def _need(
-    people: Population, metric: Metric, half_width: float, bounds: BoundPlan, *, level: float, target: Target
+    people: People, metric: Metric, half_width: float, bounds: BoundPlan, *, level: float, target: Target
 ) -> Need:
     n = people.n_test_users
 
@@ -226,7 +242,7 @@ def _need(
     try:
         for stopping in _ceilings(people.n_candidates):
             if noise(stopping) <= half_width:
-                ceiling, mean = stopping.sizes[-1] + 1, expected_size(people.distribution, stopping)
+                ceiling, mean = stopping.sizes[-1] + 1, people.mean_size(stopping)
                 break
     except CannotEstimate:  # the estimator knows no adaptive samples
         ceiling = None
@@ -241,7 +257,7 @@ def _need(
         ceiling,
         mean,
         users,
-        users * row_scores(people, metric),
+        users * people.row_scores(metric),
     )
 
 

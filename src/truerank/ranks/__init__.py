@@ -13,7 +13,7 @@ from truerank.ranks.sampled_table import (
     write_sampled,
 )
 from truerank.ranks.sampler import Sampler
-from truerank.ranks.simulated import simulate_adaptive, simulate_sample
+from truerank.ranks.simulated import simulate_adaptive, simulate_sample, simulate_shared
 from truerank.ranks.table import ranks_table
 
 __all__ = [
@@ -35,5 +35,6 @@ __all__ = [
     "sampled_ranks",
     "simulate_adaptive",
     "simulate_sample",
+    "simulate_shared",
     "write_sampled",
 ]

@@ -63,6 +63,59 @@ def simulate_sample(
     return _sampled(ranks, first, second, sizes, Design(replacement=replacement))
 
 
+def simulate_shared(
+    ranks: Ranks, n_negatives: int | IntArray, *, seed: int = 0, repeat: int = 0
+) -> SampledRanks:
+    r"""Return what ranking all targets of a user against the same sampled items would give.
+
+    Items are drawn uniformly and without replacement. From the best target to the worst, with
+    :math:`J_1 \le J_2 \le \dots` of L items above, the sample of m has
+
+    .. math:: j_t - j_{t-1} \sim \text{Hypergeometric}(J_t - J_{t-1}; L - J_t; m - j_{t-1}).
+
+    O(rows), in as many steps as a user has targets.
+
+    Parameters
+    ----------
+    ranks : exact ranks without ties
+    n_negatives : m, one for all or one per row; the same for all targets of a user
+    seed, repeat : equal ones give equal draws
+
+    Raises
+    ------
+    InvalidData
+        When there are ties, or a pool holds fewer than m irrelevant items.
+
+    Examples
+    --------
+    >>> simulate_shared(Ranks.single([0, 9], n_pool=10), 4).n_above.tolist()
+    [0, 4]
+    """
+    sizes = np.broadcast_to(np.asarray(n_negatives, dtype=np.int64), len(ranks)).copy()
+    candidates = ranks.n_pool - ranks.n_relevant
+    if ranks.n_tied.any():
+        raise InvalidData("shared samples are simulated for ranks without ties. Break them first.")
+    _check_any(candidates)
+    if (candidates < sizes).any():
+        raise InvalidData("without replacement at most all irrelevant items can be drawn. Draw fewer.")
+    above, _ = _irrelevant(ranks)
+    draw = stream(seed, f"simulate/shared/{repeat}")
+    user = np.repeat(np.arange(ranks.n_users), np.diff(np.append(ranks.starts, len(ranks))))
+    order = np.lexsort((above, user))
+    place = np.arange(len(order)) - ranks.starts[user]  # among the targets of the user, best first
+    found = np.zeros(len(ranks), np.int64)
+    passed, drawn = np.zeros((2, ranks.n_users), np.int64)
+    for step in range(int(place.max(initial=-1)) + 1):
+        rows = order[place == step]
+        own = user[rows]
+        drawn[own] += draw.hypergeometric(
+            above[rows] - passed[own], candidates[rows] - above[rows], sizes[rows] - drawn[own]
+        )
+        passed[own] = above[rows]
+        found[rows] = drawn[own]
+    return _sampled(ranks, found, np.zeros_like(found), sizes, Design(replacement=False))
+
+
 def simulate_adaptive(
     ranks: Ranks,
     sampler: str | Adaptive | Stopping = "adaptive",

@@ -10,6 +10,7 @@ import numpy as np
 from truerank.core.stream import stream
 from truerank.core.tally import Tally
 from truerank.core.types import FloatArray, IntArray
+from truerank.estimators.grid import Grid
 from truerank.estimators.smooth import Smooth
 from truerank.inference.resample import draw_counts
 from truerank.uncertainty.outcomes import outcomes_of
@@ -94,12 +95,7 @@ class OtherNegatives(Draws):
     @classmethod
     def of(cls, tally: Tally, seed: int, label: str = "") -> OtherNegatives:
         """Fit ranks to a completed tally and draw one for each target."""
-        likelihood, fit = Smooth().fit_tallies([tally])
-        bins = _drawn_bins(
-            np.cumsum(likelihood.posterior(fit.masses[0]), axis=1),
-            likelihood.cells[0][tally.cell],
-            stream(seed, f"bootstrap/ranks/{label}").random(len(tally.cell)),
-        )
+        grid, bins = posterior_bins(tally, stream(seed, f"bootstrap/ranks/{label}").random(len(tally.cell)))
         context = np.searchsorted(tally.offsets, tally.cell, side="right") - 1
         situation_base = np.zeros(len(tally.contexts), dtype=np.int64)
         table = np.zeros(len(context), dtype=np.int64)
@@ -117,7 +113,7 @@ class OtherNegatives(Draws):
             own = np.flatnonzero(np.isin(context, rows))
             used, which = np.unique(bins[own], return_inverse=True)
             table[own] = len(lengths) + which.ravel()
-            chances = outcomes.chances(likelihood.grid)[used][:, outcomes.order]
+            chances = outcomes.chances(grid)[used][:, outcomes.order]
             total = np.cumsum(chances, axis=1)
             sums.append((total / total[:, -1:]).ravel())
             lengths += [n_outcomes] * len(used)
@@ -154,6 +150,19 @@ class OtherNegatives(Draws):
             out,
         )
         return out
+
+
+def posterior_bins(tally: Tally, uniform: FloatArray) -> tuple[Grid, IntArray]:
+    """Return bins of ranks and, for each entry, one of them from its posterior under what ``smooth`` fits.
+
+    Parameters
+    ----------
+    tally : the sample
+    uniform : (n_entries,) numbers in [0, 1) that choose
+    """
+    likelihood, fit = Smooth().fit_tallies([tally])
+    sums = np.cumsum(likelihood.posterior(fit.masses[0]), axis=1)
+    return likelihood.grid, _drawn_bins(sums, likelihood.cells[0][tally.cell], uniform)
 
 
 def _drawn_bins(sums: FloatArray, outcome: IntArray, uniform: FloatArray) -> IntArray:
