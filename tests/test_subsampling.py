@@ -141,7 +141,7 @@ class Slow(FactorTraining):
     """Training in order, with every score of a step computed event by event, dropout included."""
 
     def __init__(self, train: Interactions, model: MF | BiasOnly, seed: int) -> None:
-        super().__init__(train, model._settings(), seed)
+        super().__init__(train, model.settings(), seed)
         self.wrong: dict[tuple[int, int, float], float] = {}
 
     def _batches(self, rng: np.random.Generator) -> Iterator[IntArray]:

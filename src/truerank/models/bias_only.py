@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
-from truerank.core.interactions import Interactions
-from truerank.core.model import EpochModel, OnEpoch, Validate
-from truerank.core.progress import SILENT, Progress
-from truerank.core.scorer import Factors
 from truerank.core.source import Source
-from truerank.models.check import check_events
-from truerank.models.neural.factor import FactorLoss, FactorSettings, FactorTraining
-from truerank.models.neural.trainer import Schedule
-from truerank.models.neural.trainer import train as run
+from truerank.models.neural.factor import FactorLoss, FactorSettings
+from truerank.models.neural.factor_model import FactorModel
 
 
 @dataclass(frozen=True)
-class BiasOnly(EpochModel):
+class BiasOnly(FactorModel):
     r"""A bias per user and per item: every user has the same order of items.
 
     .. math:: \hat y_{ui} = \alpha + \beta_u + \beta_i
@@ -43,6 +37,7 @@ class BiasOnly(EpochModel):
 
     Examples
     --------
+    >>> from truerank.core.interactions import Interactions
     >>> train = Interactions.from_codes([0, 0, 1], [0, 1, 0])
     >>> fitted = BiasOnly(epochs=1).fit(train)
     >>> fitted.user.shape, fitted.item.shape
@@ -62,32 +57,8 @@ class BiasOnly(EpochModel):
     patience: int = 5
     every: int = 1
 
-    def __post_init__(self) -> None:
-        self._settings().check()
-        Schedule(self.epochs, self.patience, self.every)
-
-    def fit(
-        self,
-        train: Interactions,
-        *,
-        validate: Validate | None = None,
-        seed: int = 0,
-        progress: Progress = SILENT,
-        on_epoch: OnEpoch | None = None,
-    ) -> Factors:
-        """Train; the progress advances once per epoch."""
-        check_events(self.key, train)
-        fitted = run(
-            str(self),
-            FactorTraining(train, self._settings(), seed),
-            Schedule(self.epochs, self.patience, self.every),
-            validate=validate,
-            on_epoch=on_epoch,
-            progress=progress,
-        )
-        return cast(Factors, fitted)
-
-    def _settings(self) -> FactorSettings:
+    def settings(self) -> FactorSettings:
+        """Return what the training needs to know."""
         return FactorSettings(
             self.key,
             loss=self.loss,

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
-from truerank.core.interactions import Interactions
-from truerank.core.model import EpochModel, OnEpoch, Validate
-from truerank.core.progress import SILENT, Progress
-from truerank.core.scorer import Factors
 from truerank.core.source import Source
-from truerank.models.check import check_count, check_events
-from truerank.models.neural.factor import FactorLoss, FactorSettings, FactorTraining
+from truerank.models.check import check_count
+from truerank.models.neural.factor import FactorLoss, FactorSettings
+from truerank.models.neural.factor_model import FactorModel
 from truerank.models.neural.module import check_rate
-from truerank.models.neural.trainer import Schedule
-from truerank.models.neural.trainer import train as run
 
 
 @dataclass(frozen=True)
-class MF(EpochModel):
+class MF(FactorModel):
     r"""Factors and biases, learnt from pairs or from ratings by mini-batches.
 
     .. math:: \hat y_{ui} = \alpha + \beta_u + \beta_i + \gamma_u^\top \gamma_i
@@ -49,6 +44,7 @@ class MF(EpochModel):
 
     Examples
     --------
+    >>> from truerank.core.interactions import Interactions
     >>> train = Interactions.from_codes([0, 0, 1], [0, 1, 0])
     >>> fitted = MF(factors=2, epochs=1).fit(train)
     >>> fitted.user.shape, fitted.item.shape
@@ -73,31 +69,10 @@ class MF(EpochModel):
     def __post_init__(self) -> None:
         check_count("factors", self.factors, 1)
         check_rate("dropout", self.dropout)
-        self._settings().check()
-        Schedule(self.epochs, self.patience, self.every)
+        super().__post_init__()
 
-    def fit(
-        self,
-        train: Interactions,
-        *,
-        validate: Validate | None = None,
-        seed: int = 0,
-        progress: Progress = SILENT,
-        on_epoch: OnEpoch | None = None,
-    ) -> Factors:
-        """Train; the progress advances once per epoch."""
-        check_events(self.key, train)
-        fitted = run(
-            str(self),
-            FactorTraining(train, self._settings(), seed),
-            Schedule(self.epochs, self.patience, self.every),
-            validate=validate,
-            on_epoch=on_epoch,
-            progress=progress,
-        )
-        return cast(Factors, fitted)
-
-    def _settings(self) -> FactorSettings:
+    def settings(self) -> FactorSettings:
+        """Return what the training needs to know."""
         return FactorSettings(
             self.key,
             loss=self.loss,

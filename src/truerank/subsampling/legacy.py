@@ -36,7 +36,7 @@ def difficulty_in_training(
             f"legacy needs the proxy mf or bias, whose steps can be watched, got {str(model)!r}. Use one of "
             "them or leave legacy out."
         )
-    watched = _Watched(events, model._settings(), seed)
+    watched = _Watched(events, model.settings(), seed)
     train(str(model), watched, Schedule(model.epochs, None), progress=progress)
     if watched.epochs < model.epochs:
         raise KeyboardInterrupt  # the trainer ends early on Ctrl-C; half a training is not the answer
