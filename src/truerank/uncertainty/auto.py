@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from truerank.core.interval import Band
-from truerank.core.progress import SILENT, Progress
-from truerank.core.uncertainty import Estimated, Target, Uncertainty
+from truerank.core.uncertainty import Estimated
 from truerank.estimators.influence import has_influence
 from truerank.estimators.mixture import MixtureEstimator
 from truerank.uncertainty.bootstrap import Bootstrap
 from truerank.uncertainty.delta import delta_band
-from truerank.uncertainty.ends import check_asked, exact_band
 from truerank.uncertainty.expense import bootstrap_seconds
+from truerank.uncertainty.kind import Asked, Kind
 from truerank.uncertainty.linear import Linear
 from truerank.uncertainty.resampling import resampled_tally
 
@@ -23,7 +22,7 @@ _FEWEST = 50  # resamples; a spread of so many is within a tenth
 
 
 @dataclass(frozen=True)
-class Auto(Uncertainty):
+class Auto(Kind):
     """``delta``, but ``bootstrap`` for fits that have few users or no derivative.
 
     Both say the same of 1,000 users and more (docs/uncertainty.md), and ``delta`` is many times faster. With
@@ -45,33 +44,19 @@ class Auto(Uncertainty):
     def __post_init__(self) -> None:
         Bootstrap(self.resamples)
 
-    def band(
-        self,
-        found: Estimated,
-        *,
-        target: Target = "test-users",
-        level: float = 0.95,
-        seed: int = 0,
-        progress: Progress = SILENT,
-    ) -> Band:
+    def inexact(self, found: Estimated, asked: Asked) -> Band:
         """Return the intervals of the chosen kind."""
-        check_asked(found, target, level)
-        settled = exact_band(found, target)
-        if settled is not None:
-            return settled
         resamples = self.resamples
         estimator = found.estimator
         has_delta = not isinstance(estimator, MixtureEstimator) or has_influence(estimator)
         if isinstance(estimator, MixtureEstimator) and not (has_delta and found.tally.n_users >= _MANY):
-            counted = resampled_tally(found, seed)
-            took = bootstrap_seconds(estimator, counted, target, resamples)
+            counted = resampled_tally(found, asked.seed)
+            took = bootstrap_seconds(estimator, counted, asked.target, resamples)
             if took > _SECONDS:
                 resamples = max(int(resamples * _SECONDS / took), _FEWEST)
             if took <= _SECONDS or not has_delta:
-                return Bootstrap(resamples).band(
-                    found, target=target, level=level, seed=seed, progress=progress
-                )
-        linear = Linear.of(found, target)
-        error = linear.standard_error(target)
-        is_biased = ~linear.is_unbiased(error, level=level, seed=seed)
-        return delta_band(found, linear, error, is_biased, target=target, level=level, seed=seed)
+                return Bootstrap(resamples).inexact(found, asked)
+        linear = Linear.of(found, asked.target)
+        error = linear.standard_error(asked.target)
+        is_biased = ~linear.is_unbiased(error, level=asked.level, seed=asked.seed)
+        return delta_band(found, linear, error, is_biased, asked)

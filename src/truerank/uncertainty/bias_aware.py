@@ -12,28 +12,26 @@ from truerank.bounds import identified
 from truerank.bounds.problem import Shape
 from truerank.core.check import check_choice
 from truerank.core.interval import Band
-from truerank.core.progress import SILENT, Progress
 from truerank.core.tally import tally
 from truerank.core.types import FloatArray
-from truerank.core.uncertainty import Estimated, Target, Uncertainty
+from truerank.core.uncertainty import Estimated
 from truerank.estimators.mixture import MixtureEstimator
 from truerank.uncertainty.delta import held
 from truerank.uncertainty.ends import (
     BOUNDS,
     about_users,
     allowed,
-    check_asked,
-    exact_band,
     has_all_users,
     is_one_group,
     within_range,
 )
+from truerank.uncertainty.kind import Asked, Kind
 from truerank.uncertainty.linear import Linear
 from truerank.uncertainty.worst_bias import worst_bias
 
 
 @dataclass(frozen=True)
-class BiasAware(Uncertainty):
+class BiasAware(Kind):
     r"""The noise of a linear estimate, widened by the worst bias that the sample allows, within bounds.
 
     .. math:: [\hat\theta - h - b_+, \; \hat\theta + h - b_-] \cap [l, u]
@@ -69,33 +67,26 @@ class BiasAware(Uncertainty):
     def __post_init__(self) -> None:
         check_choice("shape", self.shape or "decreasing", ("decreasing",))
 
-    def band(
-        self,
-        found: Estimated,
-        *,
-        target: Target = "test-users",
-        level: float = 0.95,
-        seed: int = 0,
-        progress: Progress = SILENT,
-    ) -> Band:
+    def inexact(self, found: Estimated, asked: Asked) -> Band:
         """Return the intervals."""
-        check_asked(found, target, level)
-        settled = exact_band(found, target)
-        if settled is not None:
-            return settled
         suffix = "" if self.shape is None else f", {self.shape}"
         if isinstance(found.estimator, MixtureEstimator):
-            ends = allowed(found, target=target, level=level, shape=self.shape, seed=seed, progress=progress)
+            ends = allowed(
+                found,
+                target=asked.target,
+                level=asked.level,
+                shape=self.shape,
+                seed=asked.seed,
+                progress=asked.progress,
+            )
             low, high = np.minimum(ends[:, 0], found.value), np.maximum(ends[:, 1], found.value)
             return Band(low, high, (f"{BOUNDS} around a fit{suffix}",) * len(low))
-        ends = self._ends(found, target, 1 - level, seed, progress)
-        low, high = within_range(found, target, ends[:, 0], ends[:, 1])
+        ends = self._ends(found, asked)
+        low, high = within_range(found, asked.target, ends[:, 0], ends[:, 1])
         return Band(low, high, (f"bias-aware{held(found.estimator)}{suffix}",) * len(low))
 
-    def _ends(
-        self, found: Estimated, target: Target, alpha: float, seed: int, progress: Progress
-    ) -> FloatArray:
-        n_users = found.tally.n_users
+    def _ends(self, found: Estimated, asked: Asked) -> FloatArray:
+        n_users, target, alpha = found.tally.n_users, asked.target, 1 - asked.level
         is_direct = has_all_users(found, target) or (target == "population" and is_one_group(found))
         part = alpha / 2 if is_direct else alpha / 3
         linear = Linear.of(found)
@@ -108,10 +99,10 @@ class BiasAware(Uncertainty):
             linear.x,
             level=1 - part,
             shape=self.shape,
-            seed=seed,
-            progress=progress,
+            seed=asked.seed,
+            progress=asked.progress,
         )
-        bounds = self._bounds(found, part, seed, progress)
+        bounds = self._bounds(found, part, asked)
         low = np.maximum(found.value - half - bias[:, 1], bounds[:, 0])
         high = np.minimum(found.value + half - bias[:, 0], bounds[:, 1])
         ends = np.where((low <= high)[:, None], np.stack([low, high], axis=1), bounds)
@@ -120,8 +111,8 @@ class BiasAware(Uncertainty):
         n_test_users = found.tally.design.n_test_users if target == "test-users" else None
         return about_users(ends, n_users, n_test_users, part)
 
-    def _bounds(self, found: Estimated, part: float, seed: int, progress: Progress) -> FloatArray:
+    def _bounds(self, found: Estimated, part: float, asked: Asked) -> FloatArray:
         """Return the bounds of the users at hand, or of all where one region serves both."""
-        counted = tally(found.ranks, ties=found.tally.ties, seed=seed, width=0.0)
-        bounds = identified(counted, found.metrics, level=1 - part, shape=self.shape, progress=progress)
+        counted = tally(found.ranks, ties=found.tally.ties, seed=asked.seed, width=0.0)
+        bounds = identified(counted, found.metrics, level=1 - part, shape=self.shape, progress=asked.progress)
         return np.array([[bound.low, bound.high] for bound in bounds])

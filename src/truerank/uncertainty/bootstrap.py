@@ -10,14 +10,14 @@ from scipy.special import stdtrit
 
 from truerank.core.check import check_at_least
 from truerank.core.interval import Band
-from truerank.core.progress import SILENT, Progress
 from truerank.core.source import Source
 from truerank.core.types import BoolArray
-from truerank.core.uncertainty import Estimated, Target, Uncertainty
+from truerank.core.uncertainty import Estimated
 from truerank.estimators.mixture import MixtureEstimator
 from truerank.uncertainty.delta import named
-from truerank.uncertainty.ends import check_asked, exact_band, with_spread, within_range
+from truerank.uncertainty.ends import with_spread, within_range
 from truerank.uncertainty.extent import is_flat
+from truerank.uncertainty.kind import Asked, Kind
 from truerank.uncertainty.linear import Linear
 from truerank.uncertainty.resampling import resampled
 
@@ -25,7 +25,7 @@ _NOTHING = 1e-12
 
 
 @dataclass(frozen=True)
-class Bootstrap(Uncertainty):
+class Bootstrap(Kind):
     r"""Estimate plus and minus Student's quantile times the spread of estimates from new samples.
 
     For estimators of a rank distribution; others have ``delta``, with which it agrees. ``population`` draws
@@ -49,27 +49,17 @@ class Bootstrap(Uncertainty):
     def __post_init__(self) -> None:
         check_at_least("resamples of bootstrap", self.resamples, 50)
 
-    def band(
-        self,
-        found: Estimated,
-        *,
-        target: Target = "test-users",
-        level: float = 0.95,
-        seed: int = 0,
-        progress: Progress = SILENT,
-    ) -> Band:
+    def inexact(self, found: Estimated, asked: Asked) -> Band:
         """Return the intervals."""
-        check_asked(found, target, level)
-        settled = exact_band(found, target)
-        if settled is not None:
-            return settled
-        values = resampled(found, target=target, resamples=self.resamples, seed=seed, progress=progress)
+        values = resampled(
+            found, target=asked.target, resamples=self.resamples, seed=asked.seed, progress=asked.progress
+        )
         error = values.std(axis=0, ddof=1)
-        half = stdtrit(max(found.tally.n_users - 1, 1), (1 + level) / 2) * error
-        low, high = within_range(found, target, found.value - half, found.value + half)
+        half = stdtrit(max(found.tally.n_users - 1, 1), (1 + asked.level) / 2) * error
+        low, high = within_range(found, asked.target, found.value - half, found.value + half)
         is_biased: BoolArray = np.ones(len(error), dtype=np.bool_)
         if not isinstance(found.estimator, MixtureEstimator):
             is_biased = ~Linear.of(found).is_surely_unbiased(error)
         has_spread: BoolArray = (error > _NOTHING) & (found.tally.n_users > 1) & (not is_flat(found.tally))
         band = Band(low, high, named("bootstrap", found, is_biased))
-        return with_spread(found, band, has_spread, target=target, level=level, seed=seed)
+        return with_spread(found, band, has_spread, target=asked.target, level=asked.level, seed=asked.seed)

@@ -10,20 +10,20 @@ from scipy.special import stdtrit
 
 from truerank.core.estimator import Estimator
 from truerank.core.interval import Band
-from truerank.core.progress import SILENT, Progress
 from truerank.core.types import BoolArray, FloatArray
-from truerank.core.uncertainty import Estimated, Target, Uncertainty
+from truerank.core.uncertainty import Estimated
 from truerank.estimators.fitted import fitted_prior
 from truerank.estimators.mapped import Mapped
 from truerank.estimators.mapping.function import MappingFunction
-from truerank.uncertainty.ends import check_asked, exact_band, with_spread, within_range
+from truerank.uncertainty.ends import with_spread, within_range
+from truerank.uncertainty.kind import Asked, Kind
 from truerank.uncertainty.linear import Linear
 
 IGNORES = ", ignores bias"
 
 
 @dataclass(frozen=True)
-class Delta(Uncertainty):
+class Delta(Kind):
     r"""Estimate plus and minus Student's quantile times the standard error.
 
     .. math:: \hat\theta \pm t_{n-1} \sqrt{\operatorname{Var}}, \qquad
@@ -49,42 +49,24 @@ class Delta(Uncertainty):
 
     key: ClassVar[str] = "delta"
 
-    def band(
-        self,
-        found: Estimated,
-        *,
-        target: Target = "test-users",
-        level: float = 0.95,
-        seed: int = 0,
-        progress: Progress = SILENT,
-    ) -> Band:
+    def inexact(self, found: Estimated, asked: Asked) -> Band:
         """Return the intervals."""
-        check_asked(found, target, level)
-        settled = exact_band(found, target)
-        if settled is not None:
-            return settled
-        linear = Linear.of(found, target)
-        error = linear.standard_error(target)
+        linear = Linear.of(found, asked.target)
+        error = linear.standard_error(asked.target)
         is_biased = ~linear.is_surely_unbiased(error)
-        return delta_band(found, linear, error, is_biased, target=target, level=level, seed=seed)
+        return delta_band(found, linear, error, is_biased, asked)
 
 
 def delta_band(
-    found: Estimated,
-    linear: Linear,
-    error: FloatArray,
-    is_biased: BoolArray,
-    *,
-    target: Target,
-    level: float,
-    seed: int,
+    found: Estimated, linear: Linear, error: FloatArray, is_biased: BoolArray, asked: Asked
 ) -> Band:
     """Return the intervals from standard errors, named by what they leave out."""
-    half = stdtrit(max(found.tally.n_users - 1, 1), (1 + level) / 2) * error
-    low, high = within_range(found, target, found.value - half, found.value + half)
+    half = stdtrit(max(found.tally.n_users - 1, 1), (1 + asked.level) / 2) * error
+    low, high = within_range(found, asked.target, found.value - half, found.value + half)
     method = named("delta", found, is_biased)
     has_spread = linear.has_spread(error)
-    return with_spread(found, Band(low, high, method), has_spread, target=target, level=level, seed=seed)
+    band = Band(low, high, method)
+    return with_spread(found, band, has_spread, target=asked.target, level=asked.level, seed=asked.seed)
 
 
 def named(method: str, found: Estimated, is_biased: BoolArray) -> tuple[str, ...]:

@@ -8,13 +8,13 @@ from typing import ClassVar
 from truerank.bounds.problem import Pools, Shape
 from truerank.core.check import check_choice
 from truerank.core.interval import Band
-from truerank.core.progress import SILENT, Progress
-from truerank.core.uncertainty import Estimated, Target, Uncertainty
-from truerank.uncertainty.ends import BOUNDS, allowed, check_asked, exact_band
+from truerank.core.uncertainty import Estimated
+from truerank.uncertainty.ends import BOUNDS, allowed
+from truerank.uncertainty.kind import Asked, Kind
 
 
 @dataclass(frozen=True)
-class Identified(Uncertainty):
+class Identified(Kind):
     """All values that the sampled ranks allow, whatever the estimator says.
 
     The only interval that holds at its level for every rank distribution; wide where K is small against the
@@ -39,28 +39,16 @@ class Identified(Uncertainty):
         check_choice("shape", self.shape or "decreasing", ("decreasing",))
         check_choice("pools", self.pools, ("free", "shared"))
 
-    def band(
-        self,
-        found: Estimated,
-        *,
-        target: Target = "test-users",
-        level: float = 0.95,
-        seed: int = 0,
-        progress: Progress = SILENT,
-    ) -> Band:
+    def inexact(self, found: Estimated, asked: Asked) -> Band:
         """Return the bounds."""
-        check_asked(found, target, level)
-        settled = exact_band(found, target)
-        if settled is not None:
-            return settled
         ends = allowed(
             found,
-            target=target,
-            level=level,
+            target=asked.target,
+            level=asked.level,
             shape=self.shape,
             pools=self.pools,
-            seed=seed,
-            progress=progress,
+            seed=asked.seed,
+            progress=asked.progress,
         )
         name = BOUNDS if self.shape is None else f"{BOUNDS}, {self.shape}"
         return Band(ends[:, 0], ends[:, 1], (name,) * len(ends))
