@@ -173,6 +173,19 @@ def test_bounds_that_would_take_long_are_left_out_unless_asked_for(monkeypatch: 
     assert estimate(ranks, "recall@3", "naive", bounds=True).bounds == quick.bounds
 
 
+def test_what_would_resolve_a_metric_is_not_sought_where_that_takes_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ranks = SampledRanks.single([0, 3, 0, 7] * 20, n_negatives=9, n_pool=100)
+    quick = estimate(ranks, "recall@3", "naive", bounds=None)
+    assert "resolve it to +-0.05" in quick.notes[0]
+    monkeypatch.setattr("truerank.estimation._ADVICE", 1e9)
+    slow = estimate(ranks, "recall@3", "naive", bounds=None)
+    assert slow.bounds == quick.bounds
+    assert slow.notes[0].endswith(" fits. Ask for what would with --bounds (bounds=True).")
+    assert estimate(ranks, "recall@3", "naive", bounds=True).notes == quick.notes
+
+
 def test_where_all_items_are_drawn_the_default_is_exact_and_bounds_take_no_time(
     small: truerank.Split,
 ) -> None:

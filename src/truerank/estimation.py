@@ -30,7 +30,7 @@ DEFAULT_LINEAR = "bv(gamma=0.1)"
 #: Half-width from which on bounds are called wide.
 RESOLVED = 0.05
 _SECONDS = 30.0  # of CPU time that bounds of a model may take unless they were asked for
-_PER_METRIC = 8  # bounds: of the metric, and of others that say what this sample resolves
+_ADVICE = 20  # times as long take bounds with the search for what would resolve a metric
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,8 @@ def estimate(
     metrics, estimators : spec strings (a comma-separated text or a list) or objects
     ties, level, seed, uncertainty, target : as in ``Estimation``
     bounds : whether to add, per metric, all values that the sampled ranks of these users allow; None adds
-        them where they take less than about half a minute for a model
+        them where they take less than about half a minute for a model; True also looks, however long that
+        takes, for the number of negatives that would narrow them
     progress : where resamples and bounds are reported
 
     Examples
@@ -199,10 +200,10 @@ def bound(
     """Return, per metric, all values that the sampled ranks allow, and what they cannot resolve.
 
     A design for which there are no bounds gives a note that says why; so do bounds that would take long,
-    where time is limited.
+    where time is limited. What would resolve a metric is not sought then where that takes long.
     """
     try:
-        expected = bound_seconds(ranks, chosen.ties) * _PER_METRIC * len(chosen.metrics)
+        expected = bound_seconds(ranks, chosen.ties) * len(chosen.metrics)
         if is_limited and expected > _SECONDS:
             return Bounded(
                 notes=(
@@ -210,12 +211,14 @@ def bound(
                     f"about {expected:,.0f} s of CPU time. Ask for them with --bounds (bounds=True).",
                 )
             )
+        advise = not is_limited or _ADVICE * expected <= _SECONDS
         found = resolution(
             ranks,
             chosen.metrics,
             half_width=RESOLVED,
             level=chosen.level,
             ties=chosen.ties,
+            advise=advise,
             progress=progress,
         )
     except CannotEstimate as error:
@@ -238,7 +241,8 @@ def bound(
         )
         for metric, one in zip(chosen.metrics, found, strict=True)
     )
-    return Bounded(bounds, tuple(f"{name}: {one}" for one in found if not one.is_resolved))
+    more = "" if advise else " Ask for what would with --bounds (bounds=True)."
+    return Bounded(bounds, tuple(f"{name}: {one}{more}" for one in found if not one.is_resolved))
 
 
 def _counts(ranks: SampledRanks) -> dict[str, int | bool]:

@@ -172,7 +172,7 @@ def test_envelope_holds_between_looks(seed: int, n_places: int) -> None:
     phase, speed = draw.random(2) * 6, 0.5 + 2 * draw.random(2)
     at = points_between(places)
     curves = [np.sin(f * at + p)[..., None] for f, p in zip(speed, phase, strict=True)]
-    low, high = (line[:, 0] for line in envelope(places, at, curves))
+    low, high = (line[:, 0] for line in envelope(places, at, np.stack(curves)))
     x = np.linspace(places[0], places[-1], 1000)
     for f, p in zip(speed, phase, strict=True):
         y = np.sin(f * x + p)
@@ -189,8 +189,8 @@ def test_envelope_sees_kinks() -> None:
         found: FloatArray = np.maximum(0, 0.05 - np.abs(x - 0.56))[..., None]
         return found
 
-    _, high = envelope(places, at, [peak(at)], [(np.array([0.56]), peak(np.array([0.56])))])
-    _, without = envelope(places, at, [peak(at) * 0])
+    _, high = envelope(places, at, peak(at)[None], (np.array([[0.56]]), peak(np.array([[0.56]]))))
+    _, without = envelope(places, at, peak(at)[None] * 0)
     assert np.interp(0.56, places, high[:, 0]) >= 0.05 > np.interp(0.56, places, without[:, 0])
 
 

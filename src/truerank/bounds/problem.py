@@ -139,7 +139,7 @@ class Problem:
         own = edges[1:] if self.shape else np.append(edges[:-1], size)
         bends: list[FloatArray] = [np.zeros(0)]
         for members in self.members:
-            bends += [self._bends(metric, members) for metric in metrics]
+            bends += [self._bends(metric, members).ravel() for metric in metrics]
         extra = np.unique(np.concatenate(bends).round(6))
         extra = extra if len(extra) <= _BENDS else np.zeros(0)
         return np.unique(np.concatenate([own.astype(np.float64), extra]))
@@ -152,7 +152,7 @@ class Problem:
         for group, members in enumerate(self.members):
             sizes = np.unique(np.sort(members.n_candidates)[[0, len(members) // 2, -1]])
             laws = [self._law(int(size), int(members.n_negatives[0])) for size in sizes]
-            low, high = envelope(places, at, [self._chances_at(law, at) for law in laws])
+            low, high = envelope(places, at, np.stack([self._chances_at(law, at) for law in laws]))
             if len(laws) > 1 or sizes[0] < largest:  # ranks of other pools lie between those of these
                 margin = self._curvature(laws[0], places)
                 low, high = low - margin, high + margin
@@ -164,26 +164,22 @@ class Problem:
         at = points_between(places)
         lower, upper = np.empty((2, len(self.kind), len(places)))
         for group, members in enumerate(self.members):
-            curves = self._gains_at(metric, members, at)[..., None]
-            each = [members.take(np.array([row])) for row in range(len(members))]
-            bends = [self._bends(metric, one) for one in each]
-            kinks = [
-                (bend, self._gains_at(metric, one, bend)[0][:, None])
-                for one, bend in zip(each, bends, strict=True)
-            ]
-            low, high = envelope(places, at, list(curves), kinks)
+            curves = self._gains_at(metric, members, np.broadcast_to(at, (len(members), *at.shape)))
+            bends = self._bends(metric, members)
+            kinks = (bends, self._gains_at(metric, members, bends)[..., None])
+            low, high = envelope(places, at, curves[..., None], kinks)
             lower[group], upper[group] = low[:, 0], high[:, 0]
         return lower, upper
 
     def _bends(self, metric: Metric, members: Contexts) -> FloatArray:
-        """Return the positions next to a metric's cut-off."""
+        """Return the positions next to a metric's cut-off, (n_members, 2), or none, (n_members, 0)."""
         if metric.cutoff is None:
-            return np.zeros(0)
-        within = metric.cutoff - members.n_relevant_above  # so many ranks are
+            return np.zeros((len(members), 0))
+        within = (metric.cutoff - members.n_relevant_above)[:, None]  # so many ranks are
         first = 0 if self.shape is None else 1
-        at = np.concatenate([within - 1, within])
-        at = np.where((at >= first) & (at <= np.tile(members.n_candidates + first, 2)), at, first)
-        position: FloatArray = at * (self.top / np.tile(members.n_candidates + first, 2))
+        size = (members.n_candidates + first)[:, None]
+        at = np.concatenate([within - 1, within], axis=1)
+        position: FloatArray = np.where((at >= first) & (at <= size), at, first) * (self.top / size)
         return position
 
     def _law(self, n_candidates: int, n_negatives: int) -> Law | AdaptiveLaw:
@@ -231,21 +227,21 @@ class Problem:
         return np.concatenate(parts)
 
     def _gains_at(self, metric: Metric, members: Contexts, at: FloatArray) -> FloatArray:
-        """Return gains times targets of the user at positions, (n_members, *at.shape)."""
-        size = members.n_candidates[:, None]
+        """Return gains times targets of the user at positions of each member, shaped as ``at``."""
+        size, flat = members.n_candidates[:, None], at.reshape(len(members), -1)
         if self.shape is None:
-            position = _whole(at.ravel() * (size / self.top))
+            position = _whole(flat * (size / self.top))
             left = np.floor(position).astype(np.int64)
             below = gain_at(metric, left, members)
             found = below + (position - left) * (gain_at(metric, np.minimum(left + 1, size), members) - below)
         else:
             found = np.stack(
                 [
-                    self._mean_gains(metric, members.take(np.array([row])), at.ravel())
+                    self._mean_gains(metric, members.take(np.array([row])), flat[row])
                     for row in range(len(size))
                 ]
             )
-        return (found * members.n_relevant[:, None]).reshape(len(size), *at.shape)
+        return (found * members.n_relevant[:, None]).reshape(at.shape)
 
     def _mean_gains(self, metric: Metric, one: Contexts, at: FloatArray) -> FloatArray:
         """Return the mean gains over the first ranks, so many as positions say, (len(at),)."""

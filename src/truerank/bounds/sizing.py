@@ -38,6 +38,7 @@ def resolution(
     shape: Shape | None = None,
     pools: Pools = "free",
     ties: TiePolicy = "expected",
+    advise: bool = True,
     progress: Progress = SILENT,
 ) -> tuple[Resolution, ...]:
     """Return, per metric, whether this sample tells it as closely as wanted, and what would if it does not.
@@ -51,6 +52,8 @@ def resolution(
     metrics : spec strings or objects
     half_width : wanted
     level, shape, pools, ties, progress : as in ``identified``
+    advise : whether to look for what would resolve metrics, which takes about twenty times as long as their
+        bounds
 
     Examples
     --------
@@ -66,9 +69,9 @@ def resolution(
 
     bounds = widths(chosen)
     wide = [metric for metric, one in zip(chosen, bounds, strict=True) if one.half_width > half_width]
-    if not wide:
+    if not wide or not advise:
         pairs = zip(chosen, bounds, strict=True)
-        return tuple(Resolution(one, half_width, metric.cutoff) for metric, one in pairs)
+        return tuple(Resolution(one, half_width, metric.cutoff, is_sought=advise) for metric, one in pairs)
     first = smallest_resolved(wide, int(ranks.n_pool.max()), widths, half_width)
     method: Method = "binomial" if bounds[0].method == "binomial" else "chernoff"
     plan = Plan.of(ranks, ties, level=level, method=method, shape=shape, pools=pools)

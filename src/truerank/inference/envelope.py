@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from truerank.core.types import FloatArray
 
 #: Parts of a stretch between two places at whose ends a curve is looked at.
 PARTS = 8
+_HELD = 1 << 18  # values looked at together: 2 MB
 _SAFETY = 1.25  # what lies between two looks may be further off than at either
 _OTHER = 0.05  # and on the other side of the chord: a cubic by less than 0.03 of what it is off on this one
 
@@ -23,8 +22,8 @@ def points_between(places: FloatArray) -> FloatArray:
 def envelope(
     places: FloatArray,
     at: FloatArray,
-    curves: Sequence[FloatArray],
-    kinks: Sequence[tuple[FloatArray, FloatArray]] = (),
+    curves: FloatArray,
+    kinks: tuple[FloatArray, FloatArray] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     r"""Return values at places below and above all curves, when joined by straight lines.
 
@@ -38,36 +37,41 @@ def envelope(
     ----------
     places : (n_places,) ascending
     at : (n_places - 1, k) positions in each stretch, of which the first and the last are places
-    curves : each (n_places - 1, k, n_columns)
-    kinks : for each curve, positions (n,) where it may bend or jump, and values (n, n_columns)
+    curves : (n_curves, n_places - 1, k, n_columns)
+    kinks : positions (n_curves, n) where each curve may bend or jump, and values (n_curves, n, n_columns)
 
     Examples
     --------
     >>> x = np.array([0.0, 1.0, 2.0])
     >>> at = points_between(x)
-    >>> low, high = envelope(x, at, [(at**2)[..., None]])
+    >>> low, high = envelope(x, at, (at**2)[None, ..., None])
     >>> low.ravel().tolist(), high.ravel().tolist()  # a parabola is at most 1/4 below its chords
     ([-0.325, 0.675, 3.675], [0.0125, 1.0125, 4.0125])
     """
     part = ((at - places[:-1, None]) / np.diff(places)[:, None])[..., None]
-    ends = [np.concatenate([values[:, 0], values[-1:, -1]]) for values in curves]
-    below: FloatArray = np.zeros((len(places) - 1, ends[0].shape[1]))
+    ends = np.concatenate([curves[:, :, 0], curves[:, -1:, -1]], axis=1)
+    below: FloatArray = np.zeros((len(places) - 1, curves.shape[3]))
     above: FloatArray = np.zeros_like(below)
-    for values, end in zip(curves, ends, strict=True):
-        off = values - (end[:-1, None] + part * (end[1:] - end[:-1])[:, None])
-        other = _OTHER * np.abs(off).max(axis=1)
-        np.minimum(below, _SAFETY * off.min(axis=1) - other, out=below)
-        np.maximum(above, _SAFETY * off.max(axis=1) + other, out=above)
+    step = max(_HELD // max(curves[0].size, 1), 1)
+    for start in range(0, len(curves), step):
+        some, end = curves[start : start + step], ends[start : start + step]
+        off = some - (end[:, :-1, None] + part * (end[:, 1:] - end[:, :-1])[:, :, None])
+        least, most = off.min(axis=2), off.max(axis=2)
+        other = _OTHER * np.maximum(-least, most)
+        np.minimum(below, (_SAFETY * least - other).min(axis=0), out=below)
+        np.maximum(above, (_SAFETY * most + other).max(axis=0), out=above)
     below, above = -_widest(-below), _widest(above)
-    for (position, values), end in zip(kinks, ends, strict=False):
+    if kinks is not None:
+        position, values = kinks
         bins = np.clip(np.searchsorted(places, position, side="right") - 1, 0, len(places) - 2)
-        share = ((position - places[bins]) / (places[bins + 1] - places[bins]))[:, None]
-        off = values - (end[bins] + share * (end[bins + 1] - end[bins]))
+        share = ((position - places[bins]) / (places[bins + 1] - places[bins]))[..., None]
+        curve = np.arange(len(curves))[:, None]
+        off = values - (ends[curve, bins] + share * (ends[curve, bins + 1] - ends[curve, bins]))
         np.minimum.at(below, bins, off)
         np.maximum.at(above, bins, off)
     none = np.zeros((1, below.shape[1]))
-    low = np.min(ends, axis=0) + np.minimum(np.vstack([none, below]), np.vstack([below, none]))
-    high = np.max(ends, axis=0) + np.maximum(np.vstack([none, above]), np.vstack([above, none]))
+    low = ends.min(axis=0) + np.minimum(np.vstack([none, below]), np.vstack([below, none]))
+    high = ends.max(axis=0) + np.maximum(np.vstack([none, above]), np.vstack([above, none]))
     return low, high
 
 

@@ -53,6 +53,7 @@ class Resolution:
     first : the smallest cut-off that the sample does resolve; None when there is none or it was not sought
     n_negatives : about how many would resolve the metric; None when it is resolved or nothing but ranking all
         items would
+    is_sought : whether the last two were sought
 
     Examples
     --------
@@ -65,6 +66,7 @@ class Resolution:
     cutoff: int | None
     first: int | None = None
     n_negatives: int | None = None
+    is_sought: bool = True
 
     @property
     def is_resolved(self) -> bool:
@@ -80,7 +82,10 @@ class Resolution:
             start = f"This sample cannot resolve {bound.metric}"
         else:
             start = f"K = {self.cutoff} is below what this sample can resolve"
-        found = f"{start}: any {span} fits; "
+        found = f"{start}: any {span} fits"
+        if not self.is_sought:
+            return f"{found}."
+        found += "; "
         if self.n_negatives is None:
             found += f"only ranking all items would resolve it to +-{self.half_width:g}."
         else:

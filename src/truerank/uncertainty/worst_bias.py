@@ -137,14 +137,14 @@ class BiasProblem(Problem):
     metrics: tuple[Metric, ...]
 
     def _gains_at(self, metric: Metric, members: Contexts, at: FloatArray) -> FloatArray:
-        """Return the bias times targets of the user at positions, (n_members, *at.shape)."""
+        """Return the bias times targets of the user at positions of each member, shaped as ``at``."""
         gains = super()._gains_at(metric, members, at)
         column, means = self.metrics.index(metric), []
         for row in range(len(members)):
             one = members.take(np.array([row]))
             law = self._law(int(one.n_candidates[0]), int(one.n_negatives[0]))
             x = self.applied.values(one, law)[:, column]
-            expected = MeanProblem(**_parts(self), x=x)._chances_at(law, at)[..., 0]
+            expected = MeanProblem(**_parts(self), x=x)._chances_at(law, at[row])[..., 0]
             means.append(expected * one.n_relevant[0])
         bias: FloatArray = np.stack(means) - gains
         return bias
