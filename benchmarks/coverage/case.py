@@ -31,7 +31,7 @@ class Case:
 #: Worst biases cost most: where 60 of 60 intervals hold, they do in 95 % with a confidence of 95 %.
 CASES = (
     Case("naive", "delta"),
-    Case("bv(gamma=0.1)", "delta", block=500),
+    Case("bv(gamma=0.1)", "delta"),
     Case("mle", "delta"),
     Case("smooth", "delta"),
     Case("bv(gamma=0.1)", "bias-aware", repeats=60, block=20),
