@@ -32,6 +32,7 @@ from benchmarks.coverage.count import Count
 from benchmarks.coverage.design import DESIGNS
 from benchmarks.coverage.measure import LEVEL, METRICS, exact_values, measure
 from benchmarks.coverage.population import DATA, FITTED, population
+from benchmarks.coverage.result import packed
 from benchmarks.machine import machine
 from truerank.core.store import Store
 
@@ -185,11 +186,12 @@ def main() -> None:
     if options.quick or names != list(DATA):
         return
     host = machine()
-    result = {"benchmark": "coverage", "machine": host, "level": LEVEL, "rows": rows}
+    result = {"benchmark": "coverage", "machine": host, "level": LEVEL}
+    lines = ",\n".join(json.dumps(row) for row in packed(rows))
     slug = re.sub(r"[^a-z0-9]+", "-", host["cpu"].lower()).strip("-")
     path = Path(__file__).parent.parent / "results" / slug / "coverage.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result, indent=1) + "\n")
+    path.write_text(f'{json.dumps(result)[:-1]}, "rows": [\n{lines}\n]}}\n')
     print(f"written to benchmarks/results/{slug}/coverage.json")
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from benchmarks.coverage.result import unpacked
 from truerank.core.palette import LIGHT, mark
 
 PATH = Path(__file__).parent.parent.parent / "docs" / "pictures" / "coverage.svg"
@@ -67,9 +68,13 @@ def _dots(axes: Axes, rows: list[dict[str, Any]], key: str) -> None:
             ]
             x = place + (number - 1) * 0.25 + shift.uniform(-0.08, 0.08, len(own))
             look = mark(number)
-            axes.plot(x, own, look.code, color=LIGHT[look.colour], markersize=2.6, alpha=0.65, linewidth=0)
+            (dots,) = axes.plot(
+                x, own, look.code, color=LIGHT[look.colour], markersize=2.6, alpha=0.65, linewidth=0
+            )
+            dots.set_rasterized(True)  # thousands of them
     axes.set_xticks(range(len(NAMES)), list(NAMES.values()), rotation=40, ha="right", fontsize=8)
-    axes.tick_params(labelsize=8, length=0, colors=_INK)
+    axes.set_xlim(-0.6, len(NAMES) - 0.4)
+    axes.tick_params(which="both", labelsize=8, length=0, colors=_INK)
     axes.grid(axis="y", color=_GREY, linewidth=0.6)
     axes.set_axisbelow(True)
     for side, spine in axes.spines.items():
@@ -86,9 +91,9 @@ def main() -> None:
     found = json.loads(options.result.read_text())
     mpl.rcParams["svg.hashsalt"] = "truerank"
     mpl.rcParams["svg.fonttype"] = "path"
-    drawn = draw(found["rows"], found["level"])
+    drawn = draw(unpacked(found["rows"]), found["level"])
     metadata = {"Date": None} if options.out.suffix == ".svg" else None
-    drawn.savefig(options.out, metadata=metadata, facecolor="white", dpi=130)
+    drawn.savefig(options.out, metadata=metadata, facecolor="white", dpi=150)
 
 
 if __name__ == "__main__":
