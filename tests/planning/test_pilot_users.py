@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from truerank.core.errors import InvalidData
+from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.ranks import Ranks, SampledRanks
 from truerank.core.stopping import Stopping
 from truerank.core.tally import tally
@@ -204,3 +204,12 @@ def test_very_many_targets_are_thinned_by_users(monkeypatch: pytest.MonkeyPatch)
     counts = dict(zip(*np.unique(pilot.user, return_counts=True), strict=True))
     for user, count in zip(*np.unique(some.user, return_counts=True), strict=True):
         assert counts[user] == count
+
+
+def test_the_largest_pool_is_the_largest_cutoff() -> None:
+    pilot = simulate_shared(world(30, size=60), 20)
+    largest = int(pilot.n_pool.max())
+    found = plan(pilot, f"recall@{largest}", 0.05)
+    assert (found.n_items, found.needs[0].value) == (largest, 1.0)
+    with pytest.raises(InvalidParameter, match=f"at most the pool of {largest} items"):
+        plan(pilot, f"recall@{largest + 1}", 0.05)

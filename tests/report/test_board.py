@@ -73,6 +73,12 @@ def test_sentence_without_a_name() -> None:
     assert sentence(Estimate("a", "auc", 0.5), name="") == "a reaches auc 0.5000."
 
 
+def test_sampled_ranks_go_by_their_models() -> None:
+    """A table of sampled ranks has no data of its own to name: no "a reaches ... on a"."""
+    result = Result("estimate", (Estimate("a", "auc", 0.5),), {"name": "a"})
+    assert summarise(result, build_board(result)) == "a reaches auc 0.5000."
+
+
 def test_models_are_compared_within_one_estimator() -> None:
     """Naive values are higher than exact ones; the star and the sentence go by the exact ones."""
     estimates = tuple(

@@ -172,7 +172,7 @@ def _plausible(pilot: SampledRanks) -> Ranks:
     within = draw.random(len(pilot))
     edges = grid.edges / grid.n_ranks
     share = edges[bins] + within * (edges[bins + 1] - edges[bins])
-    candidates = _put_together(pilot.n_candidates)
+    candidates = _put_together(pilot.n_candidates[pilot.starts])[counted.user]
     above = np.minimum((share * (candidates + 1)).astype(np.int64), candidates)
     best_first = np.lexsort((pilot.item, pilot.n_relevant_above, counted.user))
     above[best_first] = above[np.lexsort((above, counted.user))]

@@ -170,10 +170,11 @@ def plan(
     check_choice("target", target, TARGETS)
     made = ESTIMATORS.make(estimator)
     distribution, n_test_users = _assumed(pilot, n_users, ties)
+    n_items = int(pilot.n_pool.max()) if isinstance(pilot, SampledRanks) else distribution.n_pool
     for metric in chosen:
-        if metric.cutoff is not None and metric.cutoff > distribution.n_pool:
+        if metric.cutoff is not None and metric.cutoff > n_items:
             raise InvalidParameter(
-                f"cutoff of {metric} must be at most the pool of {distribution.n_pool} items. Lower it."
+                f"cutoff of {metric} must be at most the pool of {n_items} items. Lower it."
             )
     for budget in budgets:
         check_at_least("budget", budget, 2)
@@ -195,7 +196,7 @@ def plan(
         target,
         str(made),
         n_test_users,
-        distribution.n_pool,
+        n_items,
         tuple(needs),
         tuple(divisions),
         costs,

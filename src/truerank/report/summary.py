@@ -16,7 +16,8 @@ def summarise(result: Result, board: Board) -> str:
         return "This result holds no estimates."
     board = board.leaders()
     metric = board.metrics[0]
-    place = f" on {result.data['name']}" if result.data.get("name") else ""
+    has_place = result.data.get("name") and result.command != "estimate"  # sampled ranks go by their models
+    place = f" on {result.data['name']}" if has_place else ""
     column = board.column(metric)
     if not column:
         return f"No model has a value of {metric}{place}."
