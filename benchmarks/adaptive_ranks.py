@@ -27,7 +27,9 @@ from benchmarks.machine import machine
 from benchmarks.sampled_ranks import make_case, read_rows
 from truerank.core.scorer import DenseScores, Factors
 from truerank.core.split import Split
-from truerank.ranks import exact_ranks, sample, sampled_ranks, simulate_adaptive
+from truerank.ranking.exact import exact_ranks
+from truerank.ranking.sampled import sample, sampled_ranks
+from truerank.ranking.simulate import simulate_adaptive
 
 SPEC = "adaptive(start=100, max=3200)"
 SIZES = (99, 199, 399, 799, 1599, 3199)

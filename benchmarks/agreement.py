@@ -43,7 +43,7 @@ def taus() -> dict[str, Any]:
     """Compare all taus at once with one by one."""
     from scipy.stats import kendalltau
 
-    from truerank.agreement.order import kendall
+    from truerank.workflows.agreement.order import kendall
 
     rng = np.random.default_rng(0)
     x, y = rng.random((*SHAPE, N_MODELS)), rng.random((*SHAPE, N_MODELS))
@@ -63,7 +63,7 @@ def taus() -> dict[str, Any]:
 
 def means(n_users: int = 30_000) -> dict[str, Any]:
     """Compare one product with a loop over resamples."""
-    from truerank.agreement.resample import draw_users, resampled_means
+    from truerank.workflows.agreement.order import draw_users, resampled_means
 
     values = np.random.default_rng(0).random((n_users, 3)).astype(np.float32)
     weights, counts = np.ones(n_users), draw_users(0, n_users, SHAPE[0])
@@ -77,9 +77,11 @@ def means(n_users: int = 30_000) -> dict[str, Any]:
 
 def experiment(n_users: int, models: str) -> list[dict[str, Any]]:
     """Compare an experiment with the bare loop, and a finished one with both."""
-    from truerank.agreement import SCENARIOS, make_plan, measure_agreement
-    from truerank.data import demo
-    from truerank.subsampling import subsample
+    from truerank.data.demo import demo
+    from truerank.subsampling.subsample import subsample
+    from truerank.workflows.agreement.experiment import measure_agreement
+    from truerank.workflows.agreement.plan import make_plan
+    from truerank.workflows.agreement.scenarios import SCENARIOS
 
     data = demo(n_users=n_users, n_items=2 * n_users)
     scenario = SCENARIOS.make(SCENARIO)

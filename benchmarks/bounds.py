@@ -25,16 +25,18 @@ from scipy.optimize import linprog
 from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import machine
-from truerank.bounds import Bound, identified, resolution
 from truerank.core.ranks import Ranks, SampledRanks
-from truerank.core.tally import tally
-from truerank.data import find_local, load
-from truerank.estimators.gains import bin_gains
-from truerank.estimators.likelihood import make_likelihood
-from truerank.metrics import make_metrics
-from truerank.models import MODELS
-from truerank.ranks import exact_ranks, simulate_sample
-from truerank.split import make_split
+from truerank.data.catalogue import find_local, load
+from truerank.estimation.distribution.base import bin_gains
+from truerank.estimation.distribution.likelihood import make_likelihood
+from truerank.estimation.tally import tally
+from truerank.inference.bounds.identify import Bound, identified
+from truerank.inference.bounds.sample_size import resolution
+from truerank.metrics.registry import make_metrics
+from truerank.models.registry import MODELS
+from truerank.ranking.exact import exact_ranks
+from truerank.ranking.simulate import simulate_sample
+from truerank.split.base import make_split
 
 METRICS = "recall@1,recall@10,recall@50,ndcg@10"
 NAMES = METRICS.split(",")

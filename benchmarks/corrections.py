@@ -30,11 +30,11 @@ from scipy.special import gammaln, xlog1py, xlogy
 
 from benchmarks.machine import cpu_name
 from truerank.core.ranks import Design, SampledRanks
-from truerank.core.tally import tally
-from truerank.estimators import ESTIMATORS
-from truerank.estimators.gram import gram_matrix
-from truerank.estimators.law import NEGLIGIBLE, Law, make_law
-from truerank.metrics import make_metrics
+from truerank.estimation.corrections.equations import gram_matrix
+from truerank.estimation.law import NEGLIGIBLE, Law, make_law
+from truerank.estimation.registry import ESTIMATORS
+from truerank.estimation.tally import tally
+from truerank.metrics.registry import make_metrics
 
 SIZES = [(3_706, 100), (25_815, 500), (100_000, 999)]
 LARGE = (1_000_000, 999)

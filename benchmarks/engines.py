@@ -8,8 +8,8 @@ seconds, of this process and all below it, stand beside them, because a busy mac
 those. All estimates must be equal to the digit.
 
 ``--fit`` measures CPU seconds and peak memory of jobs on one thread, each in a process of its own after
-compiled code was loaded, fits the rates of ``truerank.cluster.cost`` to some and prints how far they are off
-on others.
+compiled code was loaded, fits the rates of ``truerank.distributed.cost`` to some and prints how far they
+are off on others.
 
     python -m benchmarks.engines [--users 200000] [--engines local,dask,spark] [--repeats 2] [--fit]
 """
@@ -33,14 +33,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import machine
-from truerank.cluster import Files, evaluate_files, run_each
-from truerank.cluster.cost import Work, bytes_of, fit_bytes, fit_seconds, seconds_of
-from truerank.cluster.layout import write_files
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Factors
 from truerank.core.split import Split
-from truerank.engines import ENGINES as MADE
-from truerank.engines import started
+from truerank.distributed.cost import Work, bytes_of, fit_bytes, fit_seconds, seconds_of
+from truerank.distributed.each import run_each
+from truerank.distributed.engine import ENGINES as MADE
+from truerank.distributed.engine import started
+from truerank.distributed.files import Files, write_files
+from truerank.workflows.evaluate_on_engine import evaluate_files
 
 ENGINES = {"local": "local(threads=2)", "dask": "dask(workers=2)", "spark": "spark(master='local[2]')"}
 N_ITEMS, DIMS, SEEN = 20_000, 64, 20

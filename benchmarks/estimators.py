@@ -31,16 +31,14 @@ import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 
 from benchmarks.machine import machine
-from truerank.core.blas import single_threaded_blas
-from truerank.core.ranks import Design, SampledRanks
-from truerank.core.stopping import Stopping
-from truerank.core.tally import tally
-from truerank.estimators import ESTIMATORS
-from truerank.estimators.em import log_likelihood
-from truerank.estimators.likelihood import make_likelihood
-from truerank.estimators.mixture import MixtureEstimator
-from truerank.estimators.plug_in import plug_in
-from truerank.metrics import make_metrics
+from truerank.core.parallel import single_threaded_blas
+from truerank.core.ranks import Design, SampledRanks, Stopping
+from truerank.estimation.distribution.base import MixtureEstimator, plug_in
+from truerank.estimation.distribution.likelihood import make_likelihood
+from truerank.estimation.distribution.mle import log_likelihood
+from truerank.estimation.registry import ESTIMATORS
+from truerank.estimation.tally import tally
+from truerank.metrics.registry import make_metrics
 
 SIZES = (99, 199, 399, 799, 1599, 3199)
 METRICS = "recall@10,ndcg@10,ap@10"

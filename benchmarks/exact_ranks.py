@@ -30,11 +30,9 @@ from implicit.cpu.topk import topk
 from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import machine
-from truerank.ranks.kernels.counts import Counts
-from truerank.ranks.kernels.factor import FactorCounter, count_factors
-from truerank.ranks.kernels.factor_job import FactorJob
-from truerank.ranks.kernels.pool import Pools
-from truerank.ranks.kernels.side import Side
+from truerank.ranking.cpu.counts import Counts, Pools, Side
+from truerank.ranking.cpu.factor_job import FactorJob
+from truerank.ranking.cpu.factors import FactorCounter, count_factors
 
 SIZES = [(6_040, 3_706, 64), (20_000, 100_000, 64), (2_000, 1_000_000, 64)]
 N_SEEN = 165

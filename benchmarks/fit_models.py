@@ -32,7 +32,10 @@ from threadpoolctl import threadpool_limits
 
 from truerank.core.interactions import Interactions
 from truerank.data.demo import demo
-from truerank.models import IALS, MODELS, Ease, ItemKNN
+from truerank.models.ease import Ease
+from truerank.models.ials import IALS
+from truerank.models.item_knn import ItemKNN
+from truerank.models.registry import MODELS
 
 FOLDER = Path(os.environ.get("TRUERANK_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SPECS = ["popularity", "item-knn", "kr20-y", "kr20-z", "ease", "kr20-x"]

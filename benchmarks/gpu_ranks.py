@@ -31,12 +31,13 @@ import torch
 
 from truerank.core.interactions import Lists as CoreLists
 from truerank.core.scorer import Factors
-from truerank.ranks.exact import Queries
-from truerank.ranks.gpu import DeviceFactors, count_on_device, fused
-from truerank.ranks.gpu.band import ItemSide, RowSide
-from truerank.ranks.gpu.factor import DeviceCounter
-from truerank.ranks.gpu.kernel import TileShape
-from truerank.ranks.sampler import Block, Rows
+from truerank.ranking.exact import Queries
+from truerank.ranking.gpu import triton_count as fused
+from truerank.ranking.gpu.error_bound import ItemSide, RowSide
+from truerank.ranking.gpu.exact import DeviceCounter, count_on_device
+from truerank.ranking.gpu.sampled import DeviceFactors
+from truerank.ranking.gpu.triton_count import TileShape
+from truerank.ranking.negatives import Block, Rows
 
 SIZES = [(6_040, 3_706, 64), (131_072, 1_000_000, 64), (1_000_000, 1_000_000, 64)]
 N_SEEN = 165

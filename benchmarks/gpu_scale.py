@@ -1,7 +1,7 @@
 """What ranks cost on one GPU by users, items and negatives, and what that says of 100 million users.
 
 Everything comes from the host's memory and goes back there: user and item vectors, lists and counts; reading
-files does not count. Seconds are fitted by sums of counts times rates (``truerank.cluster.gpu_cost``) and
+files does not count. Seconds are fitted by sums of counts times rates (``truerank.distributed.cost``) and
 compared with runs that the rates were not fitted to. Some users of every run are ranked by plain
 float64 sums, and drawn in NumPy, too, which must give the same counts.
 
@@ -24,18 +24,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from truerank.cluster.cost import Work
-from truerank.cluster.gpu_cost import GPU, fit_gpu, gpu_bytes, gpu_seconds, predict_gpu
 from truerank.core.interactions import Lists
-from truerank.core.ranks import Design
+from truerank.core.ranks import Design, Stopping
 from truerank.core.scorer import Factors
-from truerank.core.stopping import Stopping
-from truerank.ranks import sampler
-from truerank.ranks.adaptive import Adaptive
-from truerank.ranks.exact import Queries
-from truerank.ranks.gpu import DeviceFactors, count_on_device
-from truerank.ranks.growing import GrowingNegatives, judge_growing
-from truerank.ranks.sampler import Rows
+from truerank.distributed.cost import GPU, Work, fit_gpu, gpu_bytes, gpu_seconds, predict_gpu
+from truerank.ranking import negatives as sampler
+from truerank.ranking.exact import Queries
+from truerank.ranking.gpu.exact import count_on_device
+from truerank.ranking.gpu.sampled import DeviceFactors
+from truerank.ranking.growing import GrowingNegatives, judge_growing
+from truerank.ranking.negatives import Rows
+from truerank.ranking.samplers.adaptive import Adaptive
 
 N_SEEN = 20
 CHECKED = 40

@@ -29,19 +29,22 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import cpu_name
-from truerank.core.ranks import Ranks
-from truerank.core.stopping import Stopping
-from truerank.core.tally import Tally, tally
-from truerank.data import find_local, load
-from truerank.estimators import ESTIMATORS, correction, fitted, multinomial
-from truerank.estimators.adaptive_gram import adaptive_gram
-from truerank.estimators.adaptive_law import AdaptiveLaw
-from truerank.estimators.fitted import averaged_prior, fitted_prior
-from truerank.estimators.law import NEGLIGIBLE
-from truerank.metrics import make_metrics, values
-from truerank.models import MODELS
-from truerank.ranks import exact_ranks, simulate_adaptive, simulate_sample
-from truerank.split import make_split
+from truerank.core.ranks import Ranks, Stopping
+from truerank.data.catalogue import find_local, load
+from truerank.estimation.adaptive_law import AdaptiveLaw
+from truerank.estimation.corrections import base as correction
+from truerank.estimation.corrections import multinomial
+from truerank.estimation.corrections import priors as fitted
+from truerank.estimation.corrections.equations import adaptive_gram
+from truerank.estimation.corrections.priors import averaged_prior, fitted_prior
+from truerank.estimation.law import NEGLIGIBLE
+from truerank.estimation.registry import ESTIMATORS
+from truerank.estimation.tally import Tally, tally
+from truerank.metrics.registry import make_metrics, values
+from truerank.models.registry import MODELS
+from truerank.ranking.exact import exact_ranks
+from truerank.ranking.simulate import simulate_adaptive, simulate_sample
+from truerank.split.base import make_split
 
 RULE = Stopping((99, 199, 399, 799, 1599, 3199))
 FIXED_SIZE = 499

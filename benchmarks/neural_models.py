@@ -26,13 +26,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from truerank.core.spec import split_specs
+from truerank.core.plugin import split_specs
 from truerank.core.split import Split
-from truerank.data import load
-from truerank.metrics import make_metrics, values
-from truerank.models import MODELS
-from truerank.ranks import exact_ranks
-from truerank.split import SPLITS
+from truerank.data.catalogue import load
+from truerank.metrics.registry import make_metrics, values
+from truerank.models.registry import MODELS
+from truerank.ranking.exact import exact_ranks
+from truerank.split.base import SPLITS
 
 METRICS = "ndcg@10,recall@10,recall@19,recall@30,recall@356"
 BASELINES = "popularity,kr20-x,ease"

@@ -14,19 +14,18 @@ from dataclasses import replace
 import numpy as np
 
 from truerank.core.ranks import Ranks
-from truerank.core.tally import tally
-from truerank.core.uncertainty import Estimated
-from truerank.data import load
-from truerank.estimation import DEFAULT_LINEAR
-from truerank.estimators import ESTIMATORS
-from truerank.estimators.mle import MaximumLikelihood
-from truerank.metrics import make_metrics, values
-from truerank.models import MODELS
-from truerank.planning import PilotUsers, Population
-from truerank.planning.people import People
-from truerank.ranks import exact_ranks, simulate_shared
-from truerank.split import SPLITS
-from truerank.uncertainty import UNCERTAINTIES
+from truerank.data.catalogue import load
+from truerank.estimation.distribution.mle import MaximumLikelihood
+from truerank.estimation.registry import ESTIMATORS
+from truerank.estimation.tally import tally
+from truerank.inference.estimate_interval.registry import UNCERTAINTIES, Estimated
+from truerank.metrics.registry import make_metrics, values
+from truerank.models.registry import MODELS
+from truerank.ranking.exact import exact_ranks
+from truerank.ranking.simulate import simulate_shared
+from truerank.split.base import SPLITS
+from truerank.workflows.estimate import DEFAULT_LINEAR
+from truerank.workflows.plan.assumed_users import People, PilotUsers, Population
 
 METRICS = make_metrics("recall@10,ndcg@10")
 PILOT, SIZE, RUNS = 50, 200, 100

@@ -26,13 +26,13 @@ from benchmarks.machine import machine
 from truerank.core.scorer import CallableScores
 from truerank.core.split import Split
 from truerank.core.types import FloatArray
-from truerank.data import find_local, load
-from truerank.metrics import make_metrics, values
-from truerank.models import MODELS
-from truerank.planning import evaluate_to_precision
-from truerank.planning.scan import Scan
-from truerank.ranks import exact_ranks
-from truerank.split import make_split
+from truerank.data.catalogue import find_local, load
+from truerank.metrics.registry import make_metrics, values
+from truerank.models.registry import MODELS
+from truerank.ranking.exact import exact_ranks
+from truerank.split.base import make_split
+from truerank.workflows.precision.partial_rows import Scan
+from truerank.workflows.precision.precision import evaluate_to_precision
 
 METRICS = "recall@10,ndcg@10"
 MODELS_USED = ("popularity", "item-knn", "ease")

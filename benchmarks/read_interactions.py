@@ -59,8 +59,9 @@ def generate(path: Path, rows: int) -> None:
 
 def with_truerank(path: str) -> dict[str, int]:
     """Do the job with truerank."""
-    from truerank.data import k_core, read_interactions
-    from truerank.split import LeaveLastOut
+    from truerank.data.clean import k_core
+    from truerank.data.read import read_interactions
+    from truerank.split.leave_last_out import LeaveLastOut
 
     split = LeaveLastOut().split(k_core(read_interactions(path), CORE, CORE))
     return {

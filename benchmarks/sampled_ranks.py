@@ -27,9 +27,9 @@ from benchmarks.machine import machine
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Factors
 from truerank.core.split import Split
-from truerank.ranks import exact_ranks, sampled_ranks
-from truerank.ranks.draw.factor_compiled import AHEAD
-from truerank.ranks.draw.prefetch import fetch
+from truerank.ranking.cpu.listed_compiled import AHEAD, fetch
+from truerank.ranking.exact import exact_ranks
+from truerank.ranking.sampled import sampled_ranks
 
 WIDTH = 64
 SEEN = 50

@@ -28,19 +28,18 @@ import numpy as np
 
 from benchmarks.machine import cpu_name
 from truerank.core.errors import DataWarning
+from truerank.core.plugin import split_specs
 from truerank.core.ranks import Ranks
-from truerank.core.spec import split_specs
 from truerank.core.split import Split
-from truerank.core.tally import tally
-from truerank.data import load
-from truerank.estimators import ESTIMATORS
-from truerank.estimators.mixture import MixtureEstimator
-from truerank.estimators.plug_in import plug_in
-from truerank.metrics import make_metrics, values
-from truerank.models import MODELS
-from truerank.ranks import exact_ranks
-from truerank.ranks.simulated import simulate_sample
-from truerank.split import make_split
+from truerank.data.catalogue import load
+from truerank.estimation.distribution.base import MixtureEstimator, plug_in
+from truerank.estimation.registry import ESTIMATORS
+from truerank.estimation.tally import tally
+from truerank.metrics.registry import make_metrics, values
+from truerank.models.registry import MODELS
+from truerank.ranking.exact import exact_ranks
+from truerank.ranking.simulate import simulate_sample
+from truerank.split.base import make_split
 
 SPLITS = {"ml-1m": ("ncf_split", "column(name=ncf_split)")}
 DATA_RUN = "ml-1m,citeulike-a,lastfm-hetrec,pinterest-20"

@@ -42,7 +42,7 @@ ALLOWED_SECONDS, ALLOWED_MEMORY = 30, 3
 
 def prepare(folder: Path, rows: int, *, shuffled: bool) -> None:
     """Write the columns of the events as arrays, so that loading them needs no more memory than they have."""
-    from truerank.data import read_interactions
+    from truerank.data.read import read_interactions
 
     generate(folder / "events.parquet", rows)
     events = read_interactions(folder / "events.parquet")
@@ -92,9 +92,9 @@ def keep(name: str, events: Any, fraction: float) -> int:
             links, weights_row=np.ones(links.shape[0]), weights_col=np.ones(links.shape[1])
         )
         return 0
-    from truerank.subsample import subsample
+    from truerank.subsampling.subsample import select_events
 
-    return len(subsample(events, name, fraction).train)
+    return len(select_events(events, name, fraction).train)
 
 
 def memory(field: str) -> int:
@@ -156,10 +156,10 @@ def main() -> None:
     if given.shuffled:
         return
     cpu = cpu_name()
-    target = given.out / re.sub(r"[^a-z0-9]+", "-", cpu.lower()).strip("-") / "subsample.json"
+    target = given.out / re.sub(r"[^a-z0-9]+", "-", cpu.lower()).strip("-") / "select_events.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     record = {
-        "benchmark": "subsample",
+        "benchmark": "select_events",
         "machine": {"cpu": cpu, "cores": os.cpu_count(), "system": platform.system()},
         "versions": {name: version(name) for name in ("truerank", "numpy", "numba", "scikit-network")}
         | {"python": platform.python_version()},

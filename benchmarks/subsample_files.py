@@ -25,9 +25,9 @@ import numpy as np
 import polars as pl
 
 from benchmarks.machine import machine
-from truerank.cluster import subsample_files
-from truerank.data import from_frame
-from truerank.subsample import events_frame, subsample
+from truerank.data.read import from_frame
+from truerank.distributed.subsample import subsample_files
+from truerank.subsampling.subsample import events_frame, select_events
 
 STRATEGIES = "random,stratified,temporal,head-user,head-item"
 
@@ -68,7 +68,7 @@ def run(way: str, strategy: str, source: Path, out: Path) -> dict[str, float]:
         subsample_files(source, out, strategy, 0.1, duplicates="keep", engine="local(threads=1)")
     elif way == "memory":
         whole = from_frame(pl.read_parquet(source / "*.parquet"), duplicates="keep")
-        events_frame(subsample(whole, strategy, 0.1).train).write_parquet(out)
+        events_frame(select_events(whole, strategy, 0.1).train).write_parquet(out)
     seconds = time.perf_counter() - started
     return {"seconds": seconds, "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0}
 

@@ -32,9 +32,10 @@ from benchmarks.read_interactions import generate
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Factors
 from truerank.core.types import FloatArray, IntArray
-from truerank.data import find_local, load, read_interactions
-from truerank.subsample import Difficulty
-from truerank.subsampling import importance, make_proxy, subsample
+from truerank.data.catalogue import find_local, load
+from truerank.data.read import read_interactions
+from truerank.subsampling.importance import Difficulty, importance, make_proxy
+from truerank.subsampling.subsample import subsample
 
 EPOCHS, BATCH, FACTORS = 50, 1024, 10  # of the proxies
 FULL, FULL_SIZE = 20_000_000, (138_000, 27_000)  # events, and users and items of so many made ones

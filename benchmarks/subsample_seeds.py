@@ -22,9 +22,9 @@ from scipy.stats import spearmanr
 from benchmarks.machine import machine
 from truerank.core.interactions import Interactions
 from truerank.core.types import FloatArray
-from truerank.data import load
-from truerank.subsample import STRATEGIES
-from truerank.subsampling import importance
+from truerank.data.catalogue import load
+from truerank.subsampling.base import STRATEGIES
+from truerank.subsampling.importance import importance
 
 CASES: tuple[tuple[str, str, int], ...] = (
     *(("mf", "implicit", 1), ("mf", "implicit", 4), ("mf", "implicit", 20), ("bias", "implicit", 1)),

@@ -23,17 +23,16 @@ from typing import Any, get_args
 import numpy as np
 
 from benchmarks.machine import machine
-from truerank.core.ranks import Ranks, SampledRanks
-from truerank.core.stopping import Stopping
-from truerank.core.stream import stream
-from truerank.core.tally import tally
-from truerank.core.uncertainty import Estimated, Target
-from truerank.estimators import ESTIMATORS
-from truerank.metrics import make_metrics
-from truerank.ranks import simulate_adaptive, simulate_sample
-from truerank.uncertainty import UNCERTAINTIES, resampled
-from truerank.uncertainty.linear import Linear
-from truerank.uncertainty.outcomes import n_possible
+from truerank.core.random import stream
+from truerank.core.ranks import Ranks, SampledRanks, Stopping
+from truerank.estimation.registry import ESTIMATORS
+from truerank.estimation.tally import tally
+from truerank.inference.estimate_interval.linear import Linear
+from truerank.inference.estimate_interval.outcomes import n_possible
+from truerank.inference.estimate_interval.registry import UNCERTAINTIES, Estimated, Target
+from truerank.inference.estimate_interval.resampling import resampled
+from truerank.metrics.registry import make_metrics
+from truerank.ranking.simulate import simulate_adaptive, simulate_sample
 
 METRICS = make_metrics("recall@1,recall@10,recall@50,ndcg@10")
 FITTED = ("mle", "mle(solver=exact)", "mes", "smooth", "beta-binomial")

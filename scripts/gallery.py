@@ -9,8 +9,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from truerank.papers import RECIPES
 from truerank.papers.gallery import gallery_page
+from truerank.papers.recipe import RECIPES
 from truerank.papers.record import RUNS, last_runs, reference_runs, written
 
 PROJECT = Path(__file__).resolve().parent.parent

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import truerank
-from truerank.charts import result_charts
-from truerank.core.drawing import draw, draw_leaderboard
 from truerank.core.result import Result
+from truerank.report.charts.result import result_charts
+from truerank.report.matplotlib.figure import draw
+from truerank.report.matplotlib.panels import draw_leaderboard
 
 PROJECT = Path(__file__).resolve().parent.parent
 PICTURES = PROJECT / "docs" / "pictures"

@@ -34,7 +34,7 @@ from benchmarks.coverage.measure import LEVEL, METRICS, exact_values, measure
 from benchmarks.coverage.population import DATA, FITTED, population
 from benchmarks.coverage.result import packed
 from benchmarks.machine import machine
-from truerank.core.store import Store
+from truerank.core.checkpoint import Store
 
 
 @dataclass(frozen=True)

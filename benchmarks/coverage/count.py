@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from truerank.core.interval import Band
 from truerank.core.types import FloatArray
+from truerank.inference.user_interval import Band
 
 _SLACK = 1e-12  # an interval without width holds the value up to rounding
 

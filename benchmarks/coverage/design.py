@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.coverage.population import take_users
+from truerank.core.random import stream
 from truerank.core.ranks import Ranks, SampledRanks, TiePolicy
-from truerank.core.stream import stream
-from truerank.ranks import simulate_adaptive, simulate_sample
+from truerank.ranking.simulate import simulate_adaptive, simulate_sample
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,11 @@ from benchmarks.coverage.design import DESIGNS, Drawing
 from benchmarks.coverage.region import TrueChances
 from truerank.core.errors import CannotEstimate
 from truerank.core.ranks import Ranks
-from truerank.core.tally import tally
 from truerank.core.types import FloatArray
-from truerank.core.uncertainty import Estimated
-from truerank.estimators import ESTIMATORS
-from truerank.metrics import make_metrics, values
-from truerank.uncertainty import UNCERTAINTIES
+from truerank.estimation.registry import ESTIMATORS
+from truerank.estimation.tally import tally
+from truerank.inference.estimate_interval.registry import UNCERTAINTIES, Estimated
+from truerank.metrics.registry import make_metrics, values
 
 METRICS = tuple(f"{name}@{k}" for name in ("recall", "ndcg", "ap") for k in (1, 10, 50))
 LEVEL = 0.95

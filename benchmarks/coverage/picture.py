@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.coverage.result import unpacked
-from truerank.core.palette import LIGHT, mark
+from truerank.core.chart import LIGHT, mark
 
 PATH = Path(__file__).parent.parent.parent / "docs" / "pictures" / "coverage.svg"
 #: estimator and kind of interval, and its name in the picture

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
+from truerank.core.checkpoint import Store
 from truerank.core.ranks import Ranks
 from truerank.core.split import Split
-from truerank.core.store import Store
-from truerank.data import load
-from truerank.models import MODELS
-from truerank.ranks import exact_ranks
-from truerank.split import SPLITS
+from truerank.data.catalogue import load
+from truerank.models.registry import MODELS
+from truerank.ranking.exact import exact_ranks
+from truerank.split.base import SPLITS
 
 #: per data set its split, and how many test users are taken
 DATA = {

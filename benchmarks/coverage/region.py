@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from truerank.bounds.problem import Problem
 from truerank.core.ranks import Ranks, SampledRanks, TiePolicy
-from truerank.core.tally import tally
 from truerank.core.types import FloatArray
-from truerank.estimators.design import stopping_of
-from truerank.inference.event import Events, observe
+from truerank.estimation.adaptive_law import stopping_of
+from truerank.estimation.tally import tally
+from truerank.inference.bounds.problem import Problem
+from truerank.inference.bounds.region import Events, observe
 
 
 @dataclass(frozen=True, eq=False)

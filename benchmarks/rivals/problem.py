@@ -8,7 +8,7 @@ from benchmarks.rivals.job import Job
 from truerank import Split, load, make_split
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Factors
-from truerank.models import MODELS
+from truerank.models.registry import MODELS
 
 WIDTH = 64
 

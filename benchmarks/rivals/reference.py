@@ -10,7 +10,7 @@ from benchmarks.rivals.job import Job
 from benchmarks.rivals.problem import split_of
 from truerank import Factors, exact_ranks
 from truerank.core.ranks import Ranks, TiePolicy
-from truerank.metrics import make_metrics, values
+from truerank.metrics.registry import make_metrics, values
 
 TIES: tuple[TiePolicy, ...] = ("worst", "expected", "best")
 

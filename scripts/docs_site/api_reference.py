@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 import truerank
-from truerank.core.registry import Registry
+from truerank.core.plugin import Registry
 
 from .docstring import to_markdown
 

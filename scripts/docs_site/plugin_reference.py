@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, cast
 
-from truerank.core.registry import Registry, default_of
-from truerank.core.source import Source
-from truerank.core.spec import format_value
+from truerank.core.plugin import Registry, Source, default_of, format_value
 
 from .docstring import to_markdown
 

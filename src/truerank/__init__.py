@@ -7,92 +7,95 @@ from typing import TYPE_CHECKING, Any
 from truerank.version import __version__
 
 if TYPE_CHECKING:
-    from truerank.accumulator import RankAccumulator
-    from truerank.agreement import measure_agreement
-    from truerank.bounds import identified
-    from truerank.cluster import evaluate
-    from truerank.comparison import Comparison, compare
-    from truerank.core.estimate import Estimate
     from truerank.core.interactions import Interactions
     from truerank.core.ranks import Ranks, SampledRanks
-    from truerank.core.result import Result
+    from truerank.core.result import Estimate, Result
     from truerank.core.scorer import Factors, as_scorer
     from truerank.core.split import Split
-    from truerank.data import from_arrays, from_csr, from_frame, k_core, load, min_history, read_interactions
-    from truerank.estimation import estimate
-    from truerank.estimators import ESTIMATORS
-    from truerank.metrics import METRICS
-    from truerank.models import MODELS
-    from truerank.models.adapters import (
-        from_callable,
-        from_cornac,
-        from_implicit,
-        from_irspack,
-        from_lenskit,
-        from_recbole,
-        from_torch,
-    )
-    from truerank.models.saving.scorer_file import load_scorer, save_scorer
-    from truerank.planning import evaluate_to_precision, plan
-    from truerank.ranks import SAMPLERS, exact_ranks, read_sampled_ranks, sampled_ranks
-    from truerank.report import write_report
-    from truerank.split import SPLITS, draw_users, make_split
-    from truerank.studies import study
-    from truerank.subsample import STRATEGIES
-    from truerank.tracking import MlflowLogger, log_result
-    from truerank.uncertainty import UNCERTAINTIES
+    from truerank.data.catalogue import load
+    from truerank.data.clean import k_core, min_history
+    from truerank.data.read import from_arrays, from_csr, from_frame, read_interactions
+    from truerank.estimation.registry import ESTIMATORS
+    from truerank.inference.bounds.identify import identified
+    from truerank.inference.estimate_interval.registry import UNCERTAINTIES
+    from truerank.metrics.registry import METRICS
+    from truerank.models.adapters.cornac import from_cornac
+    from truerank.models.adapters.function import from_callable
+    from truerank.models.adapters.implicit import from_implicit
+    from truerank.models.adapters.irspack import from_irspack
+    from truerank.models.adapters.lenskit import from_lenskit
+    from truerank.models.adapters.recbole import from_recbole
+    from truerank.models.adapters.torch import from_torch
+    from truerank.models.registry import MODELS
+    from truerank.models.saved_scorer import load_scorer, save_scorer
+    from truerank.ranking.exact import exact_ranks
+    from truerank.ranking.files import read_sampled_ranks
+    from truerank.ranking.sampled import sampled_ranks
+    from truerank.ranking.samplers.registry import SAMPLERS
+    from truerank.report.page import write_report
+    from truerank.split.base import SPLITS, draw_users, make_split
+    from truerank.subsampling.base import STRATEGIES
+    from truerank.workflows.agreement.experiment import measure_agreement
+    from truerank.workflows.compare.compare import compare
+    from truerank.workflows.compare.result import Comparison
+    from truerank.workflows.estimate import RankAccumulator, estimate
+    from truerank.workflows.evaluate import evaluate
+    from truerank.workflows.plan.plan import plan
+    from truerank.workflows.precision.precision import evaluate_to_precision
+    from truerank.workflows.study import study
+    from truerank.workflows.tracking import MlflowLogger, log_result
 
 # Public names and where they live; imported on first use so that `import truerank` stays fast.
 _HOMES = {
-    "ESTIMATORS": "truerank.estimators",
-    "METRICS": "truerank.metrics",
-    "MODELS": "truerank.models",
-    "SAMPLERS": "truerank.ranks",
-    "SPLITS": "truerank.split",
-    "STRATEGIES": "truerank.subsample",
-    "UNCERTAINTIES": "truerank.uncertainty",
-    "Comparison": "truerank.comparison",
-    "Estimate": "truerank.core.estimate",
+    "ESTIMATORS": "truerank.estimation.registry",
+    "METRICS": "truerank.metrics.registry",
+    "MODELS": "truerank.models.registry",
+    "SAMPLERS": "truerank.ranking.samplers.registry",
+    "SPLITS": "truerank.split.base",
+    "STRATEGIES": "truerank.subsampling.base",
+    "UNCERTAINTIES": "truerank.inference.estimate_interval.registry",
+    "Comparison": "truerank.workflows.compare.result",
+    "Estimate": "truerank.core.result",
     "Factors": "truerank.core.scorer",
     "Interactions": "truerank.core.interactions",
-    "MlflowLogger": "truerank.tracking",
-    "RankAccumulator": "truerank.accumulator",
+    "MlflowLogger": "truerank.workflows.tracking",
+    "RankAccumulator": "truerank.workflows.estimate",
     "Ranks": "truerank.core.ranks",
     "Result": "truerank.core.result",
     "SampledRanks": "truerank.core.ranks",
     "Split": "truerank.core.split",
     "as_scorer": "truerank.core.scorer",
-    "compare": "truerank.comparison",
-    "draw_users": "truerank.split",
-    "estimate": "truerank.estimation",
-    "evaluate": "truerank.cluster",
-    "evaluate_to_precision": "truerank.planning",
-    "exact_ranks": "truerank.ranks",
-    "from_arrays": "truerank.data",
-    "from_callable": "truerank.models.adapters",
-    "from_cornac": "truerank.models.adapters",
-    "from_csr": "truerank.data",
-    "from_frame": "truerank.data",
-    "from_implicit": "truerank.models.adapters",
-    "from_irspack": "truerank.models.adapters",
-    "from_lenskit": "truerank.models.adapters",
-    "from_recbole": "truerank.models.adapters",
-    "from_torch": "truerank.models.adapters",
-    "identified": "truerank.bounds",
-    "k_core": "truerank.data",
-    "load": "truerank.data",
-    "load_scorer": "truerank.models.saving.scorer_file",
-    "log_result": "truerank.tracking",
-    "make_split": "truerank.split",
-    "measure_agreement": "truerank.agreement",
-    "min_history": "truerank.data",
-    "plan": "truerank.planning",
-    "read_interactions": "truerank.data",
-    "read_sampled_ranks": "truerank.ranks",
-    "sampled_ranks": "truerank.ranks",
-    "save_scorer": "truerank.models.saving.scorer_file",
-    "study": "truerank.studies",
-    "write_report": "truerank.report",
+    "compare": "truerank.workflows.compare.compare",
+    "draw_users": "truerank.split.base",
+    "estimate": "truerank.workflows.estimate",
+    "evaluate": "truerank.workflows.evaluate",
+    "evaluate_to_precision": "truerank.workflows.precision.precision",
+    "exact_ranks": "truerank.ranking.exact",
+    "from_arrays": "truerank.data.read",
+    "from_callable": "truerank.models.adapters.function",
+    "from_cornac": "truerank.models.adapters.cornac",
+    "from_csr": "truerank.data.read",
+    "from_frame": "truerank.data.read",
+    "from_implicit": "truerank.models.adapters.implicit",
+    "from_irspack": "truerank.models.adapters.irspack",
+    "from_lenskit": "truerank.models.adapters.lenskit",
+    "from_recbole": "truerank.models.adapters.recbole",
+    "from_torch": "truerank.models.adapters.torch",
+    "identified": "truerank.inference.bounds.identify",
+    "k_core": "truerank.data.clean",
+    "load": "truerank.data.catalogue",
+    "load_scorer": "truerank.models.saved_scorer",
+    "log_result": "truerank.workflows.tracking",
+    "make_split": "truerank.split.base",
+    "measure_agreement": "truerank.workflows.agreement.experiment",
+    "min_history": "truerank.data.clean",
+    "plan": "truerank.workflows.plan.plan",
+    "read_interactions": "truerank.data.read",
+    "read_sampled_ranks": "truerank.ranking.files",
+    "sampled_ranks": "truerank.ranking.sampled",
+    "save_scorer": "truerank.models.saved_scorer",
+    "study": "truerank.workflows.study",
+    "write_report": "truerank.report.page",
 }
 
 __all__ = [

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Truerank
-from truerank.agreement import Agreement, Experiment
 from truerank.cli.agreement import parse_fractions
-from truerank.data import demo
-from truerank.subsample import write_events
+from truerank.data.demo import demo
+from truerank.subsampling.subsample import write_events
+from truerank.workflows.agreement.experiment import Experiment
+from truerank.workflows.agreement.result import Agreement
 
 
 @pytest.fixture(scope="module")

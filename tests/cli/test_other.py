@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import Truerank
 from truerank import __version__
-from truerank.cli.complete import data_names, names_of
+from truerank.cli.prepare import data_names, names_of
 
 
 def test_version(truerank: Truerank) -> None:

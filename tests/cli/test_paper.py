@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Truerank
-from truerank.papers import RECIPES
+from truerank.papers.recipe import RECIPES
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +78,7 @@ def test_a_quick_run_of_all_says_what_it_left_out(
         name: RECIPES[name]
         for name in ("r19.table1", "r19.figure1", "kr20.table3", "kr20.fit-x", "l20.table1", "s21.table4")
     }
-    monkeypatch.setattr("truerank.papers.RECIPES", kept)
+    monkeypatch.setattr("truerank.papers.recipe.RECIPES", kept)
     monkeypatch.setattr("truerank.papers.recipe.find_local", lambda name: None)
     page = tmp_path / "page.html"
     done = truerank("paper", "run", "all", "--quick", "--report", page)
@@ -103,9 +103,11 @@ def test_a_quick_run_of_all_says_what_it_left_out(
 def test_one_recipe_that_cannot_run_does_not_stop_all(
     truerank: Truerank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("truerank.papers.RECIPES", {n: RECIPES[n] for n in ("s21.figure1", "r19.table1")})
+    monkeypatch.setattr(
+        "truerank.papers.recipe.RECIPES", {n: RECIPES[n] for n in ("s21.figure1", "r19.table1")}
+    )
     monkeypatch.setattr("truerank.papers.recipe.find_local", lambda name: Path(name))
-    monkeypatch.setattr("truerank.papers.sachdeva2021_setup.find_local", lambda name: None)
+    monkeypatch.setattr("truerank.papers.sachdeva2021.find_local", lambda name: None)
     done = truerank("paper", "run", "all", "--quick", "--format", "json")
     assert done.code == 0
     assert list(json.loads(done.out)) == ["r19.table1"]

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from truerank.cli import progress as shown
+from truerank.cli import output as shown
 from truerank.core.progress import SILENT, note, tracked
 
 

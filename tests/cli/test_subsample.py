@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from tests.cli.conftest import Truerank
-from truerank.subsample import STRATEGIES
+from truerank.subsampling.base import STRATEGIES
 
 
 def test_table_and_file(truerank: Truerank, tiny: Path, tmp_path: Path) -> None:

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from truerank.core.errors import InvalidData
-from truerank.core.interactions import Interactions
+from truerank.core.interactions import Interactions, Vocabulary
 from truerank.core.split import Split
-from truerank.core.vocabulary import Vocabulary
 
 
 def events(pairs: list[tuple[int, int]], n_users: int = 3, n_items: int = 4) -> Interactions:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from truerank.core.checkpoint import check_output, replace_file, replace_text
 from truerank.core.errors import InvalidParameter
-from truerank.core.output import check_output, replace_file, replace_text
 
 
 def test_replaces_what_was_there(tmp_path: Path) -> None:

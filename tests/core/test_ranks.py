@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from truerank.core.distribution import RankDistribution
 from truerank.core.errors import InvalidData
-from truerank.core.ranks import Design, Ranks, SampledRanks
+from truerank.core.ranks import Design, RankDistribution, Ranks, SampledRanks
 
 
 def table(**changes: Any) -> Ranks:

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from truerank.core.errors import InvalidData
-from truerank.core.estimate import Estimate
-from truerank.core.result import Result
+from truerank.core.result import Estimate, Result
 
 RESULT = Result(
     "evaluate",

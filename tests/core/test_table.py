@@ -14,10 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from truerank.core.errors import InvalidParameter
-from truerank.core.estimate import Estimate
-from truerank.core.number import MISSING
-from truerank.core.result import Result
-from truerank.core.table import Table, escape_latex
+from truerank.core.result import Estimate, Result
+from truerank.core.table import MISSING, Table, escape_latex
 
 SPECIAL = r"&%$#_{}~^\<>|`'-,[]*" + "\N{MINUS SIGN}é日"
 # No line breaks or control characters: a cell is one line.

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from truerank.core.errors import DataWarning, InvalidData, MissingDependency, UnknownName
-from truerank.data import catalogue, describe, fetch, find_local, list_datasets, load, open_data
-from truerank.data.dataset import Dataset, RemoteFile
-from truerank.data.listing import AMAZON_CATEGORIES, DATASETS
+from truerank.data import catalogue
+from truerank.data.catalogue import describe, fetch, find_local, list_datasets, load, open_data
+from truerank.data.datasets import AMAZON_CATEGORIES, DATASETS, Dataset, RemoteFile
 
 LOOKED_INTO = catalogue._folders
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from truerank.core.errors import InvalidData, InvalidParameter
-from truerank.data.columns import ALIASES, ROLES, choose, parse_columns
+from truerank.data.table import ALIASES, ROLES, choose, parse_columns
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from truerank.core.errors import InvalidParameter
-from truerank.data import demo
+from truerank.data.demo import demo
 
 
 def test_size_and_tail() -> None:

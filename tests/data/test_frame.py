@@ -15,7 +15,7 @@ import pytest
 from scipy.sparse import coo_array, csr_array, csr_matrix
 
 from truerank.core.errors import InvalidData
-from truerank.data import from_arrays, from_csr, from_frame
+from truerank.data.read import from_arrays, from_csr, from_frame
 
 COLUMNS: dict[str, list[Any]] = {
     "user_id": ["b", "a", "b"],

@@ -7,7 +7,8 @@ import warnings
 import pytest
 
 from truerank.core.errors import DataWarning
-from truerank.data import describe, find_local, load, merge_duplicates, min_history
+from truerank.data.catalogue import describe, find_local, load
+from truerank.data.clean import merge_duplicates, min_history
 
 pytestmark = pytest.mark.data
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
-from truerank.data import choose_columns, from_frame, read_interactions
+from truerank.data.read import choose_columns, from_frame, read_interactions
 
 
 def csv(folder: Path, text: str, name: str = "events.csv") -> Path:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from truerank.core.stream import stream
+from truerank.core.random import stream
 from truerank.inference import resample
 from truerank.inference.resample import draw_counts, resampled_means
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.reference import metrics as twin
 from truerank.core.types import FloatArray
-from truerank.metrics import METRICS, make_metrics, values
+from truerank.metrics.registry import METRICS, make_metrics, values
 
 CUTOFFS = (1, 3, 10)
 Users = list[twin.User]

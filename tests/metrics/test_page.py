@@ -6,8 +6,7 @@ import doctest
 import re
 from pathlib import Path
 
-from truerank.metrics import METRICS
-from truerank.metrics.registry import PRESETS
+from truerank.metrics.registry import METRICS, PRESETS
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 

@@ -14,7 +14,8 @@ from tests.models.literal import small_train
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import DenseScores, Factors, SparseScores
-from truerank.models import MODELS, Arrays
+from truerank.models.arrays import Arrays
+from truerank.models.registry import MODELS
 
 TRAIN = small_train()
 N_USERS, N_ITEMS = TRAIN.n_users, TRAIN.n_items

@@ -10,7 +10,10 @@ from tests.models.literal import small_train
 from truerank.core.errors import InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.progress import SILENT
-from truerank.models import MODELS, Ease, check, symmetric
+from truerank.models import item_item as check
+from truerank.models import item_item as symmetric
+from truerank.models.ease import Ease
+from truerank.models.registry import MODELS
 
 
 @pytest.mark.parametrize("reg", [0.01, 1.0, 500.0])

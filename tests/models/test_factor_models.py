@@ -14,10 +14,10 @@ from truerank.core.errors import InvalidData, InvalidParameter, NotConverged
 from truerank.core.interactions import Interactions
 from truerank.core.model import Epoch
 from truerank.core.scorer import Factors
-from truerank.models import MODELS
+from truerank.models.factor_training import FactorSettings, FactorTraining
+from truerank.models.kernels import fill_mask
 from truerank.models.mf import MF
-from truerank.models.neural.factor import FactorSettings, FactorTraining
-from truerank.models.neural.kernels.factor import fill_mask
+from truerank.models.registry import MODELS
 
 torch = pytest.importorskip("torch")
 

@@ -11,8 +11,9 @@ from tests.models import literal
 from tests.models.literal import small_train
 from truerank.core.errors import InvalidParameter
 from truerank.core.progress import SILENT, Task
-from truerank.core.stream import stream
-from truerank.models import IALS, MODELS
+from truerank.core.random import stream
+from truerank.models.ials import IALS
+from truerank.models.registry import MODELS
 
 
 @pytest.mark.parametrize("d", [1, 3, 4, 5, 16, 37])

@@ -17,7 +17,7 @@ import pytest
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Scorer
 from truerank.core.types import IntArray
-from truerank.models import MODELS
+from truerank.models.registry import MODELS
 
 FOLDER = Path(os.environ.get("TRUERANK_DATA", Path(__file__).parents[3] / "shared" / "data"))
 FILE = FOLDER / "ml-1m.parquet"

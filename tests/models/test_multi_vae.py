@@ -12,8 +12,8 @@ from tests.models.literal import dense, small_train
 from truerank.core.errors import InvalidParameter, NotConverged
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Factors
-from truerank.models import MODELS
 from truerank.models.multi_vae import MultiVAE
+from truerank.models.registry import MODELS
 
 torch = pytest.importorskip("torch")
 
@@ -46,7 +46,7 @@ def literal_scores(w: dict[str, Any], z: Any) -> Any:
 
 
 def make(train: Interactions, *, normalise: bool, dropout: float = 0.0) -> tuple[Any, Any]:
-    from truerank.models.neural.autoencoder import Autoencoder, History
+    from truerank.models.nets.autoencoder import Autoencoder, History
 
     torch.manual_seed(0)
     module = Autoencoder(train.n_items, 7, 4, dropout, normalise=normalise)

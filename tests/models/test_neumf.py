@@ -14,10 +14,10 @@ from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, Not
 from truerank.core.interactions import Interactions
 from truerank.core.model import Epoch
 from truerank.core.progress import SILENT
-from truerank.models import MODELS
 from truerank.models.neumf import NeuMF, _Fit
-from truerank.models.neural.state import HasArrays
-from truerank.models.neural.tower import TowerScorer
+from truerank.models.registry import MODELS
+from truerank.models.towers import TowerScorer
+from truerank.models.training import HasArrays
 
 torch = pytest.importorskip("torch")
 
@@ -42,7 +42,7 @@ SMALL: dict[str, Any] = {
 
 
 def module(*, factors: int = 3, layers: tuple[int, ...] = (8, 6, 4), biased: bool = False) -> Any:
-    from truerank.models.neural.fusion import Fusion
+    from truerank.models.nets.fusion import Fusion
 
     torch.manual_seed(0)
     made = Fusion(9, 11, factors, layers, 0.0, biased=biased, offset=0.5)
@@ -260,7 +260,7 @@ def test_bad_parameters(spec: str, sentence: str) -> None:
 def test_narrow_layers_are_trained_on_one_thread(
     layers: str, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("truerank.models.neural.module.available_threads", lambda: 2)
+    monkeypatch.setattr("truerank.models.torch_training.available_threads", lambda: 2)
     torch.set_num_threads(2)
     seen: list[int] = []
     draw = _Fit.loss

@@ -17,9 +17,9 @@ from truerank.core.errors import InvalidData, InvalidParameter, MissingDependenc
 from truerank.core.interactions import Interactions
 from truerank.core.model import EpochModel
 from truerank.core.scorer import Factors
-from truerank.models import MODELS
-from truerank.models.neural.module import limited_threads, pick_device, require_torch
-from truerank.models.neural.state import HasArrays
+from truerank.models.registry import MODELS
+from truerank.models.torch_training import limited_threads, pick_device, require_torch
+from truerank.models.training import HasArrays
 
 torch = pytest.importorskip("torch")
 
@@ -136,7 +136,8 @@ def test_missing_torch_says_what_to_install(spec: str, monkeypatch: pytest.Monke
 
 def test_models_without_torch_do_not_import_it() -> None:
     code = (
-        "import sys; from truerank.models import MODELS; from truerank.core.interactions import Interactions;"
+        "import sys; from truerank.models.registry import MODELS;"
+        "from truerank.core.interactions import Interactions;"
         "train = Interactions.from_codes([0, 0, 1], [0, 1, 0]);"
         "[MODELS.make(name).fit(train) for name in ('mf(epochs=1)', 'bias-only(epochs=1)')];"
         "[MODELS.make(name) for name in ('neumf', 'multi-vae')];"
@@ -154,7 +155,7 @@ def test_device_and_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         pick_device("cuda")
     torch.set_num_threads(4)
-    monkeypatch.setattr("truerank.models.neural.module.available_threads", lambda: 2)
+    monkeypatch.setattr("truerank.models.torch_training.available_threads", lambda: 2)
     with limited_threads():
         assert torch.get_num_threads() == 2
     assert torch.get_num_threads() == 4

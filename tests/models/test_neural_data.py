@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from truerank.core.split import Split
-from truerank.data import find_local, load
-from truerank.metrics import make_metrics, values
-from truerank.models import MODELS
-from truerank.ranks import exact_ranks
-from truerank.split import SPLITS
+from truerank.data.catalogue import find_local, load
+from truerank.metrics.registry import make_metrics, values
+from truerank.models.registry import MODELS
+from truerank.ranking.exact import exact_ranks
+from truerank.split.base import SPLITS
 
 pytestmark = [
     pytest.mark.data,

@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.models.literal import small_train
 from truerank.core.interactions import Interactions
-from truerank.models import Popularity
+from truerank.models.popularity import Popularity
 
 
 def test_score_is_the_number_of_events() -> None:

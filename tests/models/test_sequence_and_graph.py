@@ -11,25 +11,24 @@ import pytest
 
 from tests.models import literal_network as twin
 from tests.models.literal import dense, small_train
-from tests.models.test_histories import literal as in_order
-from tests.models.test_histories import timed
+from tests.models.test_torch_training import literal as in_order
+from tests.models.test_torch_training import timed
 from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, MissingDependency, NotConverged
 from truerank.core.interactions import Interactions
 from truerank.core.model import Epoch, EpochModel
 from truerank.core.progress import Task
 from truerank.core.scorer import Factors, Scorer
 from truerank.core.types import FloatArray, IntArray
-from truerank.models import MODELS
+from truerank.models.registry import MODELS
 
 pytest.importorskip("torch", reason="torch is not installed")
 
 import torch
 
 from truerank.models import ngcf, sasrec, svae
-from truerank.models.graph.propagation import Graph, GraphNet
-from truerank.models.sequence.attention import AttentionNet
-from truerank.models.sequence.histories import Histories
-from truerank.models.sequence.recurrent import RecurrentNet
+from truerank.models.nets.graph import Graph, GraphNet
+from truerank.models.nets.sequence import AttentionNet, RecurrentNet
+from truerank.models.torch_training import Histories
 
 SMALL = {
     "sasrec": "sasrec(max_length=6, factors=4, epochs=3, batch=8, device=cpu)",

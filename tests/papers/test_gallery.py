@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from truerank.papers import RECIPES, Cell, Outcome
 from truerank.papers.gallery import gallery_page
+from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.recipe import RECIPES
 from truerank.papers.record import Run, reference_runs
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -11,16 +11,14 @@ import numpy as np
 import pytest
 
 from truerank.core.progress import SILENT, Progress
+from truerank.core.random import stream
 from truerank.core.ranks import Ranks, SeenPolicy
-from truerank.core.stream import stream
-from truerank.data import find_local
-from truerank.estimators.mapping.beta import Beta
-from truerank.papers import Cell, Outcome, Settings, run_recipe
-from truerank.papers import li2020 as tables
-from truerank.papers import li2020_figures as figures
-from truerank.papers import li2020_setup as setup
-from truerank.papers.fitted import QUICK, Setup
-from truerank.papers.store import PaperStore
+from truerank.data.catalogue import find_local
+from truerank.estimation.mapping.functions import Beta
+from truerank.papers import li2020, li2020_figures
+from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.recipe import Settings, run_recipe
+from truerank.papers.store import QUICK, PaperStore, Setup
 
 HAS_ML_1M = find_local("ml-1m") is not None
 HAS_BOOKS = find_local("book-crossing") is not None
@@ -58,7 +56,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Every data set at hand and every model there, all ranks drawn."""
     monkeypatch.setattr(Setup, "is_at_hand", property(lambda self: True))
     monkeypatch.setattr("truerank.papers.recipe.find_local", lambda name: name)
-    for module in (tables, figures):
+    for module in (li2020, li2020_figures):
         monkeypatch.setattr(module, "missing", lambda setup, model, settings: "")
     return Settings(repeats=3, store=DrawnStore())
 
@@ -110,7 +108,7 @@ def test_errors_of_the_functions(drawn: Settings) -> None:
     """Ranks of MultiVAE follow Beta(0.3, 1) here: the fitted mapping is best, linear worst."""
     found = cells_of(run_recipe("l20.table7", drawn))
     assert len(found) == 4 * 7 * 6
-    gaps = {name: found[f"MultiVAE:ml-1m {name}", "abs"].value for name in (*setup.FUNCTIONS, "Beta@P")}
+    gaps = {name: found[f"MultiVAE:ml-1m {name}", "abs"].value for name in (*li2020.FUNCTIONS, "Beta@P")}
     assert max(gaps, key=lambda name: gaps[name]) == "Linear"
     assert found["MultiVAE:ml-1m Beta@P (likelihood)", "abs"].value < 0.9 * gaps["Beta@1"]
     assert found["NeuMF:yelp Bound", "rel@1"].printed == 0.2571
@@ -136,7 +134,7 @@ def test_sizes_on_books(drawn: Settings, monkeypatch: pytest.MonkeyPatch) -> Non
     """First locations of all sample sizes as printed; samples of Beta(0.5) ranks lie on the curve."""
     share = stream(0, "drawn/books").random(1500) ** 2
     books = Ranks.single((share * 139_331).astype(int), n_pool=139_331)
-    monkeypatch.setattr(figures, "book_ranks", lambda settings, name: books)
+    monkeypatch.setattr(li2020_figures, "book_ranks", lambda settings, name: books)
     found = cells_of(run_recipe("l20.figure8", drawn))
     for n, at in ((50, 2788), (100, 1394), (200, 698), (500, 280), (1000, 140)):
         cell = found[f"ALS n={n}", "f(1), beta(a=1)"]
@@ -149,23 +147,25 @@ def test_sizes_on_books(drawn: Settings, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Setup, "is_at_hand", property(lambda self: self.dataset == "ml-1m"))
     monkeypatch.setattr("truerank.papers.recipe.find_local", lambda name: name)
-    monkeypatch.setattr(tables, "missing", lambda setup, model, settings: "" if model == "EASE" else "why")
+    missing = li2020.missing
+    monkeypatch.setattr(li2020, "missing", lambda setup, model, settings: "" if model == "EASE" else "why")
     outcome = run_recipe("l20.table2", Settings(repeats=2, store=DrawnStore()))
+    monkeypatch.setattr(li2020, "missing", missing)
     assert {cell.row for cell in outcome.cells} == {"EASE"}
     assert "ml-1m NeuMF: why" in outcome.without
     assert "yelp: data not at hand; NeuMF, MultiVAE, EASE, itemKNN run once it is" in outcome.without
     absent = Setup("ml-1m", "", {"a": "nosuchmodel(x=1)", "b": "ease"})
-    assert setup.missing(absent, "a", Settings()) == "model nosuchmodel is not there yet"
-    assert setup.missing(absent, "b", Settings()) == ""
-    assert setup.missing(setup.SETUPS["ml-1m"], "NeuMF", Settings(quick=True)) == QUICK
+    assert li2020.missing(absent, "a", Settings()) == "model nosuchmodel is not there yet"
+    assert li2020.missing(absent, "b", Settings()) == ""
+    assert li2020.missing(li2020.SETUPS["ml-1m"], "NeuMF", Settings(quick=True)) == QUICK
 
 
 def test_reasons_have_a_size() -> None:
-    assert setup.reason(0.04, setup.SPREAD_HIT)
-    assert not setup.reason(-0.06, setup.SPREAD_HIT)
-    assert tables._size_note(0.0021, 0.0019)
-    assert tables._size_note(0.02, 0.011)
-    assert not tables._size_note(0.05, 0.011)
+    assert li2020.reason(0.04, li2020.SPREAD_HIT)
+    assert not li2020.reason(-0.06, li2020.SPREAD_HIT)
+    assert li2020._size_note(0.0021, 0.0019)
+    assert li2020._size_note(0.02, 0.011)
+    assert not li2020._size_note(0.05, 0.011)
 
 
 def test_the_paper_truncates_the_readme() -> None:
@@ -197,9 +197,9 @@ def test_rounding_agrees_with_print() -> None:
 def test_errors_of_ease(monkeypatch: pytest.MonkeyPatch) -> None:
     """All 36 printed errors of EASE on ml-1m are met within the noise of one sample."""
     monkeypatch.setattr(
-        tables, "missing", lambda setup, model, settings: "" if model == "EASE" else "not run here"
+        li2020, "missing", lambda setup, model, settings: "" if model == "EASE" else "not run here"
     )
-    monkeypatch.setitem(setup.SETUPS, "yelp", Setup("yelp", "", {}))
+    monkeypatch.setitem(li2020.SETUPS, "yelp", Setup("yelp", "", {}))
     outcome = run_recipe("l20.table7", Settings(repeats=20))
     shown = [cell for cell in outcome.cells if cell.printed is not None]
     assert len(shown) == 36
@@ -209,6 +209,6 @@ def test_errors_of_ease(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.data
 @pytest.mark.skipif(not HAS_BOOKS, reason="book-crossing does not lie in TRUERANK_DATA or ../shared/data")
 def test_book_x_is_the_papers() -> None:
-    split = setup.book_split()
+    split = li2020.book_split()
     assert len(split.train) + len(split.test) == 786_690
     assert (split.train.n_users, split.train.n_items) == (11_325, 139_331)

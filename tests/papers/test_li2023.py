@@ -8,24 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from truerank.core.tally import tally
-from truerank.estimators import ESTIMATORS as REGISTRY
-from truerank.estimators import averaged_prior
-from truerank.metrics import make_metrics, values
-from truerank.papers import (
-    RECIPES,
-    PaperStore,
-    Settings,
-    fitted,
-    li2023,
-    li2023_figures,
-    li2023_setup,
-    recipe,
-    run_recipe,
-)
-from truerank.papers.fitted import Setup
-from truerank.papers.recipe import printed
-from truerank.ranks import exact_ranks, sampled_ranks
+from truerank.estimation.corrections.priors import averaged_prior
+from truerank.estimation.registry import ESTIMATORS as REGISTRY
+from truerank.estimation.tally import tally
+from truerank.metrics.registry import make_metrics, values
+from truerank.papers import li2023, recipe
+from truerank.papers import li2023 as li2023_figures
+from truerank.papers import li2023 as li2023_setup
+from truerank.papers import store as fitted
+from truerank.papers.recipe import RECIPES, Settings, printed, run_recipe
+from truerank.papers.store import PaperStore, Setup
+from truerank.ranking.exact import exact_ranks
+from truerank.ranking.sampled import sampled_ranks
 
 SMALL = Setup(
     "demo",
@@ -71,7 +65,7 @@ def test_a_cell_follows_the_protocol(store: PaperStore) -> None:
         for repeat in range(SETTINGS_REPEATS)
     ]
     prior = averaged_prior("mle", tallies)
-    from truerank.estimators.multinomial import Multinomial
+    from truerank.estimation.corrections.multinomial import Multinomial
 
     for column, estimator in (("MLE", REGISTRY.make("mle")), ("MN_MLE", Multinomial(prior=prior))):
         errors = [

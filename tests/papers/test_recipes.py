@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from truerank.core.errors import InvalidData, InvalidParameter, UnknownName
-from truerank.data import find_local
-from truerank.papers import RECIPES, Cell, Outcome, Settings, run_recipe
+from truerank.data.catalogue import find_local
 from truerank.papers.krichene2020 import _reason
+from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.recipe import RECIPES, Settings, run_recipe
 
 HAS_ML_1M = find_local("ml-1m") is not None
 needs_ml_1m = pytest.mark.skipif(

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from truerank.core.errors import InvalidData, InvalidParameter
-from truerank.papers import PAPERS, RECIPES, Cell, Outcome, Settings, run_recipe
-from truerank.papers.beside import LEGEND, beside, document_of
-from truerank.papers.fitted import QUICK, Setup
-from truerank.papers.listing import Line, lines
+from truerank.papers.gallery import LEGEND, Line, beside, document_of, lines
+from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.recipe import PAPERS, RECIPES, Settings, run_recipe
 from truerank.papers.record import RUNS, Run, keep_run, last_runs, read, reference_runs, written
+from truerank.papers.store import QUICK, Setup
 
 DATE = "2026-01-02"
 NEAR = Cell("Y", "Sampled", 56.51, 56.55, error=0.03)
@@ -159,7 +159,7 @@ def test_quick_settings() -> None:
 
 
 def test_a_quick_run_leaves_slow_models_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("truerank.papers.fitted.find_local", lambda name: name)
+    monkeypatch.setattr("truerank.papers.store.find_local", lambda name: name)
     setup = Setup("demo", "leave-last-out", {"a": "popularity", "b": "ease"}, slow=("b",))
     assert setup.missing("b") == ""
     assert setup.missing("b", quick=True) == QUICK

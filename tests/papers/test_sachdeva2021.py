@@ -12,18 +12,22 @@ import pytest
 from scipy.stats import kendalltau
 
 from tests.cli.conftest import Truerank, truerank
-from truerank.agreement import SCENARIOS, Agreement
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
-from truerank.data import demo, find_local, min_history
-from truerank.metrics import make_metrics, values
-from truerank.models import MODELS
-from truerank.papers import RECIPES, PaperStore, Settings, run_recipe, sachdeva2021, sachdeva2021_figures
-from truerank.papers import sachdeva2021_setup as setup
-from truerank.papers.recipe import printed
-from truerank.ranks import exact_ranks
-from truerank.split import make_split
-from truerank.subsampling import subsample
+from truerank.data.catalogue import find_local, load
+from truerank.data.clean import min_history
+from truerank.data.demo import demo
+from truerank.metrics.registry import make_metrics, values
+from truerank.models.registry import MODELS
+from truerank.papers import sachdeva2021, sachdeva2021_figures
+from truerank.papers import sachdeva2021 as setup
+from truerank.papers.recipe import RECIPES, Settings, printed, run_recipe
+from truerank.papers.store import PaperStore
+from truerank.ranking.exact import exact_ranks
+from truerank.split.base import make_split
+from truerank.subsampling.subsample import subsample
+from truerank.workflows.agreement.result import Agreement
+from truerank.workflows.agreement.scenarios import SCENARIOS
 
 __all__ = ["truerank"]
 
@@ -241,6 +245,7 @@ def test_table2_is_what_the_scenarios_have(monkeypatch: pytest.MonkeyPatch) -> N
 )
 def test_table3_counts_the_data_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setup, "find_local", find_local)
+    monkeypatch.setattr(setup, "load", load)
     outcome = run_recipe("s21.table3")
     assert outcome.count()["matches"] >= 8
     assert "differs" not in outcome.count()

@@ -10,8 +10,7 @@ import numpy as np
 
 from tests.reference.law import solve
 from tests.reference.world import World
-from truerank.core.ranks import Design, SampledRanks
-from truerank.core.stopping import Stopping
+from truerank.core.ranks import Design, SampledRanks, Stopping
 
 Outcome = tuple[int, int]
 

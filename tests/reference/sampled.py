@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from truerank.core.random import stage_key
 from truerank.core.ranks import SeenPolicy
 from truerank.core.split import Split
-from truerank.core.stream import stage_key
 
 Row = dict[str, int]
 

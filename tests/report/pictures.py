@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from tests.report.results import MODELS
-from truerank.core.chart import Chart, ChartAxis, HeatMap, Picture, Series, Span
-from truerank.core.document import Document, Section
+from truerank.core.chart import Chart, ChartAxis, Document, HeatMap, Picture, Section, Series, Span
 from truerank.core.table import Table
 
 CUTOFFS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500)

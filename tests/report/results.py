@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from truerank.core.estimate import Estimate
 from truerank.core.ranks import Ranks
-from truerank.core.result import Result
+from truerank.core.result import Estimate, Result
 
 MODELS = ("popularity", "item-knn(power=3, norm=l2)", "ease(reg=500)")
 METRICS = ("ndcg@10", "recall@10", "auc")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.report.results import make_result
-from truerank.core.estimate import Estimate
-from truerank.core.result import Result
-from truerank.report.board import build_board
-from truerank.report.summary import summarise
+from truerank.core.result import Estimate, Result
+from truerank.report.page import summarise
+from truerank.report.sections import build_board
 
 
 def sentence(*estimates: Estimate, name: str = "demo") -> str:

@@ -16,10 +16,9 @@ import pytest
 from tests.report.markup import HOSTILE
 from tests.report.pictures import make_document, make_pictures
 from tests.report.results import make_result
-from truerank.core.chart import Chart, ChartAxis, HeatMap, Series
-from truerank.core.document import Document, Section
+from truerank.core.chart import Chart, ChartAxis, Document, HeatMap, Section, Series
 from truerank.core.table import Table
-from truerank.report import render_document, render_report
+from truerank.report.page import render_document, render_report
 
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None

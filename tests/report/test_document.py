@@ -10,11 +10,10 @@ import pytest
 
 from tests.report.markup import HOSTILE, Page, drawings
 from tests.report.pictures import make_document, make_heat_map, make_lines
-from truerank.core.chart import Chart, ChartAxis, Series, Span
-from truerank.core.document import Document, Section
+from truerank.core.chart import Chart, ChartAxis, Document, Section, Series, Span
 from truerank.core.errors import InvalidParameter
 from truerank.core.table import Table
-from truerank.report import render_document, write_document
+from truerank.report.page import render_document, write_document
 
 ODD_NAMES = (HOSTILE, '<b>&"', "x" * 200, "модель", "推薦システム", "نموذج", "{{ 7 * 7 }}", "a\nb\tc")
 

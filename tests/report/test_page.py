@@ -12,9 +12,8 @@ import pytest
 from tests.report.markup import HOSTILE, Page, drawings
 from tests.report.pictures import make_heat_map, make_pictures
 from tests.report.results import make_result
-from truerank.core.estimate import Estimate
-from truerank.core.result import Result
-from truerank.report import render_report
+from truerank.core.result import Estimate, Result
+from truerank.report.page import render_report
 
 
 def test_loads_nothing() -> None:

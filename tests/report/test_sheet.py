@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from tests.report.pictures import make_many
 from truerank.core.table import Table
-from truerank.report.sheet import as_sheet, chart_sheet, thinned
-from truerank.report.top_share import thinned_cutoffs
+from truerank.report.sections import as_sheet, chart_sheet, thinned, thinned_cutoffs
 
 
 def test_long_tables_are_thinned_to_round_numbers_and_say_so() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from truerank.core.errors import InvalidData
 from truerank.core.interactions import Interactions
-from truerank.split import Column, make_split
+from truerank.split.base import make_split
+from truerank.split.column import Column
 
 
 def events(labels: list[Any]) -> Interactions:

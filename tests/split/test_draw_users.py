@@ -11,7 +11,7 @@ from scipy import stats
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.split import Split
-from truerank.split import draw_users
+from truerank.split.base import draw_users
 
 
 def made(n_users: int, n_without: int = 0) -> Split:

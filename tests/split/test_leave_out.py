@@ -8,8 +8,8 @@ from hypothesis import given, settings
 
 from tests.split.strategies import timed_events
 from truerank.core.interactions import Interactions
-from truerank.data import find_local, load
-from truerank.split import make_split
+from truerank.data.catalogue import find_local, load
+from truerank.split.base import make_split
 
 
 def test_last_by_time() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from truerank.core.interactions import Interactions
-from truerank.split import make_split
+from truerank.split.base import make_split
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from truerank.core.errors import InvalidData
 from truerank.core.interactions import Interactions
-from truerank.split import make_split
+from truerank.split.base import make_split
 
 
 def events(times: list[float]) -> Interactions:

@@ -7,7 +7,7 @@ from benchmarks.rivals.problem import split_of
 from benchmarks.rivals.trial import Values, Way, enter
 from truerank import Factors, exact_ranks
 from truerank.core.ranks import Ranks
-from truerank.metrics import make_metrics, values
+from truerank.metrics.registry import make_metrics, values
 
 
 def prepare(job: Job) -> Way:

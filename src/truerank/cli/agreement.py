@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from truerank.cli.complete import data_names, names_of
-from truerank.cli.output import Format, emit, prose, say, shown, table_text
-from truerank.cli.progress import shown_progress
+from truerank.cli.output import Format, emit, prose, say, shown, shown_progress, table_text
+from truerank.cli.prepare import data_names, names_of
+from truerank.core.checkpoint import check_output
 from truerank.core.errors import InvalidParameter
-from truerank.core.output import check_output
 
 if TYPE_CHECKING:
-    from truerank.agreement import Agreement, Experiment
-    from truerank.agreement.table import Which
+    from truerank.workflows.agreement.experiment import Experiment
+    from truerank.workflows.agreement.result import Agreement, Which
 
 
 def agreement(
@@ -75,8 +74,10 @@ def agreement(
     tau is Kendall's tau-b between the order of the models on the full data and on the sub-sample; "certain"
     counts only pairs whose order on the full data is beyond the doubt of users and seeds.
     """
-    from truerank.agreement import Experiment, make_plan
-    from truerank.data import open_data, parse_columns
+    from truerank.data.catalogue import open_data
+    from truerank.data.table import parse_columns
+    from truerank.workflows.agreement.experiment import Experiment
+    from truerank.workflows.agreement.plan import make_plan
 
     if report is not None:
         check_output(report, "--report")
@@ -108,8 +109,8 @@ def agreement(
         say(f"note: not fitted: {problem}")
     _print(found, format, by_metric)
     if report is not None:
-        from truerank.charts import agreement_document
-        from truerank.report import write_document
+        from truerank.report.charts.documents import agreement_document
+        from truerank.report.page import write_document
 
         write_document(agreement_document(found), report)
         say(f"wrote {report}")

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from truerank.cli.complete import data_names, names_of
 from truerank.cli.estimate import Answer
-from truerank.cli.output import SUFFIXES, Format, check_out, emit, say, shown, table_text
-from truerank.cli.progress import shown_progress
+from truerank.cli.output import SUFFIXES, Format, check_out, emit, say, shown, shown_progress, table_text
+from truerank.cli.prepare import data_names, names_of
+from truerank.core.checkpoint import check_output, replace_text
 from truerank.core.errors import InvalidParameter
-from truerank.core.output import check_output, replace_text
 
 if TYPE_CHECKING:
-    from truerank.comparison import Comparison
+    from truerank.workflows.compare.result import Comparison
 
 
 def compare(
@@ -123,8 +122,8 @@ def compare(
     report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report here.")] = None,
 ) -> None:
     """Compare models, from files of ranks or on a data set, and say in words who is better or why not."""
-    from truerank.comparison import compare as run_compare
-    from truerank.comparison import read_rank_files
+    from truerank.ranking.files import read_rank_files
+    from truerank.workflows.compare.compare import compare as run_compare
 
     _check(ranks, data, model, sampler, negatives, out)
     if data is None and any((test, users is not None, min_rating is not None, core, min_history)):
@@ -159,7 +158,7 @@ def compare(
             found = run_compare(given, metrics=metrics, progress=progress, **options)
         else:
             from truerank.cli.prepare import prepare
-            from truerank.split import draw_users
+            from truerank.split.base import draw_users
 
             parts = prepare(
                 data,
@@ -196,8 +195,8 @@ def compare(
         replace_text(out, text if text.endswith("\n") else text + "\n", "--out")
         say(f"wrote {out}")
     if report is not None:
-        from truerank.charts import comparison_document
-        from truerank.report import write_document
+        from truerank.report.charts.documents import comparison_document
+        from truerank.report.page import write_document
 
         write_document(comparison_document(found), report)
         say(f"wrote {report}")

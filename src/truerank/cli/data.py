@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from truerank.cli.complete import dataset_names
-from truerank.cli.output import Format, emit, say, table_text
-from truerank.cli.progress import shown_progress
+from truerank.cli.output import Format, emit, say, shown_progress, table_text
+from truerank.cli.prepare import dataset_names
 
 app = typer.Typer(help="Public data sets: list, describe or fetch them.", no_args_is_help=True)
 _Name = Annotated[
@@ -21,7 +20,7 @@ _Format = Annotated[Format, typer.Option(help="How to print.")]
 @app.command("list")
 def list_data(format: _Format = Format.table) -> None:
     """List the data sets of the catalogue and whether they lie on this machine."""
-    from truerank.data import find_local, list_datasets
+    from truerank.data.catalogue import find_local, list_datasets
 
     columns = ("name", "users", "items", "events", "here", "description")
     rows = []
@@ -38,7 +37,7 @@ def list_data(format: _Format = Format.table) -> None:
 @app.command("describe")
 def describe_data(name: _Name, format: _Format = Format.table) -> None:
     """Say where a data set comes from, on which terms, and how large it is."""
-    from truerank.data import describe, find_local
+    from truerank.data.catalogue import describe, find_local
 
     facts: dict[str, str | int | None] = describe(name).facts()
     facts["here"] = str(find_local(name) or "")
@@ -51,7 +50,7 @@ def describe_data(name: _Name, format: _Format = Format.table) -> None:
 @app.command("fetch")
 def fetch_data(name: _Name) -> None:
     """Download a data set unless it lies on this machine, and print where it lies."""
-    from truerank.data import describe, fetch
+    from truerank.data.catalogue import describe, fetch
 
     entry = describe(name)
     say(f"{name}: {entry.licence}.")

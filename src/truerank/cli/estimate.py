@@ -9,10 +9,9 @@ from typing import Annotated
 
 import typer
 
-from truerank.cli.complete import names_of
-from truerank.cli.output import Format, emit, render, say, say_intervals
-from truerank.cli.progress import shown_progress
-from truerank.core.output import check_output, replace_text
+from truerank.cli.output import Format, emit, render, say, say_intervals, shown_progress
+from truerank.cli.prepare import names_of
+from truerank.core.checkpoint import check_output, replace_text
 
 
 class Answer(StrEnum):
@@ -67,9 +66,9 @@ def estimate(
     out: Annotated[Path | None, typer.Option(help="Also write the JSON here.")] = None,
 ) -> None:
     """Estimate what exact evaluation would give from a table of sampled ranks that any framework wrote."""
-    from truerank.estimation import DEFAULT_ESTIMATORS, has_all_items
-    from truerank.estimation import estimate as estimate_ranks
-    from truerank.ranks import read_sampled_models
+    from truerank.ranking.files import read_sampled_models
+    from truerank.workflows.estimate import DEFAULT_ESTIMATORS, has_all_items
+    from truerank.workflows.estimate import estimate as estimate_ranks
 
     for path, what in ((report, "--report"), (out, "--out")):
         if path is not None:
@@ -109,8 +108,8 @@ def estimate(
         replace_text(out, result.to_json() + "\n", "--out")
         say(f"wrote {out}")
     if report is not None:
-        from truerank.charts import result_charts
-        from truerank.report import write_report
+        from truerank.report.charts.result import result_charts
+        from truerank.report.page import write_report
 
         with shown_progress() as progress:
             charts = result_charts(result, named, bounds=bounds is not False, progress=progress)

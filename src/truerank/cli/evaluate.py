@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from truerank.cli.complete import data_names, names_of
-from truerank.cli.output import SUFFIXES, Format, check_out, emit, render, say, say_intervals
-from truerank.cli.progress import shown_progress
+from truerank.cli.output import SUFFIXES, Format, check_out, emit, render, say, say_intervals, shown_progress
+from truerank.cli.prepare import data_names, names_of
+from truerank.core.checkpoint import check_output, replace_file, replace_text
 from truerank.core.errors import InvalidParameter
 from truerank.core.model import Model
-from truerank.core.output import check_output, replace_file, replace_text
 from truerank.core.progress import Progress
 from truerank.core.result import Result
 from truerank.core.scorer import Scorer
 from truerank.core.split import Split
 
 if TYPE_CHECKING:
-    from truerank.evaluation import Options
+    from truerank.workflows.options import Options
 
 
 def evaluate(
@@ -123,10 +122,11 @@ def evaluate(
 ) -> None:
     """Rank items for every test user and print metrics: exact ones, or estimates from sampled items."""
     from truerank.cli.prepare import prepare
-    from truerank.cluster import evaluate_split
-    from truerank.engines import ENGINES
-    from truerank.engines.gpu import Gpu
-    from truerank.evaluation import make_options, name_models, take_users
+    from truerank.distributed.engine import ENGINES
+    from truerank.distributed.local import Gpu
+    from truerank.workflows.evaluate import name_models, take_users
+    from truerank.workflows.evaluate_on_engine import evaluate_split
+    from truerank.workflows.options import make_options
 
     _check_outputs(out, ranks_out, report)
     is_sampled = negatives is not None or sampler is not None
@@ -199,7 +199,7 @@ def _evaluate(
     models: Mapping[str, Model | Scorer], parts: Split, options: Options, progress: Progress
 ) -> Result:
     """Evaluate one model after the other; what is finished survives Ctrl-C."""
-    from truerank.evaluation import assemble, evaluate_each
+    from truerank.workflows.evaluate import assemble, evaluate_each
 
     done = []
     try:
@@ -219,7 +219,7 @@ def _evaluate_to(
     options: Options,
     progress: Progress,
 ) -> Result:
-    from truerank.planning import evaluate_to_precision
+    from truerank.workflows.precision.precision import evaluate_to_precision
 
     return evaluate_to_precision(
         models,
@@ -283,7 +283,7 @@ def _write(result: Result, out: Path | None, ranks_out: Path | None, parts: Spli
         replace_text(out, text if text.endswith("\n") else text + "\n", "--out")
         say(f"wrote {out}")
     if ranks_out is not None:
-        from truerank.ranks import ranks_table
+        from truerank.ranking.files import ranks_table
 
         table = ranks_table(result.ranks, parts.train.users, parts.train.items)
         write = table.write_parquet if ranks_out.suffix == ".parquet" else table.write_csv
@@ -292,8 +292,8 @@ def _write(result: Result, out: Path | None, ranks_out: Path | None, parts: Spli
 
 
 def _report(result: Result, path: Path, *, bounds: bool) -> None:
-    from truerank.charts import result_charts
-    from truerank.report import write_report
+    from truerank.report.charts.result import result_charts
+    from truerank.report.page import write_report
 
     with shown_progress() as progress:
         charts = result_charts(result, bounds=bounds, progress=progress)

@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
-from truerank.cli.complete import data_names, names_of
-from truerank.cli.output import say
-from truerank.cli.progress import shown_progress
-from truerank.core.output import check_output
+from truerank.cli.output import say, shown_progress
+from truerank.cli.prepare import data_names, names_of
+from truerank.core.checkpoint import check_output
 
 
 def fit(
@@ -37,9 +36,9 @@ def fit(
     early stopping; the test part is not looked at.
     """
     from truerank.cli.prepare import prepare
-    from truerank.models import MODELS
-    from truerank.models.saving.scorer_file import save_scorer
-    from truerank.validation import make_validate
+    from truerank.models.registry import MODELS
+    from truerank.models.saved_scorer import save_scorer
+    from truerank.workflows.evaluate import make_validate
 
     check_output(out, "--out")
     chosen = MODELS.make(model)

@@ -10,22 +10,22 @@ import typer
 
 from truerank.cli.output import Format, emit, table_text
 from truerank.core.errors import UnknownName
-from truerank.core.registry import Registry
+from truerank.core.plugin import Registry
 
 
 def registries() -> dict[str, Registry[Any]]:
     """Return all registries by the word used on the command line."""
-    from truerank.agreement import SCENARIOS
-    from truerank.engines import ENGINES
-    from truerank.estimators import ESTIMATORS, PRIORS
-    from truerank.estimators.mapping import MAPPINGS
-    from truerank.inference import INTERVALS
-    from truerank.metrics import METRICS
-    from truerank.models import MODELS
-    from truerank.ranks import SAMPLERS
-    from truerank.split import SPLITS
-    from truerank.subsample import STRATEGIES
-    from truerank.uncertainty import UNCERTAINTIES
+    from truerank.distributed.engine import ENGINES
+    from truerank.estimation.mapping.functions import MAPPINGS
+    from truerank.estimation.registry import ESTIMATORS, PRIORS
+    from truerank.inference.estimate_interval.registry import UNCERTAINTIES
+    from truerank.inference.user_interval import INTERVALS
+    from truerank.metrics.registry import METRICS
+    from truerank.models.registry import MODELS
+    from truerank.ranking.samplers.registry import SAMPLERS
+    from truerank.split.base import SPLITS
+    from truerank.subsampling.base import STRATEGIES
+    from truerank.workflows.agreement.scenarios import SCENARIOS
 
     return {
         "metrics": METRICS,

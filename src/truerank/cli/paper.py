@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from truerank.cli.output import Format, emit, say, table_text
-from truerank.cli.progress import shown_progress
+from truerank.cli.output import Format, emit, say, shown_progress, table_text
+from truerank.core.checkpoint import check_output, replace_file
 from truerank.core.errors import InvalidData, InvalidParameter
-from truerank.core.output import check_output, replace_file
-from truerank.core.threads import available_threads
+from truerank.core.parallel import available_threads
 from truerank.papers.outcome import Outcome
 
 if TYPE_CHECKING:
     from truerank.papers.record import Run
+
 
 app = typer.Typer(help="Reproduce tables and figures of the papers.", no_args_is_help=True)
 _KEEP = (
@@ -30,7 +30,7 @@ _KEEP = (
 
 
 def _recipe_names(incomplete: str) -> list[str]:
-    from truerank.papers import RECIPES
+    from truerank.papers.recipe import RECIPES
 
     return [name for name in ["all", *RECIPES] if name.startswith(incomplete)]
 
@@ -46,7 +46,7 @@ def list_recipes(
 
     A run marked reference is ours, not yours: it comes with the package.
     """
-    from truerank.papers.listing import lines
+    from truerank.papers.gallery import lines
     from truerank.papers.record import last_runs, reference_runs
 
     found = lines(last_runs(keep or _cache()), reference_runs())
@@ -96,8 +96,9 @@ def run_recipes(
     ] = None,
 ) -> None:
     """Run recipes and print our numbers beside the printed ones."""
-    from truerank.papers import PaperStore, Settings, run_recipe
+    from truerank.papers.recipe import Settings, run_recipe
     from truerank.papers.record import Run, keep_run
+    from truerank.papers.store import PaperStore
 
     if out is not None and not out.is_dir():
         raise InvalidParameter(f"--out must be an existing folder, got '{out}'. Create it first.")
@@ -140,7 +141,7 @@ def run_recipes(
 
 def _chosen(names: list[str], quick: bool) -> tuple[list[str], list[str]]:
     """Return the recipes to run, and sentences on those that all leaves out."""
-    from truerank.papers import RECIPES
+    from truerank.papers.recipe import RECIPES
 
     if names != ["all"]:
         return names, []
@@ -172,8 +173,8 @@ def _show(run: Run, format: Format, out: Path | None) -> None:
 
 
 def _write_report(path: Path, runs: list[Run], left_out: list[str]) -> None:
-    from truerank.papers.beside import document_of
-    from truerank.report import write_document
+    from truerank.papers.gallery import document_of
+    from truerank.report.page import write_document
 
     named = ", ".join(run.name for run in runs) if len(runs) <= 3 else f"{len(runs)} recipes"
     write_document(document_of(runs, title=f"papers: {named}", left_out=left_out), path)

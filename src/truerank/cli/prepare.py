@@ -1,7 +1,11 @@
-"""From what the user names to a split."""
+"""From what the user names to a split.
+
+Shell completion of names.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from truerank.cli.output import say
@@ -9,16 +13,11 @@ from truerank.core.errors import InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.progress import Progress
 from truerank.core.split import Split
-from truerank.data import (
-    k_core,
-    merge_duplicates,
-    min_history,
-    min_rating,
-    open_data,
-    parse_columns,
-    read_interactions,
-)
-from truerank.split import SPLITS
+from truerank.data.catalogue import open_data
+from truerank.data.clean import k_core, merge_duplicates, min_history, min_rating
+from truerank.data.read import read_interactions
+from truerank.data.table import parse_columns
+from truerank.split.base import SPLITS
 
 
 def prepare(
@@ -73,3 +72,35 @@ def _filter(
     if least_rating is not None or history:
         events = merge_duplicates(events, duplicates)
     return k_core(events, core, core) if core else events
+
+
+def names_of(kind: str) -> Callable[[str], list[str]]:
+    """Return a completion for the names of one registry; works behind a comma too."""
+
+    def complete(incomplete: str) -> list[str]:
+        from truerank.cli.listing import registries
+
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in registries()[kind].names() if name.startswith(last)]
+
+    return complete
+
+
+def dataset_names(incomplete: str) -> list[str]:
+    """Complete names of the catalogue."""
+    from truerank.data.catalogue import list_datasets
+
+    return [entry.name for entry in list_datasets() if entry.name.startswith(incomplete)]
+
+
+def data_names(incomplete: str) -> list[str]:
+    """Complete names of the catalogue, ``demo`` and files."""
+    base = Path(incomplete)
+    folder = base if incomplete.endswith("/") or not incomplete else base.parent
+    found = [name for name in ["demo"] if name.startswith(incomplete)] + dataset_names(incomplete)
+    if folder.is_dir():
+        for path in sorted(folder.iterdir()):
+            text = str(path) + ("/" if path.is_dir() else "")
+            if text.startswith(incomplete) and not path.name.startswith("."):
+                found.append(text)
+    return found

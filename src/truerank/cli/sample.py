@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from truerank.cli.complete import data_names, names_of
-from truerank.cli.output import say
-from truerank.cli.progress import shown_progress
-from truerank.core.output import check_output
+from truerank.cli.output import say, shown_progress
+from truerank.cli.prepare import data_names, names_of
+from truerank.core.checkpoint import check_output
 
 
 def sample(
@@ -43,11 +42,11 @@ def sample(
 ) -> None:
     """Rank targets against sampled items and write the table that ``truerank estimate`` reads."""
     from truerank.cli.prepare import prepare
-    from truerank.evaluation import fit_scorer, name_models
-    from truerank.ranks import SAMPLERS, write_sampled
-    from truerank.ranks import sample as sample_ranks
-    from truerank.split import draw_users
-    from truerank.validation import make_validate
+    from truerank.ranking.files import write_sampled
+    from truerank.ranking.sampled import sample as sample_ranks
+    from truerank.ranking.samplers.registry import SAMPLERS
+    from truerank.split.base import draw_users
+    from truerank.workflows.evaluate import fit_scorer, make_validate, name_models
 
     check_output(out, "--out")
     chosen = SAMPLERS.make(sampler)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from truerank.cli.complete import data_names, names_of
-from truerank.cli.output import Format, emit, say, table_text
-from truerank.cli.progress import shown_progress
+from truerank.cli.output import Format, emit, say, shown_progress, table_text
+from truerank.cli.prepare import data_names, names_of
 from truerank.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from truerank.studies import Study
+    from truerank.workflows.study import Study
 
 
 def study(
@@ -63,8 +62,8 @@ def study(
     names the model that is best.
     """
     from truerank.cli.prepare import prepare
-    from truerank.core.store import Store
-    from truerank.studies import study as run_study
+    from truerank.core.checkpoint import Store
+    from truerank.workflows.study import study as run_study
 
     listed = parse_cutoffs(cutoffs)
     with shown_progress() as progress:

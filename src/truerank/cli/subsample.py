@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from truerank.cli.complete import data_names, names_of
-from truerank.cli.output import Format, emit, say, table_text
-from truerank.cli.progress import shown_progress
+from truerank.cli.output import Format, emit, say, shown_progress, table_text
+from truerank.cli.prepare import data_names, names_of
 from truerank.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from truerank.subsample import Loss
+    from truerank.subsampling.subsample import Loss
 
 
 def subsample(
@@ -92,13 +91,12 @@ def subsample(
         )
         return
     from truerank.cli.prepare import prepare
-    from truerank.core.strategy import check_fraction
-    from truerank.core.stream import check_seed
-    from truerank.data import open_data
-    from truerank.subsample import write_events
-    from truerank.subsample.table import check_path
-    from truerank.subsampling import make_strategy
-    from truerank.subsampling import subsample as draw
+    from truerank.core.random import check_seed
+    from truerank.data.catalogue import open_data
+    from truerank.subsampling.base import check_fraction
+    from truerank.subsampling.importance import make_strategy
+    from truerank.subsampling.subsample import check_path, write_events
+    from truerank.subsampling.subsample import subsample as draw
 
     check_path(Path(out))
     check_fraction(fraction)
@@ -134,7 +132,7 @@ def is_partitioned(data: str) -> bool:
 
 def parse_asked(columns: str | None) -> dict[str, str] | None:
     """Return the columns that were named."""
-    from truerank.data import parse_columns
+    from truerank.data.table import parse_columns
 
     return None if columns is None else dict(parse_columns(columns))
 
@@ -142,7 +140,7 @@ def parse_asked(columns: str | None) -> dict[str, str] | None:
 def _subsample_files(
     data: str, out: str, strategy: str, fraction: float, *, format: Format, **options: Any
 ) -> None:
-    from truerank.cluster import subsample_files
+    from truerank.distributed.subsample import subsample_files
 
     with shown_progress() as progress:
         found = subsample_files(data, out, strategy, fraction, progress=progress, tell=say, **options)

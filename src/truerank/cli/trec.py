@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from truerank.cli.complete import names_of
 from truerank.cli.output import Format, emit, render, say
+from truerank.cli.prepare import names_of
 
 
 def trec(
@@ -30,7 +30,8 @@ def trec(
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
 ) -> None:
     """Compute metrics from a TREC run and qrels."""
-    from truerank.evaluation import evaluate_trec, make_options
+    from truerank.workflows.evaluate import evaluate_trec
+    from truerank.workflows.options import make_options
 
     options = make_options(metrics, ties=ties, interval=interval, level=level, seed=seed)
     result = evaluate_trec(run, qrels, options, relevance=relevance, n_pool=n_pool)

@@ -1,1 +1,1 @@
-"""Value types, protocols, spec strings, random streams and errors that every stage shares."""
+"""Types that travel between subjects, plug-ins, errors, random numbers, threads and files."""

@@ -1,4 +1,12 @@
-"""Charts as data: a report, a figure for a paper and a table are drawn from the same numbers."""
+"""Charts as data: a report, a figure for a paper and a table are drawn from the same numbers.
+
+A report as data: sections of tables and charts, and what is needed to repeat it.
+
+Colours and markers that tell models apart.
+
+The eight colours of each theme keep their distance under simulated protanopia, deuteranopia and tritanopia
+and stand out from the background. Colour is never the only cue: each model has a marker of its own as well.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +14,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from truerank.core.number import MISSING
-from truerank.core.table import Table
+from truerank.core.table import MISSING, Table
+from truerank.version import __version__
 
 Scale: TypeAlias = Literal["linear", "log"]
 Unit: TypeAlias = Literal["number", "count", "share"]
@@ -158,3 +166,87 @@ def _number(value: float) -> str:
     if not math.isfinite(value):
         return MISSING
     return f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.4g}"
+
+
+@dataclass(frozen=True)
+class Section:
+    """One heading with what stands under it, in this order: notes, tables, charts.
+
+    Parameters
+    ----------
+    title : heading
+    notes : sentences
+    tables, charts : what is shown
+    """
+
+    title: str
+    notes: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    charts: tuple[Picture, ...] = ()
+
+
+@dataclass(frozen=True)
+class Document:
+    """A page.
+
+    Parameters
+    ----------
+    title : what was done, such as ``compare: ease against ials``
+    lead : the result in a sentence or two
+    sections : in the order of reading
+    facts : names and values needed to repeat it
+    version : of truerank
+    """
+
+    title: str
+    lead: str
+    sections: tuple[Section, ...]
+    facts: tuple[tuple[str, str], ...] = ()
+    version: str = __version__
+
+
+LIGHT = ("#004bb5", "#c5440b", "#1c8a6f", "#f03ea4", "#bf8700", "#5499e0", "#675075", "#6b290f")
+DARK = ("#6f80ff", "#f88418", "#28bf9b", "#c091ff", "#f5d85a", "#a6ddff", "#a184aa", "#ec4656")
+
+# Outlines around the origin, about 10 px wide, and the matplotlib codes of the same shapes.
+_SHAPES = (
+    ("circle", "o", "M-4.6 0a4.6 4.6 0 1 0 9.2 0a4.6 4.6 0 1 0-9.2 0Z"),
+    ("square", "s", "M-4.2-4.2H4.2V4.2H-4.2Z"),
+    ("triangle", "^", "M0-5.4 5.2 4H-5.2Z"),
+    ("diamond", "D", "M0-5.8 5.8 0 0 5.8-5.8 0Z"),
+    ("plus", "P", "M-1.8-5.2H1.8V-1.8H5.2V1.8H1.8V5.2H-1.8V1.8H-5.2V-1.8H-1.8Z"),
+    ("wedge", "v", "M0 5.4 5.2-4H-5.2Z"),
+    ("cross", "X", "M0-2.4 2.6-5 5-2.6 2.4 0 5 2.6 2.6 5 0 2.4-2.6 5-5 2.6-2.4 0-5-2.6-2.6-5Z"),
+    ("hexagon", "h", "M-2.8-4.9H2.8L5.6 0 2.8 4.9H-2.8L-5.6 0Z"),
+)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How one model looks in every chart.
+
+    Parameters
+    ----------
+    colour : number of the colour in ``LIGHT`` and ``DARK``
+    shape : name of the marker
+    outline : its SVG path
+    code : its matplotlib marker
+    """
+
+    colour: int
+    shape: str
+    outline: str
+    code: str
+
+
+def mark(position: int) -> Mark:
+    """Return the look of the model at a position; 64 of them differ in colour or shape.
+
+    Examples
+    --------
+    >>> len({(mark(i).colour, mark(i).shape) for i in range(64)})
+    64
+    """
+    turn, colour = divmod(position, len(LIGHT))
+    shape, code, outline = _SHAPES[(colour + turn) % len(_SHAPES)]
+    return Mark(colour, shape, outline, code)

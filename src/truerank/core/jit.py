@@ -1,7 +1,7 @@
 """How inner loops are compiled: without the interpreter lock, cached on disk, on first use.
 
-Only modules that are themselves imported on first use may import this one, because it imports numba. They lie
-in a folder of their own within a stage, such as ``ranks/kernels``.
+Only modules that are themselves imported on first use may import this one, because it imports numba. They may
+call compiled functions of their own folder and of ``core``, and of no other.
 """
 
 from __future__ import annotations
@@ -41,10 +41,16 @@ def inlined(function: FunctionT) -> FunctionT:
 
 
 @cache
-def source_stamp(stage: Path) -> Stamp:
-    """Return what changes whenever a file in a sub-folder of the stage does."""
-    files = sorted([*stage.glob("*/*.py"), Path(__file__)])
+def source_stamp(folder: Path) -> Stamp:
+    """Return what changes whenever a module of the folder or of ``core`` that compiles anything does."""
+    core = Path(__file__).resolve().parent
+    files = sorted(path for path in {*folder.glob("*.py"), *core.glob("*.py")} if _compiles(path))
     return tuple((path.name, path.stat().st_mtime, path.stat().st_size) for path in files)
+
+
+def _compiles(path: Path) -> bool:
+    source = path.read_text(encoding="utf-8")
+    return "from truerank.core.jit import" in source or "from numba import" in source
 
 
 def _cached(function: FunctionT, **options: Any) -> Any:
@@ -54,6 +60,6 @@ def _cached(function: FunctionT, **options: Any) -> Any:
     except RuntimeError:  # no folder can be written to: compile in every process
         return njit(**options)(function)
     # numba looks only at the file of the function itself; what it calls lies in other files here.
-    stage = Path(function.__code__.co_filename).resolve().parent.parent
-    dispatcher._cache._cache_file._source_stamp = source_stamp(stage)
+    folder = Path(function.__code__.co_filename).resolve().parent
+    dispatcher._cache._cache_file._source_stamp = source_stamp(folder)
     return dispatcher

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from truerank.core.interactions import Interactions
+from truerank.core.plugin import Plugin
 from truerank.core.progress import SILENT, Progress
-from truerank.core.registry import Plugin
 from truerank.core.scorer import Scorer
 
 #: How good a scorer is on held-out events; higher is better. What early stopping watches.

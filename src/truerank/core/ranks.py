@@ -1,15 +1,57 @@
-"""Ranks as counts: one row per (user, target)."""
+"""Ranks as counts: one row per (user, target).
+
+Adaptive samples: negatives are added in rounds until the target is no longer near the top.
+
+What an estimator infers: weights over global ranks.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from truerank.core.errors import InvalidData
-from truerank.core.stopping import Stopping
-from truerank.core.types import IntArray, frozen
+from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.types import FloatArray, IntArray, frozen
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """Draw up to the next size while the sampled rank is at most ``rank``; stop at the last size.
+
+    Parameters
+    ----------
+    sizes : negatives after each round, strictly increasing; the target is not counted. A pool with fewer
+        candidates ends at all of them when nothing is drawn twice.
+    rank : the rule's q >= 1; 1 is the paper's: sample on while no sampled item stands above the target
+
+    Examples
+    --------
+    >>> Stopping((99, 199, 399)).sizes_in(250)
+    (99, 199, 250)
+    """
+
+    sizes: tuple[int, ...]
+    rank: int = 1
+
+    def __post_init__(self) -> None:
+        sizes = self.sizes
+        if not sizes or sizes[0] < 1 or any(b <= a for a, b in itertools.pairwise(sizes)):
+            raise InvalidParameter(
+                f"sizes must be numbers of negatives >= 1 that grow from round to round, got {sizes}."
+            )
+        if self.rank < 1:
+            raise InvalidParameter(f"rank must be an integer >= 1, got {self.rank}.")
+
+    def sizes_in(self, n_candidates: int) -> tuple[int, ...]:
+        """Return the sizes that a sample without replacement from a pool can have."""
+        return (*(size for size in self.sizes if size < n_candidates),) + (
+            (n_candidates,) if self.sizes[-1] >= n_candidates else ()
+        )
+
 
 TiePolicy: TypeAlias = Literal["expected", "best", "worst", "random"]
 TIE_POLICIES: tuple[TiePolicy, ...] = ("expected", "best", "worst", "random")
@@ -246,17 +288,17 @@ class SampledRanks:
 def _freeze_columns(table: Ranks | SampledRanks) -> None:
     """Make every column a read-only array of one integer per row, or say which is not."""
     n_rows = len(table.user)
-    for field in fields(table):
-        column = getattr(table, field.name)
+    for entry in fields(table):
+        column = getattr(table, entry.name)
         if isinstance(column, Design):
             continue
         array = np.asarray(column)
         if array.dtype.kind not in "iu" or array.shape != (n_rows,):
             raise InvalidData(
-                f"{field.name} must be one integer per row ({n_rows} rows), "
+                f"{entry.name} must be one integer per row ({n_rows} rows), "
                 f"got {array.dtype} of shape {array.shape}."
             )
-        object.__setattr__(table, field.name, frozen(array))
+        object.__setattr__(table, entry.name, frozen(array))
 
 
 def _starts(user: IntArray) -> IntArray:
@@ -277,3 +319,41 @@ def _check_rows(checks: list[tuple[str, np.ndarray]]) -> None:
         if not holds.all():
             row = int(np.argmin(holds))
             raise InvalidData(f"{sentence}, but row {row} (counted from 0) breaks that. Correct the table.")
+
+
+@dataclass(frozen=True, eq=False)
+class RankDistribution:
+    """Weights over global ranks 1..N that sum to 1.
+
+    Parameters
+    ----------
+    weights : (N,) the weight of rank R at index R - 1; negative ones are allowed for linear methods only
+    method : the spec string of the estimator
+    signed : whether weights may be negative
+    diagnostics : how the fit went, such as iterations and the distance to the optimum
+
+    Examples
+    --------
+    >>> RankDistribution(np.array([0.5, 0.5]), method="naive").n_pool
+    2
+    """
+
+    weights: FloatArray
+    method: str
+    signed: bool = False
+    diagnostics: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        weights = np.asarray(self.weights, dtype=np.float64)
+        if weights.ndim != 1 or len(weights) == 0 or not np.isfinite(weights).all():
+            raise InvalidData("weights must be a flat, non-empty array of finite numbers.")
+        if not self.signed and weights.min() < 0:
+            raise InvalidData(f"weights of {self.method!r} must be >= 0, got {weights.min()}.")
+        if abs(weights.sum() - 1) > 1e-6:
+            raise InvalidData(f"weights must sum to 1, got {weights.sum()}.")
+        object.__setattr__(self, "weights", frozen(weights))
+
+    @property
+    def n_pool(self) -> int:
+        """The number of ranks N."""
+        return len(self.weights)

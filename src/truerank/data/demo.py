@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from truerank.core.check import check_at_least
-from truerank.core.interactions import Interactions
-from truerank.core.stream import stream
+from truerank.core.errors import check_at_least
+from truerank.core.interactions import Interactions, Vocabulary
+from truerank.core.random import stream
 from truerank.core.types import FloatArray, IntArray
-from truerank.core.vocabulary import Vocabulary
 
 _FACTORS = 8
 _TASTE = 2.4  # standard deviation of taste, in units of log popularity

@@ -1,21 +1,24 @@
-"""Read interactions from files."""
+"""Read interactions from files.
+
+Interactions from what is already in memory: frames, sparse matrices, arrays.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 
-from truerank.core.check import check_choice
-from truerank.core.interactions import Interactions
+import numpy as np
+import polars as pl
+
+from truerank.core.errors import InvalidData, check_choice
+from truerank.core.interactions import Interactions, Vocabulary
 from truerank.core.progress import SILENT, Progress, tracked
-from truerank.core.types import IntArray
-from truerank.core.vocabulary import Vocabulary
-from truerank.data.cast import Reader
-from truerank.data.coding import encode, encode_with
-from truerank.data.columns import ColumnChoice, choose
-from truerank.data.duplicate import merge_duplicates
-from truerank.data.scan import Table, scan
+from truerank.core.types import AnyArray, IntArray
+from truerank.data.clean import merge_duplicates
+from truerank.data.encode import Reader, encode, encode_with, narrow
+from truerank.data.table import ColumnChoice, Table, choose, scan
 
 
 def read_interactions(
@@ -115,3 +118,125 @@ def _codes(
     if vocabulary is None:
         return encode(ids)
     return encode_with(ids, vocabulary, unknown=unknown, what=what), vocabulary
+
+
+def from_frame(
+    frame: Any,
+    *,
+    columns: Mapping[str, str] | None = None,
+    keep: Sequence[str] = (),
+    duplicates: str = "last",
+    name: str = "data",
+    vocabularies: tuple[Vocabulary, Vocabulary] | None = None,
+    unknown: str = "error",
+) -> Interactions:
+    """Build from a pandas, polars (eager or lazy) or pyarrow table.
+
+    Parameters are those of `read_interactions`.
+
+    Examples
+    --------
+    >>> frame = pl.DataFrame({"user_id": ["b", "a"], "item_id": [3, 3], "rating": [4, 5]})
+    >>> events = from_frame(frame)
+    >>> events.user.tolist(), events.n_items, events.value.tolist()
+    ([1, 0], 1, [4.0, 5.0])
+    """
+    if isinstance(frame, pl.DataFrame | pl.LazyFrame):
+        lazy = frame.lazy()
+        names = lazy.collect_schema().names()
+        choice = choose(names, columns, keep=keep, where="the frame")
+    else:
+        import narwhals as nw
+
+        native = nw.from_native(frame, pass_through=True)
+        if not isinstance(native, nw.DataFrame):
+            raise InvalidData(
+                f"a frame must be a pandas, polars or pyarrow table, got {type(frame).__name__}. "
+                f"Use from_arrays for arrays and from_csr for matrices."
+            )
+        names = [str(column) for column in native.columns]
+        choice = choose(names, columns, keep=keep, where="the frame")
+        wanted = [choice.user, choice.item, choice.rating, choice.timestamp, *choice.keep]
+        lazy = pl.LazyFrame([_to_polars(native[column]) for column in wanted if column is not None])
+    table = Table(lazy, names, is_text=False, where="the frame")
+    return read_table(
+        table, choice, duplicates=duplicates, name=name, vocabularies=vocabularies, unknown=unknown
+    )
+
+
+def from_arrays(
+    users: Any,
+    items: Any,
+    *,
+    ratings: Any = None,
+    timestamps: Any = None,
+    duplicates: str = "last",
+    name: str = "data",
+) -> Interactions:
+    """Build from equally long sequences of user ids, item ids and perhaps ratings and timestamps.
+
+    Examples
+    --------
+    >>> events = from_arrays(["x", "y", "x"], [10, 20, 30], timestamps=[1, 2, 3])
+    >>> events.user.tolist(), events.item.tolist(), events.n_items
+    ([0, 1, 0], [0, 1, 2], 3)
+    """
+    given = {"user": users, "item": items, "rating": ratings, "timestamp": timestamps}
+    present = {role: values for role, values in given.items() if values is not None}
+    lengths = {role: len(values) for role, values in present.items()}
+    if len(set(lengths.values())) > 1:
+        said = ", ".join(f"{role} {length}" for role, length in lengths.items())
+        raise InvalidData(f"all sequences must be equally long, got {said}.")
+    frame = pl.DataFrame([pl.Series(role, values) for role, values in present.items()])
+    return from_frame(frame, duplicates=duplicates, name=name)
+
+
+def from_csr(matrix: Any, *, name: str = "data") -> Interactions:
+    """Build from a scipy sparse matrix or array of shape (n_users, n_items).
+
+    Codes are row and column numbers, so empty rows and columns stay in the vocabularies. Stored values
+    become ratings unless all are one. Explicitly stored zeros mean "no event": they are left out and
+    counted in ``origin["zero_entries"]``; entries stored twice are added up.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> events = from_csr(csr_array(np.array([[0, 2], [0, 0], [1, 0]])))
+    >>> events.user.tolist(), events.item.tolist(), events.value.tolist(), events.n_users
+    ([0, 2], [1, 0], [2.0, 1.0], 3)
+    """
+    from scipy.sparse import coo_array, issparse
+
+    if not issparse(matrix):
+        raise InvalidData(f"matrix must be a scipy sparse matrix, got {type(matrix).__name__}.")
+    entries: Any = coo_array(cast(Any, matrix), copy=True)
+    rows_read = len(entries.data)
+    entries.sum_duplicates()
+    n_users, n_items = entries.shape
+    stored: AnyArray = entries.data
+    kept = stored != 0
+    value = narrow(stored[kept].astype(np.float64))
+    user, item = (codes[kept].astype(np.int32) for codes in (entries.row, entries.col))
+    origin = {
+        "rows_read": rows_read,
+        "duplicate_rows": rows_read - len(stored),
+        "zero_entries": int(len(stored) - kept.sum()),
+    }
+    return Interactions(
+        user,
+        item,
+        Vocabulary.range(n_users),
+        Vocabulary.range(n_items),
+        value=None if (value == 1).all() else value,
+        name=name,
+        origin=origin,
+    )
+
+
+def _to_polars(column: Any) -> pl.Series:
+    try:
+        series: pl.Series = column.to_polars()
+    except ImportError:  # pandas without pyarrow
+        pairs = zip(column.to_list(), column.is_null().to_list(), strict=True)
+        series = pl.Series(column.name, [None if missing else value for value, missing in pairs])
+    return series

@@ -1,5 +1,1 @@
-"""From values per user to intervals."""
-
-from truerank.inference.registry import INTERVALS
-
-__all__ = ["INTERVALS"]
+"""Intervals for metrics: sampling of users, sampling of items, and what cannot be identified."""

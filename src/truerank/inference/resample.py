@@ -8,9 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from truerank.core.blas import single_threaded_blas
-from truerank.core.stream import stage_key, stream
-from truerank.core.threads import available_threads, ordered_map
+from truerank.core.parallel import available_threads, ordered_map, single_threaded_blas
+from truerank.core.random import stage_key, stream
 from truerank.core.types import FloatArray
 
 _MANY = 1 << 25  # draws for which it pays to load the compiled kernel
@@ -94,7 +93,7 @@ def _plain(seed: int, stage: str) -> Fill:
 
 
 def _compiled(seed: int, stage: str) -> Fill:
-    from truerank.inference.kernels.philox import count_draws
+    from truerank.inference.resample_compiled import count_draws
 
     key_0, key_1 = (np.uint64(word) for word in stage_key(seed, stage))
     return lambda numbers, out: count_draws(key_0, key_1, numbers.start, out)

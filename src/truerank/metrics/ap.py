@@ -7,14 +7,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from truerank.core.check import check_choice
-from truerank.core.errors import CannotEstimate
-from truerank.core.source import Source
+from truerank.core.errors import CannotEstimate, check_choice
+from truerank.core.plugin import Source
 from truerank.core.types import FloatArray, IntArray
 from truerank.metrics.base import RankMetric
-from truerank.metrics.harmonic import reciprocal_sum
-from truerank.metrics.retrieved import mean_over_retrieved
-from truerank.metrics.tie import Blocks, Placement
+from truerank.metrics.ties import Blocks, Placement, mean_over_retrieved, reciprocal_sum
 
 NORMS = ("min", "rel", "k", "hits")
 

@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from truerank.core.errors import InvalidData
+from truerank.core.plugin import Source
 from truerank.core.ranks import Ranks
-from truerank.core.source import Source
 from truerank.core.types import FloatArray, IntArray
 from truerank.metrics.base import RankMetric
-from truerank.metrics.tie import Blocks
+from truerank.metrics.ties import Blocks
 
 
 @dataclass(frozen=True)

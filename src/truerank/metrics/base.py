@@ -1,17 +1,46 @@
-"""What all metrics share: a gain per target and its mean over a tied block."""
+"""What all metrics share: a gain per target and its mean over a tied block.
+
+Metrics as values: a gain per target, summed over a user's targets, averaged over users.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 
-from truerank.core.errors import InvalidParameter
-from truerank.core.metric import Metric
+from truerank.core.errors import InvalidParameter, check_cutoff
+from truerank.core.plugin import Plugin
 from truerank.core.ranks import Ranks, TiePolicy
 from truerank.core.types import FloatArray, IntArray
-from truerank.metrics.tie import Blocks, Placement
+from truerank.metrics.ties import Blocks, Placement
+
+
+@dataclass(frozen=True)
+class Metric(Plugin, ABC):
+    """A top-K metric; ``cutoff`` None means the whole list."""
+
+    cutoff: int | None = None
+
+    def __post_init__(self) -> None:
+        check_cutoff(self.cutoff)
+
+    @abstractmethod
+    def gain(
+        self, rank: IntArray, n_relevant_above: IntArray, n_relevant: IntArray, n_pool: IntArray
+    ) -> FloatArray:
+        """Return what a target at this rank adds to its user's value; all arguments broadcast.
+
+        Raises
+        ------
+        CannotEstimate
+            When the metric is no sum over targets.
+        """
+
+    @abstractmethod
+    def per_user(self, ranks: Ranks, *, ties: TiePolicy = "expected", seed: int = 0) -> FloatArray:
+        """Return one value per user, in the order of ``ranks.starts``."""
 
 
 @dataclass(frozen=True)

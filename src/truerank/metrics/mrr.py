@@ -7,11 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from truerank.core.source import Source
+from truerank.core.plugin import Source
 from truerank.core.types import FloatArray, IntArray
 from truerank.metrics.base import RankMetric
-from truerank.metrics.first import mean_reciprocal
-from truerank.metrics.tie import Blocks
+from truerank.metrics.ties import Blocks, mean_reciprocal
 
 
 @dataclass(frozen=True)

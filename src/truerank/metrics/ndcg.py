@@ -7,12 +7,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from truerank.core.check import check_choice
-from truerank.core.source import Source
+from truerank.core.errors import check_choice
+from truerank.core.plugin import Source
 from truerank.core.types import FloatArray, IntArray
 from truerank.metrics.base import RankMetric
-from truerank.metrics.harmonic import Discount, discount_sums, log_discount
-from truerank.metrics.tie import Blocks
+from truerank.metrics.ties import Blocks, Discount, discount_sums, log_discount
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from truerank.core.source import Source
-from truerank.models.neural.factor import FactorLoss, FactorSettings
-from truerank.models.neural.factor_model import FactorModel
+from truerank.core.plugin import Source
+from truerank.models.factor_training import FactorLoss, FactorModel, FactorSettings
 
 
 @dataclass(frozen=True)

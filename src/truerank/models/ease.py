@@ -7,15 +7,21 @@ from typing import ClassVar
 
 import numpy as np
 
-from truerank.core.check import check_above
+from truerank.core.errors import check_above
 from truerank.core.interactions import Interactions
 from truerank.core.model import Model, Validate
+from truerank.core.plugin import Source
 from truerank.core.progress import SILENT, Progress, tracked
-from truerank.core.source import Source
-from truerank.models.check import check_events, check_finite, check_memory
-from truerank.models.cooccurrence import cooccurrence_lower
-from truerank.models.history import DenseHistoryScorer, dense_history_scorer
-from truerank.models.symmetric import mirror_lower, negate_inverse_lower
+from truerank.models.item_item import (
+    DenseHistoryScorer,
+    check_events,
+    check_finite,
+    check_memory,
+    cooccurrence_lower,
+    dense_history_scorer,
+    mirror_lower,
+    negate_inverse_lower,
+)
 
 
 @dataclass(frozen=True)

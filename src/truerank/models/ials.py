@@ -7,18 +7,24 @@ from typing import ClassVar
 
 import numpy as np
 
-from truerank.core.blas import single_threaded_blas
-from truerank.core.check import check_above, check_at_least
+from truerank.core.errors import check_above, check_at_least
 from truerank.core.interactions import Interactions, Lists
 from truerank.core.model import Model, Validate
+from truerank.core.parallel import single_threaded_blas
+from truerank.core.plugin import Source
 from truerank.core.progress import SILENT, Progress, tracked
+from truerank.core.random import stream
 from truerank.core.scorer import Factors
-from truerank.core.source import Source
-from truerank.core.stream import stream
 from truerank.core.types import FloatArray, frozen
-from truerank.models.check import check_count, check_events, check_finite
-from truerank.models.cooccurrence import by_item
-from truerank.models.threads import balanced_blocks, even_blocks, run_blocks
+from truerank.models.item_item import (
+    balanced_blocks,
+    by_item,
+    check_count,
+    check_events,
+    check_finite,
+    even_blocks,
+    run_blocks,
+)
 
 _ENTRIES = 20_000  # events per block of rows
 _GRAM_ROWS = 4096  # rows per partial sum of V^T V
@@ -108,7 +114,7 @@ class IALS(Model):
 
     def _solve(self, lists: Lists, fixed: FloatArray, out: FloatArray) -> None:
         """Write the minimiser over one side, with the other fixed, into ``out``."""
-        from truerank.models.kernels.ials import solve_rows
+        from truerank.models.kernels import solve_rows
 
         base = self.alpha * _gram(fixed)
         reg = self.reg * (lists.lengths() + self.alpha * len(fixed)) ** self.reg_exponent

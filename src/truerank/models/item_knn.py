@@ -7,17 +7,24 @@ from typing import ClassVar, Literal, cast
 
 import numpy as np
 
-from truerank.core.check import check_above, check_at_least, check_choice
+from truerank.core.errors import check_above, check_at_least, check_choice
 from truerank.core.interactions import Interactions
 from truerank.core.model import Model, Validate
+from truerank.core.plugin import Source
 from truerank.core.progress import SILENT, Progress, Task, tracked
 from truerank.core.scorer import Scorer
-from truerank.core.source import Source
 from truerank.core.types import FloatArray
-from truerank.models.check import check_count, check_events, check_finite, check_memory
-from truerank.models.cooccurrence import cooccurrence_lower, nearest_items
-from truerank.models.history import dense_history_scorer, sparse_history_scorer
-from truerank.models.symmetric import mirror_lower
+from truerank.models.item_item import (
+    check_count,
+    check_events,
+    check_finite,
+    check_memory,
+    cooccurrence_lower,
+    dense_history_scorer,
+    mirror_lower,
+    nearest_items,
+    sparse_history_scorer,
+)
 
 
 @dataclass(frozen=True)

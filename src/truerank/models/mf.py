@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from truerank.core.source import Source
-from truerank.models.check import check_count
-from truerank.models.neural.factor import FactorLoss, FactorSettings
-from truerank.models.neural.factor_model import FactorModel
-from truerank.models.neural.module import check_rate
+from truerank.core.plugin import Source
+from truerank.models.factor_training import FactorLoss, FactorModel, FactorSettings
+from truerank.models.item_item import check_count
+from truerank.models.torch_training import check_rate
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from truerank.core.check import check_at_least
+from truerank.core.errors import check_at_least
 from truerank.core.interactions import Interactions
 from truerank.core.model import EpochModel, OnEpoch, Validate
+from truerank.core.plugin import Source
 from truerank.core.progress import SILENT, Progress
 from truerank.core.scorer import Factors
-from truerank.core.source import Source
 from truerank.core.types import IntArray
-from truerank.models.check import check_count, check_events, check_finite
-from truerank.models.neural.batch import shuffled_batches
-from truerank.models.neural.module import (
+from truerank.models.item_item import check_count, check_events, check_finite
+from truerank.models.torch_training import (
     ModuleTraining,
     check_rate,
     check_training,
@@ -27,11 +26,12 @@ from truerank.models.neural.module import (
     seeded,
     to_numpy,
 )
-from truerank.models.neural.trainer import Schedule
-from truerank.models.neural.trainer import train as run
+from truerank.models.training import Schedule, shuffled_batches
+from truerank.models.training import train as run
 
 if TYPE_CHECKING:
-    from truerank.models.neural.autoencoder import Autoencoder, History
+    from truerank.models.nets.autoencoder import Autoencoder, History
+
 
 _USERS = 1024  # encoded at a time
 
@@ -122,7 +122,7 @@ class MultiVAE(EpochModel):
         """Train; the progress advances once per epoch."""
         check_events(self.key, train)
         require_torch(self.key)
-        from truerank.models.neural.autoencoder import Autoencoder, History
+        from truerank.models.nets.autoencoder import Autoencoder, History
 
         device = pick_device(self.device)
         with seeded(seed, f"{self.key} start"):

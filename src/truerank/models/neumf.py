@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from truerank.core.check import check_choice
-from truerank.core.errors import InvalidParameter
+from truerank.core.errors import InvalidParameter, check_choice
 from truerank.core.interactions import Interactions
 from truerank.core.model import EpochModel, OnEpoch, Validate
+from truerank.core.plugin import Source
 from truerank.core.progress import SILENT, Progress
 from truerank.core.scorer import Scorer
-from truerank.core.source import Source
 from truerank.core.types import AnyArray, IntArray
-from truerank.models.check import check_count, check_events
-from truerank.models.neural.batch import distinct_pairs, draw_negatives, rated_events, shuffled_batches
-from truerank.models.neural.module import (
+from truerank.models.item_item import check_count, check_events
+from truerank.models.torch_training import (
     ModuleTraining,
     check_rate,
     check_training,
@@ -27,13 +25,22 @@ from truerank.models.neural.module import (
     require_torch,
     seeded,
 )
-from truerank.models.neural.trainer import Schedule
-from truerank.models.neural.trainer import train as run
+from truerank.models.training import (
+    Schedule,
+    distinct_pairs,
+    draw_negatives,
+    rated_events,
+    shuffled_batches,
+)
+from truerank.models.training import (
+    train as run,
+)
 
 if TYPE_CHECKING:
     import torch
 
-    from truerank.models.neural.fusion import Fusion
+    from truerank.models.nets.fusion import Fusion
+
 
 Batch: TypeAlias = tuple[AnyArray, ...]
 _NARROW = 256  # layers up to this width are trained on one thread
@@ -169,7 +176,7 @@ class _Fit:
 
     def module(self, tower: str, factors: int, layers: tuple[int, ...]) -> Fusion:
         """Return a module at its start."""
-        from truerank.models.neural.fusion import Fusion
+        from truerank.models.nets.fusion import Fusion
 
         with seeded(self.seed, f"{self.model.key} {tower} start"):
             return Fusion(

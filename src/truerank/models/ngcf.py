@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from truerank.core.check import check_at_least
+from truerank.core.errors import check_at_least
 from truerank.core.interactions import Interactions
 from truerank.core.model import EpochModel, OnEpoch, Validate
+from truerank.core.plugin import Source
 from truerank.core.progress import SILENT, Progress
 from truerank.core.scorer import Factors
-from truerank.core.source import Source
 from truerank.core.types import IntArray, frozen
-from truerank.models.check import check_count, check_events, check_finite
-from truerank.models.neural.batch import distinct_pairs, draw_negatives, shuffled_batches
-from truerank.models.neural.module import (
+from truerank.models.item_item import check_count, check_events, check_finite
+from truerank.models.torch_training import (
     ModuleTraining,
     check_rate,
     check_training,
@@ -27,13 +26,20 @@ from truerank.models.neural.module import (
     seeded,
     to_numpy,
 )
-from truerank.models.neural.trainer import Schedule
-from truerank.models.neural.trainer import train as run_training
+from truerank.models.training import (
+    Schedule,
+    distinct_pairs,
+    draw_negatives,
+    shuffled_batches,
+)
+from truerank.models.training import (
+    train as run_training,
+)
 
 if TYPE_CHECKING:
     import torch
 
-    from truerank.models.graph.propagation import GraphNet
+    from truerank.models.nets.graph import GraphNet
 
 
 @dataclass(frozen=True)
@@ -119,7 +125,7 @@ class NGCF(EpochModel):
         """Train; the fitted model is `Factors`, the first vectors and all layers side by side."""
         check_events(self.key, train)
         require_torch(self.key)
-        from truerank.models.graph.propagation import Graph, GraphNet
+        from truerank.models.nets.graph import Graph, GraphNet
 
         device = pick_device(self.device)
         with seeded(seed, f"{self.key} init"):

@@ -9,11 +9,11 @@ import numpy as np
 
 from truerank.core.interactions import Interactions
 from truerank.core.model import Model, Validate
+from truerank.core.plugin import Source
 from truerank.core.progress import SILENT, Progress
 from truerank.core.scorer import Factors
-from truerank.core.source import Source
 from truerank.core.types import frozen
-from truerank.models.check import check_events
+from truerank.models.item_item import check_events
 
 _EXACT_IN_FLOAT32 = 2**24
 

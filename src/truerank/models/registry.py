@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from truerank.core.model import Model
-from truerank.core.registry import Registry
+from truerank.core.plugin import Registry
 
 MODELS: Registry[Model] = Registry(
     "model",

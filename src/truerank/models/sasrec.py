@@ -11,14 +11,15 @@ import numpy as np
 from truerank.core.errors import InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.model import EpochModel, OnEpoch, Validate
+from truerank.core.plugin import Source
 from truerank.core.progress import SILENT, Progress
 from truerank.core.scorer import Factors
-from truerank.core.source import Source
 from truerank.core.types import IntArray, frozen
-from truerank.models.check import check_count
-from truerank.models.neural.batch import draw_negatives
-from truerank.models.neural.module import (
+from truerank.models.item_item import check_count
+from truerank.models.torch_training import (
+    Histories,
     ModuleTraining,
+    Padded,
     check_rate,
     check_training,
     make_optimiser,
@@ -27,14 +28,14 @@ from truerank.models.neural.module import (
     seeded,
     to_numpy,
 )
-from truerank.models.neural.trainer import Schedule
-from truerank.models.neural.trainer import train as run_training
-from truerank.models.sequence.histories import Histories, Padded
+from truerank.models.training import Schedule, draw_negatives
+from truerank.models.training import train as run_training
 
 if TYPE_CHECKING:
     import torch
 
-    from truerank.models.sequence.attention import AttentionNet
+    from truerank.models.nets.sequence import AttentionNet
+
 
 _BETAS = (0.9, 0.98)
 
@@ -127,7 +128,7 @@ class SASRec(EpochModel):
         """Train; the fitted model is `Factors` of the users' last states and the item vectors."""
         histories = Histories.of(self.key, train)
         require_torch(self.key)
-        from truerank.models.sequence.attention import AttentionNet
+        from truerank.models.nets.sequence import AttentionNet
 
         device = pick_device(self.device)
         with seeded(seed, f"{self.key} init"):

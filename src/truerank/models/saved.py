@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from truerank.core.check import check_choice
+from truerank.core.errors import check_choice
 from truerank.core.interactions import Interactions
 from truerank.core.model import Model, Validate
 from truerank.core.progress import SILENT, Progress, tracked
@@ -54,7 +54,7 @@ class Saved(Model):
         progress: Progress = SILENT,
     ) -> Scorer:
         """Read the file and align it with the vocabularies of train."""
-        from truerank.models.saving.scorer_file import load_scorer
+        from truerank.models.saved_scorer import load_scorer
 
         with tracked(progress, str(self)):
             return load_scorer(Path(self.path)).aligned(train, unknown=self.unknown)

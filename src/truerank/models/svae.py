@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from truerank.core.check import check_at_least
+from truerank.core.errors import check_at_least
 from truerank.core.interactions import Interactions
 from truerank.core.model import EpochModel, OnEpoch, Validate
+from truerank.core.plugin import Source
 from truerank.core.progress import SILENT, Progress
 from truerank.core.scorer import Factors
-from truerank.core.source import Source
 from truerank.core.types import FloatArray, IntArray, frozen
-from truerank.models.check import check_count, check_finite
-from truerank.models.neural.module import (
+from truerank.models.item_item import check_count, check_finite
+from truerank.models.torch_training import (
+    Histories,
     ModuleTraining,
+    Padded,
     check_training,
     make_optimiser,
     pick_device,
@@ -25,14 +27,14 @@ from truerank.models.neural.module import (
     seeded,
     to_numpy,
 )
-from truerank.models.neural.trainer import Schedule
-from truerank.models.neural.trainer import train as run_training
-from truerank.models.sequence.histories import Histories, Padded
+from truerank.models.training import Schedule
+from truerank.models.training import train as run_training
 
 if TYPE_CHECKING:
     import torch
 
-    from truerank.models.sequence.recurrent import RecurrentNet
+    from truerank.models.nets.sequence import RecurrentNet
+
 
 _SCORED = 128  # users whose states are computed together
 
@@ -129,7 +131,7 @@ class SVAE(EpochModel):
         """Train; the fitted model is `Factors`: the decoder's last hidden layer times the output weights."""
         histories = Histories.of(self.key, train)
         require_torch(self.key)
-        from truerank.models.sequence.recurrent import RecurrentNet
+        from truerank.models.nets.sequence import RecurrentNet
 
         device = pick_device(self.device)
         with seeded(seed, f"{self.key} init"):
@@ -197,8 +199,7 @@ def step_loss(net: RecurrentNet, padded: Padded, *, next_items: int, beta: float
     """Return the mean loss over the steps of a batch."""
     import torch
 
-    from truerank.models.sequence.multinomial import multinomial_loss
-    from truerank.models.sequence.recurrent import divergence
+    from truerank.models.nets.sequence import divergence, multinomial_loss
 
     device = net.output.weight.device
     items, shares = next_targets(padded, next_items)

@@ -1,14 +1,180 @@
-"""The gallery: every table and figure on one page, written from the record of a run."""
+"""The gallery: every table and figure on one page, written from the record of a run.
+
+Our numbers beside the printed ones, as tables for people.
+
+Every table and figure with what its last run found.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from truerank.papers.beside import LEGEND, beside
-from truerank.papers.catalogue import PAPERS, RECIPES
-from truerank.papers.listing import NOT_RUN, Line
-from truerank.papers.outcome import Outcome
+from truerank.core.chart import Document, Section
+from truerank.core.table import Table
+from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.recipe import PAPERS, RECIPES, Recipe
 from truerank.papers.record import Run
+
+#: what stands before a printed number
+MARKS = {"matches": "", "within sampling error": "≈ ", "explained": "≠ ", "differs": "≠ "}
+LEGEND = (
+    "Our number, and in brackets the printed one: no mark where they are the same, ≈ within sampling error, "
+    "≠ beyond it."
+)
+
+
+def beside(cells: Sequence[Cell], *, only_printed: bool = False) -> tuple[Table, ...]:
+    """Return cells as tables; rows that share no columns stand in tables of their own.
+
+    Parameters
+    ----------
+    cells : of one recipe
+    only_printed : leave out rows that have no printed number
+
+    Examples
+    --------
+    >>> cells = (Cell("Y", "Recall", 8.84, 8.8411), Cell("Y", "Sampled", 56.51, 56.55, error=0.03))
+    >>> beside(cells)[0].rows
+    (('Y', '8.84 (8.84)', '56.55 (≈ 56.51)'),)
+    """
+    rows: dict[str, dict[str, Cell]] = {}
+    for cell in cells:
+        rows.setdefault(cell.row, {})[cell.column] = cell
+    if only_printed:
+        rows = {name: row for name, row in rows.items() if any(c.printed is not None for c in row.values())}
+    tables: list[tuple[list[str], list[str]]] = []
+    for name, row in rows.items():
+        known = next((table for table in tables if set(table[0]) & set(row)), None)
+        if known is None:
+            tables.append((list(row), [name]))
+        else:
+            known[0].extend(column for column in row if column not in known[0])
+            known[1].append(name)
+    return tuple(
+        Table(
+            ("", *columns), tuple((name, *(_cell_text(rows[name].get(c)) for c in columns)) for name in names)
+        )
+        for columns, names in tables
+    )
+
+
+def document_of(runs: Iterable[Run], *, title: str, left_out: Sequence[str] = ()) -> Document:
+    """Return a page with every run: what became of it, notes, and the numbers.
+
+    Parameters
+    ----------
+    runs : what was run
+    title : of the page
+    left_out : sentences on what was not run
+    """
+    made = list(runs)
+    summary = Table(
+        ("recipe", "status", "seconds"),
+        tuple((run.name, run.outcome.verdict, f"{run.seconds:.1f}") for run in made),
+    )
+    sections = [Section("Summary", tuple(left_out), (summary,))]
+    sections += [
+        Section(f"{run.name}: {RECIPES[run.name].title}", told(run.outcome), beside(run.outcome.cells))
+        for run in made
+    ]
+    facts = [("quick", "yes" if any(run.quick for run in made) else "no")]
+    facts += [("seed", ", ".join(str(seed) for seed in sorted({run.seed for run in made})))]
+    facts += [("date", max((run.date for run in made), default=""))]
+    return Document(title, LEGEND, tuple(sections), tuple(facts))
+
+
+def told(outcome: Outcome) -> tuple[str, ...]:
+    """Return the verdict with how often cells have each status, the notes and what is missing."""
+    counts = ", ".join(f"{count} {status}" for status, count in outcome.count().items())
+    verdict = f"{outcome.verdict}: {counts}." if counts else f"{outcome.verdict}."
+    missing = [f"Without {one}." for one in outcome.without]
+    return (verdict[0].upper() + verdict[1:], *outcome.notes, *missing)
+
+
+def _cell_text(cell: Cell | None) -> str:
+    if cell is None:
+        return ""
+    ours = f"{cell.value:.{cell.digits}f}"
+    if cell.printed is None:
+        return ours
+    return f"{ours} ({MARKS[cell.status]}{cell.printed:.{cell.digits}f})"
+
+
+#: what is said of tables that cannot be computed
+NO_NUMBERS = "holds no numbers"
+NO_DATA = "data not at hand"
+NOT_RUN = "not run yet"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A table or figure and its last run.
+
+    Parameters
+    ----------
+    recipe : which
+    run : the last one; None where there is none
+    is_reference : whether the run is the one that comes with the package
+    """
+
+    recipe: Recipe
+    run: Run | None
+    is_reference: bool = False
+
+    @property
+    def status(self) -> str:
+        """What became of it, in words; ``in part`` where some of it was not run."""
+        if not self.recipe.function:
+            return NO_NUMBERS
+        if self.run is None:
+            return NOT_RUN if self.recipe.is_ready else NO_DATA
+        return self.run.outcome.verdict + (", in part" if self.run.outcome.without else "")
+
+    @property
+    def how(self) -> str:
+        """Date of the run and how it was made."""
+        if self.run is None:
+            return ""
+        marks = (("quick", self.run.quick), ("full", self.run.full), ("reference", self.is_reference))
+        return ", ".join([self.run.date, *(name for name, is_so in marks if is_so)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a plain dictionary for JSON."""
+        run = self.run
+        return {
+            "name": self.recipe.name,
+            "title": self.recipe.title,
+            "data": self.recipe.data,
+            "is_ready": bool(self.recipe.function) and self.recipe.is_ready,
+            "is_ours": self.recipe.is_ours,
+            "status": self.status,
+            "cells": {} if run is None else run.outcome.count(),
+            "without": [] if run is None else list(run.outcome.without),
+            "date": None if run is None else run.date,
+            "seconds": None if run is None else run.seconds,
+            "cpu_seconds": None if run is None else run.cpu_seconds,
+            "repeats": None if run is None else run.outcome.repeats,
+            "quick": None if run is None else run.quick,
+            "full": None if run is None else run.full,
+            "reference": self.is_reference,
+        }
+
+
+def lines(own: Mapping[str, Run], reference: Mapping[str, Run]) -> list[Line]:
+    """Return one line per table and figure: the user's last run, else the reference run.
+
+    Parameters
+    ----------
+    own : last runs of the user
+    reference : runs of the package
+    """
+    return [
+        Line(recipe, own.get(name) or reference.get(name), name not in own and name in reference)
+        for name, recipe in RECIPES.items()
+    ]
+
 
 _HEAD = """\
 # Gallery: every table and figure of five papers, computed here

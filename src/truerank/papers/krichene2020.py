@@ -10,25 +10,24 @@ from itertools import combinations
 import numpy as np
 
 from truerank.core.interactions import Interactions
-from truerank.core.metric import Metric
 from truerank.core.progress import Progress, tracked
 from truerank.core.ranks import Ranks, TiePolicy
 from truerank.core.split import Split
-from truerank.core.tally import Tally, tally
 from truerank.core.types import FloatArray
-from truerank.data import load
-from truerank.estimators import ESTIMATORS
-from truerank.estimators.analysis import corrected_values, expected_values
-from truerank.estimators.law import Binomial
-from truerank.estimators.order import order_flips
-from truerank.metrics import make_metrics, values
-from truerank.models import MODELS
-from truerank.papers.draw import draw_lines, make_axes
+from truerank.data.catalogue import load
+from truerank.estimation.expectation import corrected_values, expected_values, order_flips
+from truerank.estimation.law import Binomial
+from truerank.estimation.registry import ESTIMATORS
+from truerank.estimation.tally import Tally, tally
+from truerank.metrics.base import Metric
+from truerank.metrics.registry import make_metrics, values
+from truerank.models.registry import MODELS
+from truerank.papers.figure import draw_lines, make_axes
 from truerank.papers.outcome import Cell, Outcome
 from truerank.papers.recipe import Settings, printed
-from truerank.ranks import exact_ranks
-from truerank.ranks.simulated import simulate_sample
-from truerank.split import make_split
+from truerank.ranking.exact import exact_ranks
+from truerank.ranking.simulate import simulate_sample
+from truerank.split.base import make_split
 
 N_NEGATIVES = 100
 REPEATS = 100

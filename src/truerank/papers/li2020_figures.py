@@ -8,13 +8,11 @@ import numpy as np
 
 from truerank.core.ranks import Ranks
 from truerank.core.types import FloatArray
-from truerank.estimators.law import Hypergeometric
-from truerank.estimators.mapping import MAPPINGS
-from truerank.estimators.mapping.beta import Beta
-from truerank.estimators.mapping.curve import hit_curve, sampled_at_global, sampled_hit_ratios
-from truerank.estimators.mapping.linear import Linear
-from truerank.papers.draw import draw_lines, make_axes
-from truerank.papers.li2020_setup import (
+from truerank.estimation.law import Hypergeometric
+from truerank.estimation.mapping.errors import hit_curve, sampled_at_global, sampled_hit_ratios
+from truerank.estimation.mapping.functions import MAPPINGS, Beta, Linear
+from truerank.papers.figure import draw_lines, make_axes
+from truerank.papers.li2020 import (
     BOOKS,
     FITS,
     FUNCTIONS,
@@ -32,6 +30,7 @@ from truerank.papers.recipe import Settings, printed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 N, N_ITEMS = 100, 3706
 _SHOWN = ("Linear", "Bound", "Beta@1", "Beta@0.5")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+
 #: differences of up to this many standard errors count as sampling error
 TOLERATED = 4.0
 

@@ -10,13 +10,14 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from truerank.core.checkpoint import replace_file, replace_text
 from truerank.core.errors import InvalidData
-from truerank.core.output import replace_file, replace_text
 from truerank.papers.outcome import Cell, Outcome
 from truerank.version import __version__
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 #: folder of a store that holds the last runs
 RUNS = "runs"

@@ -9,15 +9,14 @@ import numpy as np
 
 from truerank.core.progress import tracked
 from truerank.core.ranks import Ranks
-from truerank.estimators import ESTIMATORS
-from truerank.estimators.analysis import corrected_values, expected_values
-from truerank.estimators.law import Binomial
-from truerank.estimators.order import order_flips
-from truerank.metrics import make_metrics, values
-from truerank.papers.draw import draw_lines, make_axes
+from truerank.estimation.expectation import corrected_values, expected_values, order_flips
+from truerank.estimation.law import Binomial
+from truerank.estimation.registry import ESTIMATORS
+from truerank.metrics.registry import make_metrics, values
+from truerank.papers.figure import draw_lines, make_axes
 from truerank.papers.outcome import Cell, Outcome
 from truerank.papers.recipe import Settings, printed
-from truerank.ranks.simulated import simulate_sample
+from truerank.ranking.simulate import simulate_sample
 
 N_ITEMS = 10_000
 N_NEGATIVES = 99

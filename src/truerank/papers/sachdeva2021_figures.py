@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from truerank.agreement import Agreement
-from truerank.agreement.order import mean_of
-from truerank.agreement.result import Cell as Found
 from truerank.core.types import FloatArray
-from truerank.papers.draw import draw_lines, make_axes
+from truerank.papers.figure import draw_lines, make_axes
 from truerank.papers.outcome import Cell, Outcome
 from truerank.papers.recipe import Settings
-from truerank.papers.sachdeva2021 import METRICS
-from truerank.papers.sachdeva2021_setup import ALGORITHMS, SCENARIOS, SEEDS, STRATEGIES, measure_at_hand
+from truerank.papers.sachdeva2021 import ALGORITHMS, METRICS, SCENARIOS, SEEDS, STRATEGIES, measure_at_hand
+from truerank.workflows.agreement.order import mean_of
+from truerank.workflows.agreement.result import Agreement
+from truerank.workflows.agreement.result import Cell as Found
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 #: strategies of Figure 3: those without a proxy
 PLAIN = {

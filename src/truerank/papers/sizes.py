@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from truerank.core.interactions import Interactions
-from truerank.data import find_local, load
-from truerank.papers.li2020_setup import BOOKS, book_events
+from truerank.data.catalogue import find_local, load
+from truerank.papers.li2020 import BOOKS, book_events
 from truerank.papers.outcome import Cell, Outcome
 from truerank.papers.recipe import Settings, printed
 

@@ -1,20 +1,184 @@
-"""The report: all sections in one self-contained html file."""
+"""The report: all sections in one self-contained html file.
+
+Documents as one self-contained html file.
+
+Templates, filled with text that is escaped.
+
+What a result says, in one sentence.
+
+What sampled ranks allow: bounds as a table, and the words that go with them.
+"""
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from truerank.core.chart import Picture
-from truerank.core.output import replace_text
+from truerank.core.chart import DARK, LIGHT, Document, HeatMap, Picture
+from truerank.core.checkpoint import replace_text
 from truerank.core.result import Result
-from truerank.report.board import build_board
-from truerank.report.bounds import bound_table, bound_words
-from truerank.report.dots import dot_panels
-from truerank.report.facts import cost_table, data_facts, model_table, repeat_facts
-from truerank.report.html import fill
-from truerank.report.look import Looks
-from truerank.report.summary import summarise
-from truerank.report.top_share import top_share_chart
+from truerank.core.table import MISSING, Table, count_of, decimals, fixed, percent
+from truerank.report.sections import (
+    Board,
+    as_sheet,
+    build_board,
+    cost_table,
+    data_facts,
+    dot_panels,
+    model_table,
+    repeat_facts,
+    top_share_chart,
+)
+from truerank.report.svg.drawing import Drawing, Looks, axis_name, draw_chart
+from truerank.report.svg.heat_map import HeatGrid, draw_heat_map, paints
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def fill(template: str, looks: Looks, version: str, **entries: Any) -> str:
+    """Return a page; its charts are drawn with the looks of its models."""
+
+    def drawn(picture: Picture) -> Drawing | HeatGrid:
+        return draw_heat_map(picture) if isinstance(picture, HeatMap) else draw_chart(picture, looks)
+
+    return _environment().get_template(template).render(drawn=drawn, version=version, **entries)
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("truerank.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(
+        light=LIGHT, dark=DARK, missing=MISSING, light_paints=paints("light"), dark_paints=paints("dark")
+    )
+    environment.filters.update(fixed=fixed, percent=percent, axis_name=axis_name, sheet=as_sheet)
+    return environment
+
+
+def write_document(document: Document, path: Path) -> None:
+    """Write a document as one html file that needs nothing else.
+
+    The file loads nothing from the network, runs no script, follows the light or dark theme of the reader
+    and prints. Equal documents give equal files. What was at ``path`` is replaced in one step.
+
+    Parameters
+    ----------
+    document : what to show
+    path : the file to write
+
+    Raises
+    ------
+    InvalidParameter
+        When the folder does not exist, the path is not a file or it cannot be written.
+    """
+    replace_text(Path(path), render_document(document), "the report")
+
+
+def render_document(document: Document) -> str:
+    """Return the html text that ``write_document`` writes.
+
+    Examples
+    --------
+    >>> "<h1>ease &lt; ials</h1>" in render_document(Document("ease < ials", "By 0.01.", ()))
+    True
+    """
+    pictures = [picture for section in document.sections for picture in section.charts]
+    return fill("document.html.jinja", Looks.of((), pictures), document.version, document=document)
+
+
+def summarise(result: Result, board: Board) -> str:
+    """Return one sentence: which model is best on the first metric, by what value, and how consistently.
+
+    Where there are several estimators, the sentence is about the board's reference.
+    """
+    if not board.metrics:
+        return "This result holds no estimates."
+    board = board.leaders()
+    metric = board.metrics[0]
+    has_place = result.data.get("name") and result.command != "estimate"  # sampled ranks go by their models
+    place = f" on {result.data['name']}" if has_place else ""
+    column = board.column(metric)
+    if not column:
+        return f"No model has a value of {metric}{place}."
+    row, cell = column[0]
+    way = "" if row.label == row.model else f" by estimator {board.reference}"
+    if board.reference == "exact":
+        way = ""
+    if len(board.rows) == 1:
+        return f"{row.model} reaches {metric} {cell.words}{place}{way}{_users(cell.estimate.n_users)}."
+    best = [leader.model for leader in board.best(metric)]
+    verb = "has" if len(best) == 1 else "share"
+    opening = f"Of {count_of(len(board.rows), 'model')}{place}, {_listed(best)} {verb} the highest {metric}"
+    return f"{opening}{way}, {cell.words}{_consistency(board, best)}."
+
+
+def _users(n_users: int) -> str:
+    return f", averaged over {count_of(n_users, 'user')}" if n_users else ""
+
+
+def _consistency(board: Board, best: list[str]) -> str:
+    if len(board.metrics) == 1 or len(best) > 1:
+        return ""
+    led = sum(best[0] in {row.model for row in board.best(metric)} for metric in board.metrics)
+    if led == len(board.metrics):
+        return f", and is best on all {len(board.metrics)} metrics"
+    return f", and is best on {led} of {len(board.metrics)} metrics"
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def bound_table(result: Result) -> Table | None:
+    """Return the bounds of a result; None where it has none.
+
+    Examples
+    --------
+    >>> from truerank.core.result import Estimate
+    >>> bound = Estimate("popularity", "ndcg@10", 0.15, 0.1, 0.2, 0.95, kind="bound", estimator="bounds")
+    >>> bound_table(Result("estimate", (), bounds=(bound,))).rows
+    (('popularity', '0.1000 to 0.2000'),)
+    """
+    if not result.bounds:
+        return None
+    metrics = tuple(dict.fromkeys(bound.metric for bound in result.bounds))
+    ends = [end for bound in result.bounds for end in (bound.low, bound.high) if end is not None]
+    places = decimals(ends)
+    texts = {
+        (bound.model, bound.metric): f"{fixed(bound.low, places)} to {fixed(bound.high, places)}"
+        for bound in result.bounds
+        if bound.low is not None and bound.high is not None
+    }
+    models = dict.fromkeys(bound.model for bound in result.bounds)
+    rows = tuple((model, *(texts.get((model, metric), MISSING) for metric in metrics)) for model in models)
+    return Table(("Model", *metrics), rows)
+
+
+def bound_words(result: Result) -> str:
+    """Return the sentence that says what the bounds are.
+
+    Examples
+    --------
+    >>> bound_words(Result("estimate", ()))
+    ''
+    """
+    if not result.bounds:
+        return ""
+    level = result.bounds[0].level
+    sure = "" if level is None else f" at {percent(level)} confidence"
+    return (
+        f"Every value between these ends fits the sampled ranks{sure}, whatever the ranks are; "
+        "no estimator enters."
+    )
 
 
 def write_report(result: Result, path: Path) -> None:
@@ -41,7 +205,7 @@ def render_report(result: Result) -> str:
 
     Examples
     --------
-    >>> from truerank.core.estimate import Estimate
+    >>> from truerank.core.result import Estimate
     >>> html = render_report(Result("evaluate", (Estimate("popularity", "auc", 0.8),)))
     >>> "popularity reaches auc 0.8000." in html
     True

@@ -10,7 +10,7 @@ import numpy as np
 from truerank.core.errors import InvalidData
 from truerank.core.interactions import Interactions
 from truerank.core.types import AnyArray, BoolArray
-from truerank.split.splitter import DROPPED, TEST, TRAIN, VALID, Parts, Splitter
+from truerank.split.base import DROPPED, TEST, TRAIN, VALID, Parts, Splitter
 
 Label = str | int | bool
 

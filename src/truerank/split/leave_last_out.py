@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from truerank.core.check import check_at_least
+from truerank.core.errors import check_at_least
 from truerank.core.interactions import Interactions
 from truerank.core.types import AnyArray
-from truerank.split.splitter import TEST, TRAIN, VALID, Parts, Splitter, last_of_each, times_of
+from truerank.split.base import TEST, TRAIN, VALID, Parts, Splitter, last_of_each, times_of
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from truerank.core.check import check_at_least
+from truerank.core.errors import check_at_least
 from truerank.core.interactions import Interactions
-from truerank.core.stream import pair_keys
+from truerank.core.random import pair_keys
 from truerank.core.types import AnyArray
+from truerank.split.base import Parts, Splitter
 from truerank.split.leave_last_out import leave_out
-from truerank.split.splitter import Parts, Splitter
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from truerank.core.errors import InvalidParameter
 from truerank.core.interactions import Interactions
-from truerank.core.stream import pair_keys
+from truerank.core.random import pair_keys
 from truerank.core.types import IntArray
-from truerank.split.splitter import CHUNK, TEST, TRAIN, VALID, Parts, Splitter
+from truerank.split.base import CHUNK, TEST, TRAIN, VALID, Parts, Splitter
 
 
 @dataclass(frozen=True)

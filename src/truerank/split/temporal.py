@@ -11,8 +11,8 @@ import numpy as np
 from truerank.core.errors import InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.types import AnyArray
+from truerank.split.base import TEST, TRAIN, VALID, Parts, Splitter, times_of
 from truerank.split.ratio import check_shares
-from truerank.split.splitter import TEST, TRAIN, VALID, Parts, Splitter, times_of
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, MissingDependency
-from truerank.core.interactions import Interactions
+from truerank.core.interactions import Interactions, Vocabulary
 from truerank.core.scorer import Factors, as_scorer
 from truerank.core.split import Split
-from truerank.core.vocabulary import Vocabulary
-from truerank.models.adapters import from_cornac, from_implicit, from_irspack, from_lenskit, from_torch
-from truerank.models.adapters.alignment import Alignment, align_ids
-from truerank.models.adapters.row_scorer import RowScorer, is_dot_product
-from truerank.ranks import exact_ranks, sampled_ranks
+from truerank.models.adapters.alignment import Alignment, RowScorer, align_ids, is_dot_product
+from truerank.models.adapters.cornac import from_cornac
+from truerank.models.adapters.implicit import from_implicit
+from truerank.models.adapters.irspack import from_irspack
+from truerank.models.adapters.lenskit import from_lenskit
+from truerank.models.adapters.torch import from_torch
+from truerank.ranking.exact import exact_ranks
+from truerank.ranking.sampled import sampled_ranks
 
 
 def data(users: list[object], items: list[object]) -> Interactions:
@@ -144,7 +147,7 @@ def test_rows_and_arrays_rank_alike_exactly_and_sampled() -> None:
 
 def test_import_is_light() -> None:
     """No library is loaded before a model of it is passed."""
-    code = "import sys, truerank.models.adapters, truerank.tracking; print(*sys.modules)"
+    code = "import sys, truerank.models.adapters, truerank.workflows.tracking; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in run.stdout.split()}
     assert not loaded & {"torch", "implicit", "cornac", "irspack", "lenskit", "recbole", "mlflow", "pandas"}

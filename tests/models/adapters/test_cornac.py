@@ -10,12 +10,11 @@ import pytest
 
 from tests.models.adapters.world import assert_ranks_agree, events, library, make_split
 from truerank.core.errors import InvalidData, InvalidParameter
-from truerank.core.interactions import Interactions
+from truerank.core.interactions import Interactions, Vocabulary
 from truerank.core.scorer import Factors
 from truerank.core.split import Split
-from truerank.core.vocabulary import Vocabulary
-from truerank.models.adapters import from_cornac
-from truerank.models.adapters.row_scorer import RowScorer
+from truerank.models.adapters.alignment import RowScorer
+from truerank.models.adapters.cornac import from_cornac
 
 cornac = library("cornac")
 models = library("cornac.models")

@@ -13,7 +13,7 @@ from tests.models.adapters.world import N_ITEMS, N_USERS, assert_ranks_agree, li
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Factors, HasSparseRows
-from truerank.models.adapters import from_implicit
+from truerank.models.adapters.implicit import from_implicit
 
 library("implicit")
 als, bpr, lmf, neighbours = (

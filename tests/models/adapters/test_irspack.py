@@ -11,9 +11,9 @@ from scipy.sparse import csr_matrix
 from tests.models.adapters.world import N_ITEMS, N_USERS, assert_ranks_agree, library, make_split, shuffled
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.scorer import Factors
-from truerank.models.adapters import from_irspack
-from truerank.models.adapters.row_scorer import RowScorer
-from truerank.models.history import SparseHistoryScorer
+from truerank.models.adapters.alignment import RowScorer
+from truerank.models.adapters.irspack import from_irspack
+from truerank.models.item_item import SparseHistoryScorer
 
 irspack = library("irspack")
 

@@ -10,8 +10,8 @@ import pytest
 from tests.models.adapters.world import assert_ranks_agree, events, library, make_split
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.scorer import Factors
-from truerank.models.adapters import from_lenskit
-from truerank.models.adapters.row_scorer import RowScorer
+from truerank.models.adapters.alignment import RowScorer
+from truerank.models.adapters.lenskit import from_lenskit
 
 lenskit = library("lenskit")
 if not hasattr(lenskit, "Pipeline") and int(str(lenskit.__version__).partition(".")[0]) < 2025:

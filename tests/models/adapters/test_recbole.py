@@ -18,7 +18,7 @@ import pytest
 from tests.models.adapters.world import assert_ranks_agree, library, make_split, shuffled
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
-from truerank.models.adapters import from_recbole
+from truerank.models.adapters.recbole import from_recbole
 
 torch = library("torch")
 SPLIT = make_split()

@@ -12,7 +12,9 @@ from tests.models.adapters.world import library
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import DenseScores, Factors, SparseScores
-from truerank.models.adapters import from_arrays, from_callable, from_torch
+from truerank.models.adapters.arrays import from_arrays
+from truerank.models.adapters.function import from_callable
+from truerank.models.adapters.torch import from_torch
 
 torch = library("torch")
 N_USERS, N_ITEMS = 6, 9

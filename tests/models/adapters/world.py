@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from truerank.core.interactions import Interactions
+from truerank.core.interactions import Interactions, Vocabulary
 from truerank.core.scorer import Scorer
 from truerank.core.split import Split
-from truerank.core.vocabulary import Vocabulary
-from truerank.ranks import exact_ranks
+from truerank.ranking.exact import exact_ranks
 
 N_USERS, N_ITEMS = 50, 30
 

@@ -1,21 +1,35 @@
-"""Where another table keeps the users and items of the data."""
+"""Where another table keeps the users and items of the data.
+
+Optional libraries: imported on use, with a sentence when they are missing or the model is not theirs.
+
+Scores by a library's own call, which returns whole rows of its catalogue.
+
+Item-item models of other libraries: histories times similarities, both sparse.
+
+Calling torch modules: in eval mode, without gradients, leaving them as they were.
+"""
 
 from __future__ import annotations
 
+import importlib
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from truerank.core.check import check_choice
-from truerank.core.errors import DataWarning, InvalidData
-from truerank.core.interactions import Interactions
+from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, MissingDependency, check_choice
+from truerank.core.interactions import Interactions, Vocabulary
 from truerank.core.types import FloatArray, IntArray, frozen
-from truerank.core.vocabulary import Vocabulary
+from truerank.models.item_item import SparseHistoryScorer
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from truerank.core.scorer import Factors
+
 
 #: What happens to users and items of the data that the model has never met.
 Unknown: TypeAlias = Literal["error", "bottom"]
@@ -192,3 +206,189 @@ def _taken(table: FloatArray, rows: IntArray, dtype: type[np.floating[Any]]) -> 
     taken = np.zeros((len(rows), *table.shape[1:]), dtype)
     taken[rows >= 0] = table[rows[rows >= 0]]
     return taken
+
+
+def require(function: str, module: str, *, extra: str = "models") -> Any:
+    """Import a module of an optional library, or say how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise MissingDependency(function, module.partition(".")[0], extra=extra) from None
+
+
+def check_model(function: str, model: object, kinds: Any, wanted: str) -> None:
+    """Raise unless the model is one of the library's."""
+    if not isinstance(model, kinds):
+        raise InvalidParameter(f"{function} takes {wanted}, got {type(model).__name__}. Pass such an object.")
+
+
+def not_fitted(function: str, model: object, verb: str) -> InvalidData:
+    """Return the error for a model that has learnt nothing yet."""
+    return InvalidData(
+        f"{function} needs a fitted model, but this {type(model).__name__} is not. Call its {verb} first."
+    )
+
+
+def probe(
+    function: str, model: object, rows: Callable[[IntArray], FloatArray], verb: str, user: int = 0
+) -> None:
+    """Ask for one user's scores, so that a model that was never fitted is named at once."""
+    try:
+        rows(np.array([user]))
+    except (AttributeError, RuntimeError, TypeError):
+        raise not_fitted(function, model, verb) from None
+
+
+_CELLS = 1 << 22  # scores asked for at a time: 32 MB
+_CHECKED = 5  # users whose scores tell whether a model is a dot product
+_AGREEMENT = 1e-5  # relative to the largest score of the user; float32 products differ by about 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class RowScorer:
+    """A model that scores all items of a user at once.
+
+    Every user is asked for once per call, in batches. Items the model does not know score minus infinity;
+    for users it does not know all known items tie at 0.
+
+    Parameters
+    ----------
+    rows : (n,) rows of users to (n, n_columns) scores
+    alignment : where the model keeps the users and items of the data
+    n_columns : items of the model
+    batch : users per call at most
+    """
+
+    rows: Callable[[IntArray], FloatArray]
+    alignment: Alignment
+    n_columns: int
+    batch: int = 256
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue."""
+        return self.alignment.n_items
+
+    def score(self, users: IntArray, items: IntArray) -> FloatArray:
+        """Return scores in float64, (len(users), n)."""
+        users, columns = np.asarray(users), self.alignment.item[np.asarray(items)]
+        out = np.empty((len(users), columns.shape[-1]))
+        step = max(1, min(self.batch, _CELLS // max(self.n_columns, 1)))
+        for start in range(0, len(users), step):
+            block = slice(start, start + step)
+            distinct, back = np.unique(self.alignment.user[users[block]], return_inverse=True)
+            scores = self._ask(distinct)
+            wanted = columns if columns.ndim == 1 else columns[block]
+            found = scores[:, wanted][back] if columns.ndim == 1 else scores[back[:, None], wanted]
+            out[block] = np.where(wanted < 0, -np.inf, found)
+        return out
+
+    def _ask(self, users: IntArray) -> FloatArray:
+        scores = np.zeros((len(users), self.n_columns))
+        known = users >= 0
+        if known.any():
+            asked = np.asarray(self.rows(users[known]))
+            if asked.shape != (int(known.sum()), self.n_columns):
+                raise InvalidData(
+                    f"the model must score {self.n_columns} items for each of {int(known.sum())} users, "
+                    f"it returned shape {asked.shape}. Check what its scoring call returns."
+                )
+            scores[known] = asked
+        return scores
+
+
+def is_dot_product(
+    rows: Callable[[IntArray], FloatArray],
+    user: FloatArray,
+    item: FloatArray,
+    item_bias: FloatArray | None = None,
+) -> bool:
+    """Say whether the model's own scores are these dot products, up to a constant per user.
+
+    A few users are asked for, first to last. What a library calls vectors need not be what it ranks by.
+    """
+    if user.ndim != 2 or item.ndim != 2 or user.shape[1] != item.shape[1] or len(user) == 0:
+        return False
+    users = np.unique(np.linspace(0, len(user) - 1, _CHECKED).astype(np.int64))
+    dots = user[users].astype(np.float64) @ item.astype(np.float64).T
+    if item_bias is not None:
+        dots += item_bias
+    own = np.asarray(rows(users), dtype=np.float64)
+    if own.shape != dots.shape or not (np.isfinite(own).all() and np.isfinite(dots).all()):
+        return False
+    largest = np.maximum(np.abs(own).max(axis=1, initial=0.0), np.abs(dots).max(axis=1, initial=0.0))
+    return bool((np.ptp(own - dots, axis=1) <= _AGREEMENT * largest).all())
+
+
+def item_item_scorer(history: csr_array, weights: csr_array, alignment: Alignment) -> SparseHistoryScorer:
+    """Return the scorer of a similarity matrix, in the order of the data.
+
+    Items the model does not know have no similarities: they score 0 like any item that no history leads to.
+
+    Parameters
+    ----------
+    history : (n_users, n_items) weights of each user's items, in the order of the data
+    weights : (n_columns, n_columns) in the order of the model; row j holds what a history item j adds to each
+        candidate
+    alignment : where the model keeps the users and items of the data
+    """
+    history = history.astype(np.float64)
+    weights = selected(weights, alignment.item, alignment.item).astype(np.float64)
+    for matrix in (history, weights):
+        for array in (matrix.data, matrix.indices, matrix.indptr):
+            array.flags.writeable = False
+    return SparseHistoryScorer(history, weights)
+
+
+def selected(matrix: csr_array, rows: IntArray, columns: IntArray) -> csr_array:
+    """Return rows and columns of a sparse matrix in the given order, empty where there is none (-1)."""
+    left, right = _picker(rows, matrix.shape[0]), _picker(columns, matrix.shape[1])
+    picked: csr_array = (left @ matrix @ right.T).tocsr()
+    picked.sort_indices()
+    return picked
+
+
+def _picker(places: IntArray, size: int) -> csr_array:
+    """Return the (len(places), size) matrix with a one at each place."""
+    from scipy.sparse import csr_array
+
+    known = np.flatnonzero(places >= 0)
+    return csr_array((np.ones(len(known)), (known, places[known])), shape=(len(places), size))
+
+
+@contextmanager
+def evaluating(module: Any) -> Iterator[None]:
+    """Put a module into eval mode without gradients; afterwards every part is in its former mode."""
+    import torch
+
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def device_of(module: Any) -> Any:
+    """Return where the module's parameters or buffers lie, the CPU when it has none."""
+    import torch
+
+    for tensors in (module.parameters(), module.buffers()):
+        for tensor in tensors:
+            return tensor.device
+    return torch.device("cpu")
+
+
+def as_array(scores: Any) -> FloatArray:
+    """Return a tensor as an array; half precisions, which NumPy may lack, become float32."""
+    import torch
+
+    if not isinstance(scores, torch.Tensor):
+        return np.asarray(scores)
+    scores = scores.detach()
+    if scores.dtype in (torch.float16, torch.bfloat16):
+        scores = scores.float()
+    array: FloatArray = scores.cpu().numpy()
+    return array

@@ -10,8 +10,7 @@ from truerank.core.errors import InvalidData
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Scorer
 from truerank.core.types import FloatArray
-from truerank.models.adapters.alignment import Unknown, align
-from truerank.models.adapters.library import check_model, not_fitted, require
+from truerank.models.adapters.alignment import Unknown, align, check_model, not_fitted, require
 
 NAME = "from_implicit"
 
@@ -74,7 +73,7 @@ def _item_item(
 ) -> Scorer:
     from scipy.sparse import csr_array
 
-    from truerank.models.adapters.item_item import item_item_scorer, selected
+    from truerank.models.adapters.alignment import item_item_scorer, selected
 
     if model.similarity is None:
         raise not_fitted(NAME, model, "fit")

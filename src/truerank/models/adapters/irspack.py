@@ -9,9 +9,15 @@ import numpy as np
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Scorer
 from truerank.core.types import FloatArray, IntArray
-from truerank.models.adapters.alignment import Unknown, align
-from truerank.models.adapters.library import check_model, probe, require
-from truerank.models.adapters.row_scorer import RowScorer, is_dot_product
+from truerank.models.adapters.alignment import (
+    RowScorer,
+    Unknown,
+    align,
+    check_model,
+    is_dot_product,
+    probe,
+    require,
+)
 
 NAME = "from_irspack"
 
@@ -60,7 +66,7 @@ def from_irspack(
     if isinstance(model, base.BaseSimilarityRecommender) and hasattr(model.W, "tocsr"):
         from scipy.sparse import csr_array
 
-        from truerank.models.adapters.item_item import item_item_scorer, selected
+        from truerank.models.adapters.alignment import item_item_scorer, selected
 
         history = selected(csr_array(model.X_train_all), alignment.user, alignment.item)
         return item_item_scorer(history, csr_array(model.W), alignment)

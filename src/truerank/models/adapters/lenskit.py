@@ -12,9 +12,15 @@ from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Scorer
 from truerank.core.types import FloatArray, IntArray
-from truerank.models.adapters.alignment import Unknown, align_ids
-from truerank.models.adapters.library import check_model, not_fitted, require
-from truerank.models.adapters.row_scorer import RowScorer, is_dot_product
+from truerank.models.adapters.alignment import (
+    RowScorer,
+    Unknown,
+    align_ids,
+    check_model,
+    is_dot_product,
+    not_fitted,
+    require,
+)
 
 NAME = "from_lenskit"
 

@@ -9,10 +9,16 @@ from truerank.core.errors import InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Scorer
 from truerank.core.types import FloatArray, IntArray
-from truerank.models.adapters.alignment import Unknown, align_ids
-from truerank.models.adapters.library import check_model, require
-from truerank.models.adapters.module_call import as_array, device_of, evaluating
-from truerank.models.adapters.row_scorer import RowScorer
+from truerank.models.adapters.alignment import (
+    RowScorer,
+    Unknown,
+    align_ids,
+    as_array,
+    check_model,
+    device_of,
+    evaluating,
+    require,
+)
 
 NAME = "from_recbole"
 _FIRST = 1  # RecBole's codes start with a padding entry for users and items

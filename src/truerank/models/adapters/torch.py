@@ -8,13 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from truerank.core.check import check_choice
-from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.errors import InvalidData, InvalidParameter, check_choice
 from truerank.core.scorer import Scorer
 from truerank.core.types import FloatArray, IntArray
-from truerank.models.adapters.library import check_model, require
-from truerank.models.adapters.module_call import as_array, device_of, evaluating
-from truerank.models.check import check_count
+from truerank.models.adapters.alignment import as_array, check_model, device_of, evaluating, require
+from truerank.models.item_item import check_count
 
 NAME = "from_torch"
 _PAIRS = 1 << 16

@@ -1,0 +1,207 @@
+"""Writing files so that no half-written one is ever left.
+
+Finished pieces of a long experiment, kept in a folder so that it can be resumed.
+
+Work that counts only when it is finished.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from truerank.core.errors import InvalidParameter
+from truerank.version import __version__
+
+
+def check_output(path: Path, what: str) -> None:
+    """Raise unless a file can be put at ``path``; call it before any long work starts.
+
+    Parameters
+    ----------
+    path : where the file shall lie
+    what : how messages call the file, such as ``the report``
+
+    Raises
+    ------
+    InvalidParameter
+        When the path is a folder or a device, or its folder does not exist or is read-only.
+    """
+    with _named_failure(path, what):
+        if path.exists() and not path.is_file():
+            raise InvalidParameter(f"{what} must be a file, but '{path}' is not one. Add a file name.")
+        if not path.parent.is_dir():
+            raise InvalidParameter(
+                f"{what} needs an existing folder, but '{path.parent}' is none. Create it first."
+            )
+        if not os.access(path.parent, os.W_OK):
+            raise InvalidParameter(
+                f"{what} needs a folder one can write to, but '{path.parent}' is read-only. "
+                "Choose another one."
+            )
+
+
+def replace_file(path: Path, write: Callable[[Path], object], what: str) -> None:
+    """Let ``write`` fill a new file in the same folder, which then takes the place of ``path`` in one step.
+
+    Raises
+    ------
+    InvalidParameter
+        When the path cannot be written; what was there stays.
+    """
+    check_output(path, what)
+    part = path.with_name(f".truerank-{secrets.token_hex(8)}{path.suffix}")
+    with _named_failure(path, what):
+        try:
+            write(part)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def replace_text(path: Path, text: str, what: str) -> None:
+    """Write the whole text to ``path``, in UTF-8, or leave what was there untouched."""
+    data = text.encode("utf-8", errors="replace")
+    replace_file(path, lambda part: part.write_bytes(data), what)
+
+
+@contextmanager
+def _named_failure(path: Path, what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InvalidParameter(
+            f"{what} must be written to '{path}', but that failed ({reason}). Choose another place."
+        ) from None
+
+
+_WHOLE: ContextVar[bool] = ContextVar("whole", default=False)
+
+
+@contextmanager
+def whole_or_nothing() -> Iterator[None]:
+    """Within this, Ctrl-C goes through: a training must not end early with its best epoch so far.
+
+    For what is kept under a name that says nothing of an interruption.
+
+    Examples
+    --------
+    >>> with whole_or_nothing():
+    ...     must_be_whole()
+    True
+    >>> must_be_whole()
+    False
+    """
+    token = _WHOLE.set(True)
+    try:
+        yield
+    finally:
+        _WHOLE.reset(token)
+
+
+def must_be_whole() -> bool:
+    """Whether half of a piece of work is worth nothing here."""
+    return _WHOLE.get()
+
+
+class Store:
+    """Results by key; each is written in one step when it is finished, and read instead of computed later.
+
+    The key must say everything that the result depends on; the version of truerank is added. What cannot be
+    read (a damaged file) is computed again. What is interrupted is not kept.
+
+    Parameters
+    ----------
+    folder : where results are kept; None keeps them in memory only
+
+    Examples
+    --------
+    >>> store = Store()
+    >>> store.value("two", lambda: 1 + 1), store.value("two", lambda: 1 / 0)
+    (2, 2)
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        if folder is not None:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InvalidParameter(
+                    f"results must be kept in a folder, but '{folder}' cannot be made one "
+                    f"({error.strerror}). Choose another place."
+                ) from None
+        self.folder = folder
+        self._held: dict[str, Any] = {}
+
+    def value(self, key: str, compute: Callable[[], Any]) -> Any:
+        """Return a result that JSON can hold; floats come back to the digit."""
+        if key not in self._held:
+            found = self._read(key, ".json", _read_json)
+            if found is None:
+                with whole_or_nothing():
+                    found = json.loads(json.dumps(compute()))
+                path = self.path_of(key, ".json")
+                if path is not None:
+                    replace_text(path, json.dumps({"key": key, "value": found}), "a finished result")
+            self._held[key] = found
+        return self._held[key]
+
+    def arrays(
+        self, key: str, compute: Callable[[], Mapping[str, np.ndarray]], *, hold: bool = True
+    ) -> Mapping[str, np.ndarray]:
+        """Return named arrays; with ``hold`` they stay in memory too."""
+        if key in self._held:
+            held: Mapping[str, np.ndarray] = self._held[key]
+            return held
+        found: Mapping[str, np.ndarray] | None = self._read(key, ".npz", _read_arrays)
+        if found is None:
+            with whole_or_nothing():
+                found = dict(compute())
+            path = self.path_of(key, ".npz")
+            if path is not None:
+                named: dict[str, Any] = {**found, "key": np.array(key)}
+                replace_file(path, lambda part: np.savez(part, **named), "a finished result")
+        if hold:
+            self._held[key] = found
+        return found
+
+    def path_of(self, key: str, suffix: str) -> Path | None:
+        """Return the file of a key, None without a folder."""
+        if self.folder is None:
+            return None
+        digest = hashlib.blake2b(f"{__version__}\n{key}".encode(), digest_size=8).hexdigest()
+        readable = re.sub(r"[^a-z0-9]+", "-", key.lower()).strip("-")[:80]
+        return self.folder / f"{readable}-{digest}{suffix}"
+
+    def _read(self, key: str, suffix: str, read: Callable[[Path, str], Any]) -> Any:
+        path = self.path_of(key, suffix)
+        return read(path, key) if path is not None and path.is_file() else None
+
+
+def _read_json(path: Path, key: str) -> Any:
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return held["value"] if isinstance(held, dict) and held.get("key") == key else None
+
+
+def _read_arrays(path: Path, key: str) -> dict[str, np.ndarray] | None:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
+            found = {name: held[name] for name in held.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+        return None
+    return found if str(found.pop("key", "")) == key else None

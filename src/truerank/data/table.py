@@ -1,0 +1,404 @@
+"""Open a file lazily as a table of named columns.
+
+Which column of a table plays which role.
+"""
+
+from __future__ import annotations
+
+import difflib
+import gzip
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from truerank.core.errors import InvalidData, InvalidParameter, check_choice, suggestion
+
+FORMATS = ("csv", "tsv", "parquet", "inter", "dat", "json", "lists", "dicts")
+
+_SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".inter": "inter",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+}
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+_INTER_TYPE = re.compile(r":(token|float|token_seq|float_seq)\Z")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A lazily opened table.
+
+    Parameters
+    ----------
+    frame : the columns; those of text files are all strings
+    names : column names; without a header they are "1", "2", ...
+    is_text : whether the columns are strings still to be typed
+    where : how messages call the table
+    is_delimited : whether lines can have too many fields, which shows only when all columns are read
+    by_position : whether columns follow the order user, item, rating, timestamp
+    """
+
+    frame: pl.LazyFrame
+    names: list[str]
+    is_text: bool
+    where: str
+    is_delimited: bool = False
+    by_position: bool = False
+
+
+def scan(path: str | Path, *, format: str | None = None, encoding: str = "utf8") -> Table:
+    """Open a csv, tsv, parquet, RecBole .inter, MovieLens .dat or JSON-lines file without reading it.
+
+    Parameters
+    ----------
+    path : the file, or a folder of Parquet files; csv, tsv, dat, inter and json files may be compressed with
+        gzip
+    format : one of `FORMATS`; by default the suffix decides, and for other suffixes the content
+    encoding : ``utf8``, or ``utf8-lossy`` for old files with other letters
+
+    Notes
+    -----
+    A text file has a header unless its first line holds a number. Files of format ``dat`` (``.dat``,
+    ``.data``, ``.txt``, ``.rating``) may be separated by ``::``, tabs, commas, semicolons, bars or blanks;
+    without a header their columns are user, item, rating, timestamp. ``lists`` files have one line of item
+    ids per user, perhaps led by their number; ``dicts`` files have one Python dictionary of texts per line.
+    """
+    path = _existing(Path(path))
+    if path.is_dir():
+        return _scan_folder(path)
+    if format is None:
+        format = _guess_format(path)
+    check_choice("format", format, FORMATS)
+    where = f"'{path}'"
+    with readable(where, format):
+        if format == "parquet":
+            frame = pl.scan_parquet(path, glob=False)
+            return Table(frame, frame.collect_schema().names(), is_text=False, where=where)
+        if format == "json":
+            _first_lines(path, where)
+            frame = pl.scan_ndjson(path, infer_schema_length=1000)
+            return Table(frame, frame.collect_schema().names(), is_text=False, where=where)
+        if format == "lists":
+            return Table(_item_lists(path, where), ["user", "item"], is_text=False, where=where)
+        if format == "dicts":
+            return _scan_dicts(path, where)
+        return _scan_text(path, format, where, lossy=encoding == "utf8-lossy")
+
+
+def _scan_folder(folder: Path) -> Table:
+    """Open the Parquet files of a folder and below as one table, in the order of their names."""
+    paths = sorted(path for path in folder.rglob("*.parquet") if path.is_file())
+    frames, schemas = [], []
+    for path in paths:
+        with readable(f"'{path}'", "parquet"):
+            frames.append(pl.scan_parquet(path, glob=False))
+            schemas.append(frames[-1].collect_schema())
+        if schemas[-1] != schemas[0]:
+            columns = [", ".join(f"{name} {kind}" for name, kind in one.items()) for one in schemas]
+            raise InvalidData(
+                f"all files of a folder must have the same columns, but '{path}' has {columns[-1]} and "
+                f"'{paths[0]}' has {columns[0]}. Write them alike, or name one file."
+            )
+    where = f"'{folder}' ({len(paths):,} files)"
+    return Table(pl.concat(frames), schemas[0].names(), is_text=False, where=where)
+
+
+@contextmanager
+def readable(where: str, format: str) -> Iterator[None]:
+    """Turn what polars raises on a damaged file into one sentence."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError, EOFError, pl.exceptions.PanicException) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(". ")
+        if "more fields" in reason:
+            reason = "a line has more fields than the first one"
+        raise InvalidData(
+            f"{where} must be a whole {format} file, but it cannot be read ({reason}). "
+            f"Write or download it again, or name another format."
+        ) from None
+
+
+def _existing(path: Path) -> Path:
+    if path.is_dir():
+        if any(path.rglob("*.parquet")):
+            return path
+        inside = sorted(child.name for child in path.iterdir() if child.is_file())
+        hint = f" Name one file in it, such as {inside[0]!r}." if inside else ""
+        raise InvalidData(
+            f"data must be a file or a folder with .parquet files, but '{path}' is a folder without.{hint}"
+        )
+    if not path.exists():
+        around = [child.name for child in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = difflib.get_close_matches(path.name, around, n=1, cutoff=0.7)
+        hint = f" Did you mean '{path.parent / near[0]}'?" if near else ""
+        raise InvalidData(f"there is no file '{path}'.{hint}")
+    if path.stat().st_size == 0:
+        raise InvalidData(f"'{path}' must hold interactions, but it is empty.")
+    if path.suffix == ".zip":
+        raise InvalidData(f"'{path}' is a zip archive. Unpack it and name the file inside.")
+    return path
+
+
+def _guess_format(path: Path) -> str:
+    with path.open("rb") as file:
+        if file.read(4) == b"PAR1":
+            return "parquet"
+    return _SUFFIXES.get(Path(path.name.removesuffix(".gz")).suffix.lower(), "dat")
+
+
+def _first_lines(path: Path, where: str) -> list[str]:
+    """Return the first lines with content, or say that this is no text."""
+    with path.open("rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+    with gzip.open(path, "rb") if packed else path.open("rb") as file:
+        start = file.read(1 << 16)
+    if b"\x00" in start:
+        raise InvalidData(f"{where} must be a text table, but it holds binary data. Name its format.")
+    lines = start.decode("utf8", errors="replace").lstrip("\ufeff").splitlines()
+    lines = [line for line in lines if line.strip()][:20]
+    if not lines:
+        raise InvalidData(f"{where} must hold interactions, but it holds only blank lines.")
+    return lines
+
+
+def _scan_text(path: Path, format: str, where: str, *, lossy: bool) -> Table:
+    lines = _first_lines(path, where)
+    separator = _separator(lines[0], format)
+    cells = [cell.strip().strip('"') for cell in lines[0].split(separator)]
+    has_header = format == "inter" or not any(_NUMBER.match(cell) for cell in cells)
+    names = cells if has_header else [str(number) for number in range(1, len(cells) + 1)]
+    if has_header:
+        names = [_INTER_TYPE.sub("", name) for name in names]
+    by_position = format == "dat" and not has_header and 2 <= len(names) <= 4
+    if len(separator) > 1:
+        fields = pl.col("line").str.splitn(separator, len(names)).struct.rename_fields(names)
+        frame = _scan_lines(path).slice(int(has_header)).select(fields).unnest("line")
+        return Table(frame, names, is_text=True, where=where, by_position=by_position)
+    frame = pl.scan_csv(
+        path,
+        separator=separator,
+        quote_char='"' if format == "csv" else None,
+        has_header=has_header,
+        infer_schema=False,
+        new_columns=names,
+        encoding="utf8-lossy" if lossy else "utf8",
+        glob=False,
+    )
+    return Table(frame, names, is_text=True, where=where, is_delimited=True, by_position=by_position)
+
+
+def _separator(line: str, format: str) -> str:
+    if format in ("tsv", "inter"):
+        return "\t"
+    if format == "csv":
+        return max((",", ";", "\t", "|"), key=line.count)
+    return next((mark for mark in ("::", "\t", ",", ";", "|", " ") if mark in line), "\t")
+
+
+def _scan_lines(path: Path) -> pl.LazyFrame:
+    return pl.scan_csv(
+        path,
+        separator="\x01",
+        quote_char=None,
+        has_header=False,
+        infer_schema=False,
+        new_columns=["line"],
+        glob=False,
+    ).with_columns(pl.col("line").str.strip_chars())
+
+
+def _scan_dicts(path: Path, where: str) -> Table:
+    names = re.findall(r"'([^']+)': ['\"]", _first_lines(path, where)[0])
+    quoted = r"{mark}((?:[^{mark}\\]|\\.)*){mark}"
+    columns = [
+        pl.coalesce(
+            pl.col("line").str.extract(f"'{re.escape(name)}': " + quoted.format(mark=mark)) for mark in "'\""
+        ).alias(name)
+        for name in names
+    ]
+    return Table(_scan_lines(path).select(columns), names, is_text=True, where=where)
+
+
+def _item_lists(path: Path, where: str) -> pl.LazyFrame:
+    _first_lines(path, where)
+    lines = (
+        _scan_lines(path).select(pl.col("line").str.split(" ").alias("item")).with_row_index("user").collect()
+    )
+    counted = pl.col("item").list.first() == (pl.col("item").list.len() - 1).cast(pl.String)
+    if lines.select(counted.all()).item():
+        lines = lines.with_columns(pl.col("item").list.slice(1))
+    return (
+        lines.lazy()
+        .explode("item")
+        .filter(pl.col("item").is_not_null() & (pl.col("item") != ""))
+        .with_columns(pl.col("item").cast(pl.Int64))
+    )
+
+
+ROLES = ("user", "item", "rating", "timestamp")
+
+#: Accepted names per role, in lower case and without ``_``, ``-``, ``.`` and blanks.
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "user": (
+        *("user", "userid", "uid", "reviewerid", "customerid", "visitorid", "memberid"),
+        *("profileid", "profilename", "reviewprofilename"),
+    ),
+    "item": (
+        *("item", "itemid", "iid", "movie", "movieid", "asin", "parentasin", "businessid", "isbn", "bookid"),
+        *(
+            "product",
+            "productid",
+            "songid",
+            "trackid",
+            "artistid",
+            "articleid",
+            "newsid",
+            "videoid",
+            "gameid",
+        ),
+        *("beerid", "beerbeerid", "locationid", "venueid", "poiid", "stockcode", "sku"),
+    ),
+    "rating": (
+        *("rating", "ratings", "score", "stars", "overall", "bookrating", "reviewoverall"),
+        *("weight", "count", "plays", "playcount", "quantity", "value"),
+    ),
+    "timestamp": (
+        *("timestamp", "time", "ts", "datetime", "date", "eventtime", "createdat", "dateadded"),
+        *("unixreviewtime", "invoicedate"),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class ColumnChoice:
+    """The column taken for each role; ``str()`` says it in the words of ``--columns``.
+
+    Examples
+    --------
+    >>> print(choose(["userId", "movieId", "rating"]))
+    user=userId, item=movieId, rating=rating
+    """
+
+    user: str
+    item: str
+    rating: str | None = None
+    timestamp: str | None = None
+    keep: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        chosen = [(role, getattr(self, role)) for role in ROLES]
+        said = [f"{role}={column}" for role, column in chosen if column is not None]
+        return ", ".join([*said, *(f"kept {column}" for column in self.keep)])
+
+
+def parse_columns(text: str) -> dict[str, str]:
+    """Read ``user=a,item=b``; an empty name switches an optional role off.
+
+    Examples
+    --------
+    >>> parse_columns("user=a, item=b, rating=")
+    {'user': 'a', 'item': 'b', 'rating': ''}
+    """
+    asked: dict[str, str] = {}
+    for part in text.split(","):
+        role, equals, column = (piece.strip() for piece in part.partition("="))
+        if not equals or role in asked:
+            raise InvalidParameter(
+                f"columns must be written once each as user=NAME,item=NAME,rating=NAME,timestamp=NAME, "
+                f"got {text!r}."
+            )
+        asked[role] = column
+    _check_roles(asked)
+    return asked
+
+
+def choose(
+    found: Sequence[str],
+    asked: Mapping[str, str] | None = None,
+    *,
+    keep: Sequence[str] = (),
+    where: str = "the data",
+    by_position: bool = False,
+) -> ColumnChoice:
+    """Choose one column per role from the names a table has.
+
+    Parameters
+    ----------
+    found : the table's column names
+    asked : role to column name, as given by the user; it wins over every alias
+    keep : further columns to carry along
+    where : how messages call the table
+    by_position : the table has no header and follows the order user, item, rating, timestamp
+
+    Raises
+    ------
+    InvalidData
+        When a role has no column or more than one, or a named column is not there.
+    """
+    asked = dict(asked or {})
+    _check_roles(asked)
+    for column in [*(name for name in asked.values() if name), *keep]:
+        if column not in found:
+            raise InvalidData(
+                f"{where} must have a column {column!r}, found {_listed(found)}. "
+                f"{suggestion(column, tuple(found))}"
+            )
+    chosen: dict[str, str | None] = {role: asked[role] or None for role in asked}
+    free = [name for name in found if name not in asked.values()]
+    for position, role in enumerate(ROLES):
+        if role not in chosen:
+            if by_position and not asked:
+                chosen[role] = found[position] if position < len(found) else None
+            else:
+                chosen[role] = _match(role, free, found, where)
+    taken = [column for column in chosen.values() if column is not None]
+    if len(set(taken)) < len(taken):
+        raise InvalidData(f"each role must have its own column of {where}, got {asked}.")
+    return ColumnChoice(
+        user=_needed("user", chosen, found, where),
+        item=_needed("item", chosen, found, where),
+        rating=chosen["rating"],
+        timestamp=chosen["timestamp"],
+        keep=tuple(keep),
+    )
+
+
+def _check_roles(asked: Mapping[str, str]) -> None:
+    for role in asked:
+        if role not in ROLES:
+            raise InvalidParameter(f"columns has no role {role!r}. {suggestion(role, ROLES)}")
+
+
+def _match(role: str, free: Sequence[str], found: Sequence[str], where: str) -> str | None:
+    matches = [name for name in free if re.sub(r"[-_.\s/]", "", name).lower() in ALIASES[role]]
+    if len(matches) > 1:
+        raise InvalidData(
+            f"{where} must have one {role} column, but {' and '.join(map(repr, matches))} both may be it. "
+            f"Choose with --columns {role}={matches[0]} (columns={{{role!r}: {matches[0]!r}}} in Python)."
+        )
+    return matches[0] if matches else None
+
+
+def _needed(role: str, chosen: Mapping[str, str | None], found: Sequence[str], where: str) -> str:
+    column = chosen[role]
+    if column is None:
+        article = "an" if role == "item" else "a"
+        raise InvalidData(
+            f"{where} must have {article} {role} column, but none of {_listed(found)} is known as one. "
+            f"Name it with --columns user=NAME,item=NAME (without a header, columns are called 1, 2, ...)."
+        )
+    return column
+
+
+def _listed(found: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, found[:12]))
+    return f"{shown} and {len(found) - 12} more" if len(found) > 12 else shown or "no column"

@@ -1,0 +1,397 @@
+"""What the workers read: users with their targets in partitioned Parquet, item vectors as arrays.
+
+Writing a split and a scorer as files for workers.
+
+How many users a task gets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import itertools
+import json
+import pickle
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.interactions import Interactions, Lists, Vocabulary
+from truerank.core.plugin import Plugin
+from truerank.core.ranks import SeenPolicy
+from truerank.core.scorer import HasFactors, Scorer
+from truerank.core.split import Split
+from truerank.core.types import AnyArray, FloatArray, IntArray
+from truerank.distributed.engine import Task
+from truerank.distributed.storage import (
+    UNREADABLE,
+    exists,
+    for_polars,
+    join,
+    map_array,
+    parquet_files,
+    stamp,
+    unreadable,
+    write_array,
+    write_bytes,
+)
+from truerank.ranking.exact import Queries, make_queries
+
+#: What polars raises beside the errors of files.
+_BROKEN = (*UNREADABLE, pl.exceptions.PolarsError)
+COLUMNS = ("user", "targets", "seen", "vector", "id")
+
+
+@dataclass(frozen=True)
+class Files:
+    """A model and its test users as files that all workers can read; nothing of it has to fit one machine.
+
+    Parameters
+    ----------
+    users : a Parquet file, a folder or a pattern of such files, or several. One row per user: ``user`` (an
+        integer of its own, from which random draws follow), ``targets`` (list of item codes), and perhaps
+        ``seen`` (list of item codes), ``vector`` (list of numbers, for models that are dot products) and
+        ``id`` (how messages call the user)
+    items : .npy file of item vectors, (n_items, d); every worker maps it
+    item_bias : .npy file of biases, (n_items,), or None
+    item_counts : .npy file of train events per item, (n_items,); only popularity sampling needs it
+    scorer : pickled scorer for models that are no dot products; ``items`` is None then
+    is_thread_safe : whether that scorer may be asked from several threads
+    n_items : size of the catalogue where ``items`` does not say it
+    n_test_users : the test users from which these were drawn at random; None when these are all
+    name : of the data, in results
+    digest : of the contents; None takes size and time of each file
+    """
+
+    users: str | tuple[str, ...]
+    items: str | None = None
+    item_bias: str | None = None
+    item_counts: str | None = None
+    scorer: str | None = None
+    is_thread_safe: bool = False
+    n_items: int | None = None
+    n_test_users: int | None = None
+    name: str = "data"
+    digest: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.items is None) == (self.scorer is None):
+            raise InvalidParameter(
+                "a model must be given by item vectors or by a pickled scorer, one of the two. "
+                "Name the .npy file of the vectors in items."
+            )
+        if self.scorer is not None and self.n_items is None:
+            raise InvalidParameter("n_items must be given with a scorer. Say how many items there are.")
+
+    @cached_property
+    def parts(self) -> tuple[tuple[str, int], ...]:
+        """The Parquet files, with how many rows each has."""
+        places = (self.users,) if isinstance(self.users, str) else self.users
+        paths = [path for place in places for path in parquet_files(place)]
+        return tuple((path, _n_rows(path)) for path in paths)
+
+    @property
+    def n_rows(self) -> int:
+        """Users in all files."""
+        return sum(rows for _, rows in self.parts)
+
+    @cached_property
+    def size(self) -> int:
+        """Items in the catalogue."""
+        return int(self.n_items) if self.items is None else len(map_array(self.items))  # type: ignore[arg-type]
+
+    @property
+    def key(self) -> str:
+        """A digest of all files."""
+        known = {name: value for name, value in asdict(self).items() if name != "name"}
+        if self.digest is None:
+            others = (self.items, self.item_bias, self.item_counts, self.scorer)
+            places = [path for path, _ in self.parts] + [one for one in others if one is not None]
+            known["stamps"] = [[place, stamp(place)] for place in places]
+        else:
+            known = {"digest": self.digest, "n_test_users": self.n_test_users}
+        text = json.dumps(known, sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Rows start..start+n_rows-1 of one Parquet file."""
+
+    path: str
+    start: int
+    n_rows: int
+
+
+def cut(files: Files, rows: int) -> list[Task]:
+    """Return the tasks: slices of at most ``rows`` users, of nearly equal size within a file."""
+    tasks = []
+    for part, (path, n_rows) in enumerate(files.parts):
+        n_slices = -(-n_rows // rows)
+        ends = [n_rows * place // max(1, n_slices) for place in range(n_slices + 1)]
+        for start, stop in itertools.pairwise(ends):
+            name = f"{part:05d}-{start:09d}-{stop:09d}"  # what is kept under it holds for other cuts too
+            tasks.append(Task(name, Slice(path, start, stop - start), stop - start))
+    return tasks
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some users: their codes, their events over codes 0..n-1 in that order, and their vectors."""
+
+    codes: IntArray
+    split: Split
+    vectors: FloatArray | None
+    n_without_targets: int
+
+
+@dataclass(frozen=True, eq=False)
+class Counted(Interactions):
+    """Seen events of a few users that know the train events of all of them per item."""
+
+    counts: IntArray | None = None
+
+    def item_counts(self) -> IntArray:
+        """Return the number of train events per item."""
+        if self.counts is None:
+            raise InvalidData(
+                "popularity sampling must know the train events of each item. "
+                "Name a .npy file with them in item_counts."
+            )
+        return self.counts
+
+
+def read_block(
+    files: Files, piece: Slice, items: Vocabulary, counts: IntArray | None, *, n_dims: int | None
+) -> Block:
+    """Read a slice of users.
+
+    Parameters
+    ----------
+    files, piece : where to read
+    items : the catalogue
+    counts : train events per item, where there are any
+    n_dims : width of the item vectors; None reads no vectors
+    """
+    frame = _read(piece)
+    _check_columns(frame, piece.path, n_dims)
+    lengths = _lengths(frame, "targets")
+    frame = frame.filter(pl.Series(lengths > 0))
+    codes = frame["user"].to_numpy().astype(np.int64)
+    users = Vocabulary((frame["id"] if "id" in frame.columns else frame["user"]).rename("id"))
+    seen = _events(frame, "seen", users, items, counts)
+    test = _events(frame, "targets", users, items, None)
+    split = Split(seen, test, n_test_users=files.n_test_users)
+    vectors = None if n_dims is None else _vectors(frame["vector"], n_dims, piece.path)
+    return Block(codes, split, vectors, int((lengths == 0).sum()))
+
+
+def _read(piece: Slice) -> pl.DataFrame:
+    try:
+        scanned = pl.scan_parquet(for_polars(piece.path))
+        names = [name for name in scanned.collect_schema().names() if name in COLUMNS]
+        return scanned.slice(piece.start, piece.n_rows).select(names).collect()
+    except _BROKEN as error:
+        raise unreadable(piece.path, error) from None
+
+
+def _n_rows(path: str) -> int:
+    try:
+        return int(pl.scan_parquet(for_polars(path)).select(pl.len()).collect().item())
+    except _BROKEN as error:
+        raise unreadable(path, error) from None
+
+
+def _check_columns(frame: pl.DataFrame, path: str, n_dims: int | None) -> None:
+    needed = ("user", "targets") if n_dims is None else ("user", "targets", "vector")
+    missing = [name for name in needed if name not in frame.columns]
+    if missing:
+        raise InvalidData(f"'{path}' must have columns {', '.join(needed)}, it lacks {', '.join(missing)}.")
+    if not frame["user"].dtype.is_integer() or frame["user"].null_count():
+        raise InvalidData(
+            f"user must be an integer in each row of '{path}', it is {frame['user'].dtype} with "
+            f"{frame['user'].null_count()} empty. Number the users and keep their names in a column id."
+        )
+
+
+def _lengths(frame: pl.DataFrame, column: str) -> IntArray:
+    return frame[column].list.len().fill_null(0).to_numpy().astype(np.int64)
+
+
+def _events(
+    frame: pl.DataFrame, column: str, users: Vocabulary, items: Vocabulary, counts: IntArray | None
+) -> Counted:
+    lengths: IntArray = np.zeros(len(frame), np.int64)
+    listed: IntArray = np.zeros(0, np.int32)
+    if column in frame.columns:
+        lengths = _lengths(frame, column)
+        flat = frame[column].filter(pl.Series(lengths > 0)).explode()
+        if flat.null_count():
+            raise InvalidData(f"lists of {column} must not hold empty entries. Drop them.")
+        if len(flat):
+            listed = flat.to_numpy()
+    user = np.repeat(np.arange(len(frame), dtype=np.int32), lengths)
+    return Counted(user, listed, users, items, counts=counts)
+
+
+def _vectors(column: pl.Series, n_dims: int, path: str) -> FloatArray:
+    if isinstance(column.dtype, pl.List):
+        widths = column.list.len()
+        if column.null_count() or not (widths == n_dims).all():
+            raise InvalidData(
+                f"each vector in '{path}' must have {n_dims} numbers like those of the items, "
+                f"they have {widths.unique().sort().to_list()[:5]}."
+            )
+        column = column.list.to_array(n_dims)
+    found = column.to_numpy()
+    if found.ndim != 2 or found.shape[1] != n_dims:
+        raise InvalidData(f"vectors in '{path}' must have {n_dims} numbers, got {column.dtype}.")
+    kept = found.dtype if found.dtype in (np.float32, np.float64) else np.float64
+    vectors: FloatArray = np.ascontiguousarray(found, dtype=kept)
+    return vectors
+
+
+#: Users in one Parquet file, and in one of its row groups.
+FILE_ROWS, GROUP_ROWS = 1 << 18, 1 << 12
+
+
+def write_files(work_dir: str, scorer: Scorer, split: Split, seen: SeenPolicy) -> Files:
+    """Write what workers need to rank the test users of a split, and return where it lies.
+
+    The folder within ``work_dir`` is named by the contents, so what is there already is not written again.
+    """
+    if scorer.n_items != split.train.n_items:
+        raise InvalidData(
+            f"the scorer must know the {split.train.n_items} items of the data, it knows {scorer.n_items}. "
+            "Fit it on this split, or read the data with the vocabulary it was fitted on."
+        )
+    queries = make_queries(split, seen)
+    factors = scorer.factors() if isinstance(scorer, HasFactors) else None
+    if factors is not None and len(queries) and queries.users[-1] >= len(factors.user):
+        raise InvalidData(
+            f"there must be a vector for each user, but user {queries.users[-1]} has none "
+            f"({len(factors.user)} vectors). Fit the model on this split."
+        )
+    vectors = None if factors is None else factors.user
+    counts, pickled = split.train.item_counts(), b""
+    arrays: list[AnyArray | None] = [vectors, counts]
+    if factors is None:
+        pickled = _pickled(scorer)
+    else:
+        arrays += [factors.item, factors.item_bias]
+    digest = _digest(queries, arrays, pickled)
+    folder = join(work_dir, f"truerank-{digest}")
+    files = Files(
+        users=tuple(join(folder, f"users-{part:05d}.parquet") for part in range(_n_files(queries))),
+        items=None if factors is None else join(folder, "items.npy"),
+        item_bias=None if factors is None or factors.item_bias is None else join(folder, "item_bias.npy"),
+        item_counts=join(folder, "item_counts.npy"),
+        scorer=join(folder, "scorer.pickle") if factors is None else None,
+        is_thread_safe=bool(getattr(scorer, "is_thread_safe", False)),
+        n_items=scorer.n_items,
+        n_test_users=split.n_test_users,
+        name=split.train.name,
+        digest=digest,
+    )
+    mark = join(folder, "complete.json")
+    if exists(mark):
+        return files
+    for part, place in enumerate(files.users):
+        rows = slice(part * FILE_ROWS, (part + 1) * FILE_ROWS)
+        _write_users(place, queries, rows, split, vectors)
+    write_array(str(files.item_counts), counts)
+    if factors is None:
+        write_bytes(str(files.scorer), pickled)
+    else:
+        write_array(str(files.items), factors.item)
+        if factors.item_bias is not None:
+            write_array(str(files.item_bias), factors.item_bias)
+    write_bytes(mark, json.dumps({"users": len(queries), "items": scorer.n_items}).encode())
+    return files
+
+
+def _n_files(queries: Queries) -> int:
+    return max(1, -(-len(queries) // FILE_ROWS))
+
+
+def _write_users(place: str, queries: Queries, rows: slice, split: Split, vectors: AnyArray | None) -> None:
+    block = queries.block(rows.start, min(rows.stop, len(queries)))
+    frame = pl.DataFrame({"user": block.users.astype(np.int64)}).with_columns(
+        _column("targets", block.targets, block.users), _column("seen", block.excluded, block.users)
+    )
+    ids = split.train.users.take(block.users)
+    if not ids.dtype.is_integer() or (ids.to_numpy() != block.users).any():
+        frame = frame.with_columns(ids.rename("id"))
+    if vectors is not None:
+        frame = frame.with_columns(pl.Series("vector", np.ascontiguousarray(vectors[block.users])))
+    held = io.BytesIO()
+    frame.write_parquet(held, row_group_size=GROUP_ROWS)
+    write_bytes(place, held.getvalue())
+
+
+def _column(name: str, lists: Lists, users: IntArray) -> pl.Series:
+    """Return lists of items as a column, empty ones included."""
+    lengths = np.diff(lists.indptr)[: len(users)]
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    flat = pl.DataFrame({"row": row, name: np.ascontiguousarray(lists.items, np.int32)})
+    grouped = flat.group_by("row", maintain_order=True).agg(pl.col(name))
+    every = pl.DataFrame({"row": np.arange(len(users))})
+    return every.join(grouped, on="row", how="left", maintain_order="left")[name].fill_null([])
+
+
+def _pickled(scorer: Scorer) -> bytes:
+    try:
+        return pickle.dumps(scorer)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise InvalidParameter(
+            f"a scorer must be picklable for workers, but {type(scorer).__name__} is not ({error}). "
+            "Use functions and classes that a module holds, or factors, or evaluate without an engine."
+        ) from None
+
+
+def _digest(queries: Queries, arrays: list[AnyArray | None], pickled: bytes) -> str:
+    """Return a digest of all that is written."""
+    digest = hashlib.blake2b(pickled, digest_size=12)
+    lists = (queries.targets, queries.excluded)
+    for array in (queries.users, *(part for one in lists for part in (one.indptr, one.items)), *arrays):
+        if array is None:
+            digest.update(b"none")
+            continue
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+#: Tasks of a job that is small, so that a few slots end at about the same time.
+FEW_TASKS = 64
+#: Scores of one exact task: some ten seconds of one core at 64 dimensions.
+MOST_SCORES = 1 << 34
+#: Every sampled task looks at all items once, so it draws at least this many negatives per item.
+DRAWS_PER_ITEM = 4
+LEAST_ROWS, MOST_ROWS = 256, 1 << 20
+
+
+def rows_per_task(n_users: int, n_items: int, n_negatives: int | None) -> int:
+    """Return the users of a task: a 64th of all, unless that is too little or too much work.
+
+    No result depends on it.
+
+    Examples
+    --------
+    >>> [rows_per_task(*size, None) for size in ((200_000, 20_000), (10**8, 10**7))]
+    [3125, 1717]
+    """
+    share = -(-n_users // FEW_TASKS)
+    if n_negatives is None:
+        return max(LEAST_ROWS, min(share, MOST_SCORES // max(1, n_items), MOST_ROWS))
+    return min(MOST_ROWS, max(LEAST_ROWS, share, DRAWS_PER_ITEM * n_items // max(1, n_negatives)))
+
+
+def negatives_of(sampler: Plugin | None, n_items: int) -> int | None:
+    """Return how many negatives a sampler draws at first; None where all items are ranked."""
+    if sampler is None:
+        return None
+    return int(getattr(sampler, "m", getattr(sampler, "start", n_items)))

@@ -1,0 +1,189 @@
+"""Threads of this process.
+
+The GPU of this machine.
+
+What a process does with the tasks it gets, whichever engine sent them.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+import socket
+import threading
+from collections import OrderedDict
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+from truerank.core.errors import InvalidParameter, JobFailed, TruerankError, check_at_least
+from truerank.core.parallel import available_threads, ordered_map, single_threaded_blas
+from truerank.distributed.engine import Engine, Failure, Job, Outcome, Task
+from truerank.version import __version__
+
+# States of this many jobs stay open: a worker may serve two drivers at a time.
+MOST_STATES = 2
+
+#: What BLAS, OpenMP and polars are told in processes that an engine starts: one thread per slot.
+SLOT_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+    "POLARS_MAX_THREADS": "1",
+}
+
+_states: OrderedDict[str, Any] = OrderedDict()
+_opening = threading.Lock()
+_alone = threading.Lock()
+_counting = threading.Lock()
+_running = 0
+_limits = ExitStack()
+
+
+def pickled(job: Job) -> bytes:
+    """Return the job as bytes that workers can read."""
+    try:
+        return pickle.dumps(job)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise InvalidParameter(
+            f"a job must be picklable to be sent to workers, but it is not ({error}). "
+            "Use functions and classes that a module holds."
+        ) from None
+
+
+def run_pickled(written: bytes, task: Task, version: str, runtime: str) -> Outcome:
+    """Run one task in a worker process; what goes wrong is returned, not raised.
+
+    Parameters
+    ----------
+    written : the job, pickled
+    version, runtime : of truerank and of Python at the driver, which must be those here
+    """
+    try:
+        if (version, runtime) != (__version__, python_version()):
+            raise JobFailed(
+                f"workers must run truerank {version} on Python {runtime} like the driver, this one runs "
+                f"{__version__} on {python_version()}. Install the same versions."
+            )
+        return Outcome(task.id, run_task(pickle.loads(written), task))  # noqa: S301 - from our own driver
+    except Exception as error:  # told to the driver, whatever it is
+        return Outcome(task.id, failure=failure_of(error))
+
+
+def run_task(job: Job, task: Task) -> bytes:
+    """Run one task in this process, on one thread."""
+    state = state_of(job)
+    with ExitStack() as held:
+        if not job.is_thread_safe:
+            held.enter_context(_alone)
+        held.enter_context(one_thread())
+        return job.run(state, task)
+
+
+def state_of(job: Job) -> Any:
+    """Return what the job opened in this process, opening it when it is the first time."""
+    with _opening:
+        if job.key not in _states:
+            while len(_states) >= MOST_STATES:
+                _states.popitem(last=False)
+            _states[job.key] = job.open()
+        _states.move_to_end(job.key)
+        return _states[job.key]
+
+
+def forget(key: str) -> None:
+    """Drop what a job opened in this process."""
+    with _opening:
+        _states.pop(key, None)
+
+
+def failure_of(error: Exception) -> Failure:
+    """Return the record of an error in this process."""
+    message = str(error) if isinstance(error, TruerankError) else str(error) or "no message"
+    return Failure(type(error).__name__, message, f"{socket.gethostname()}, process {os.getpid()}")
+
+
+def python_version() -> str:
+    """Return the version that pickles depend on, such as 3.11."""
+    return ".".join(platform.python_version_tuple()[:2])
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep BLAS on one thread while any task runs here."""
+    global _running
+    with _counting:
+        if _running == 0:
+            _limits.enter_context(single_threaded_blas())
+        _running += 1
+    try:
+        yield
+    finally:
+        with _counting:
+            _running -= 1
+            if _running == 0:
+                _limits.close()
+
+
+@dataclass(frozen=True)
+class Local(Engine):
+    """Tasks on threads of this process; nothing has to be sent or started.
+
+    Errors are those of the task itself, with its traceback.
+
+    Parameters
+    ----------
+    threads : how many tasks run at once; None takes all cores
+
+    Examples
+    --------
+    >>> str(Local(threads=2))
+    'local(threads=2)'
+    """
+
+    threads: int | None = None
+
+    key: ClassVar[str] = "local"
+
+    def __post_init__(self) -> None:
+        if self.threads is not None:
+            check_at_least("threads", self.threads, 1)
+
+    def outcomes(self, job: Job, tasks: Sequence[Task]) -> Generator[Outcome, None, None]:
+        """Yield outcomes in the order of the tasks."""
+        n_threads = (self.threads or available_threads()) if job.is_thread_safe else 1
+        try:
+            partials = ordered_map(partial(run_task, job), tasks, n_threads=n_threads)
+            for task, found in zip(tasks, partials, strict=True):
+                yield Outcome(task.id, found)
+        finally:
+            forget(job.key)
+
+
+@dataclass(frozen=True)
+class Gpu(Engine):
+    """Models with factors are ranked on a GPU, all else on the CPU; ranks equal those of the CPU.
+
+    Jobs that are not an evaluation run in this process one task after the other.
+
+    Parameters
+    ----------
+    device : as torch names it
+
+    Examples
+    --------
+    >>> str(Gpu()), str(Gpu("cuda:1"))
+    ('gpu', 'gpu(device=cuda:1)')
+    """
+
+    device: str = "cuda"
+
+    key: ClassVar[str] = "gpu"
+
+    def outcomes(self, job: Job, tasks: Sequence[Task]) -> Generator[Outcome, None, None]:
+        """Yield outcomes in the order of the tasks."""
+        yield from Local(threads=1).outcomes(job, tasks)

@@ -1,0 +1,392 @@
+"""Partitions: events in Parquet files, of which a worker reads one partition at a time.
+
+A census of partitioned events: how many events each user and each item has.
+
+Writing events anew in partitions that hold whole users.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from truerank.core.checkpoint import Store
+from truerank.core.errors import InvalidData, check_choice
+from truerank.core.interactions import Interactions, Vocabulary
+from truerank.core.progress import SILENT, Progress
+from truerank.core.types import IntArray
+from truerank.data.clean import POLICIES
+from truerank.data.read import read_table
+from truerank.data.table import ColumnChoice, Table, choose
+from truerank.distributed.engine import Engine, Job, Task
+from truerank.distributed.storage import (
+    UNREADABLE,
+    Partial,
+    fetch_bytes,
+    is_remote,
+    join,
+    parquet_files,
+    stamp,
+    unreadable,
+    write_bytes,
+)
+
+#: What opening and reading a Parquet file raises.
+BROKEN = (*UNREADABLE, pl.exceptions.PolarsError)
+#: The files of one partition, in the order of their rows.
+Partition = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How events lie in files.
+
+    Parameters
+    ----------
+    columns : which columns hold what, the same in all files
+    duplicates : what becomes of repeated pairs, as in ``merge_duplicates``
+    """
+
+    columns: ColumnChoice
+    duplicates: str = "last"
+
+    def read(
+        self, partition: Partition, vocabularies: tuple[Vocabulary, Vocabulary] | None = None
+    ) -> Interactions | None:
+        """Return the events of a partition; None where it has none."""
+        frame = pl.concat([self.scan(file) for file in partition], how="vertical_relaxed")
+        names = [name for name in self._roles.values() if name]
+        try:
+            if frame.select(pl.len()).collect().item() == 0:
+                return None
+        except BROKEN as error:
+            raise unreadable(partition[0], error) from None
+        table = Table(frame, names, is_text=False, where=f"'{partition[0]}'")
+        return read_table(table, self.columns, duplicates=self.duplicates, vocabularies=vocabularies)
+
+    def scan(self, file: str) -> pl.LazyFrame:
+        """Open a file for its chosen columns."""
+        frame = scan_file(file)
+        chosen = choose(_names(frame, file), self._roles, where=f"'{file}'")
+        wanted = (chosen.user, chosen.item, chosen.rating, chosen.timestamp)
+        return frame.select([name for name in wanted if name is not None])
+
+    @property
+    def _roles(self) -> dict[str, str]:
+        roles = {"user": self.columns.user, "item": self.columns.item}
+        return roles | {"rating": self.columns.rating or "", "timestamp": self.columns.timestamp or ""}
+
+
+def find_partitions(
+    place: str, columns: Mapping[str, str] | None, duplicates: str
+) -> tuple[Layout, list[Partition]]:
+    """Return how events lie at a place, and its partitions: one per file.
+
+    The first file says which columns there are.
+    """
+    check_choice("duplicates", duplicates, POLICIES)
+    files = parquet_files(place)
+    names = _names(scan_file(files[0]), files[0])
+    return Layout(choose(names, columns, where=f"'{files[0]}'"), duplicates), [(file,) for file in files]
+
+
+def digest_of(layout: Layout, partitions: list[Partition]) -> str:
+    """Return what changes when a file or the way it is read does."""
+    stamps = [[file, stamp(file)] for partition in partitions for file in partition]
+    text = json.dumps([asdict(layout), stamps], sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def scan_file(file: str) -> pl.LazyFrame:
+    """Open a Parquet file: one of this machine lazily, any other as a whole."""
+    try:
+        if is_remote(file):
+            return pl.read_parquet(io.BytesIO(fetch_bytes(file))).lazy()
+        return pl.scan_parquet(file, glob=False, hive_partitioning=False)
+    except BROKEN as error:
+        raise unreadable(file, error) from None
+
+
+def _names(frame: pl.LazyFrame, file: str) -> list[str]:
+    try:
+        return frame.collect_schema().names()
+    except BROKEN as error:
+        raise unreadable(file, error) from None
+
+
+#: Rows that are added up at once, beside what is added up already.
+MERGE_ROWS = 1 << 22
+
+
+@dataclass(frozen=True)
+class CountJob(Job):
+    """Count the events of each user and item of a partition, and leave the counts in the work folder.
+
+    Parameters
+    ----------
+    layout : how to read
+    folder : where counts are written
+    digest : of the files
+    """
+
+    layout: Layout
+    folder: str
+    digest: str
+
+    @property
+    def key(self) -> str:
+        """Everything the counts depend on."""
+        return f"count {self.digest}"
+
+    def open(self) -> None:
+        """Open nothing."""
+
+    def run(self, state: None, task: Task) -> bytes:
+        """Count one partition."""
+        number, partition = task.payload
+        events = self.layout.read(partition)
+        if events is None:
+            return Partial(facts={"n_events": 0}).pack()
+        for name, vocabulary, counts in (
+            ("users", events.users, events.user_counts()),
+            ("items", events.items, events.item_counts()),
+        ):
+            ids = vocabulary.ids if vocabulary.ids.dtype == pl.String else vocabulary.ids.cast(pl.Int64)
+            write_frame(part_of(self.folder, name, number), pl.DataFrame({"id": ids, "n": counts}))
+        types = {
+            "user": str(events.users.ids.dtype == pl.String),
+            "item": str(events.items.ids.dtype == pl.String),
+            "value": None if events.value is None else events.value.dtype.str,
+            "time": None if events.time is None else events.time.dtype.str,
+        }
+        return Partial(facts={"n_events": len(events), "types": types}).pack()
+
+
+@dataclass(frozen=True, eq=False)
+class Census:
+    """What was counted; it has a row per user and per item, none per event.
+
+    Parameters
+    ----------
+    users : ``id``, ``n`` (events) and ``part`` (number of the partition), by id: a user's code is the row
+    items : ``id`` and ``n``, by id
+    parts : the numbers of the partitions that have events
+    value, time : the types of ratings and times, None where there are none
+    """
+
+    users: pl.DataFrame
+    items: pl.DataFrame
+    parts: tuple[int, ...]
+    value: str | None
+    time: str | None
+
+    @property
+    def user_counts(self) -> IntArray:
+        """Events of each user."""
+        return self.users["n"].to_numpy()
+
+    @property
+    def item_counts(self) -> IntArray:
+        """Events of each item."""
+        return self.items["n"].to_numpy()
+
+    @property
+    def n_events(self) -> int:
+        """All events, repeated pairs merged."""
+        return int(self.user_counts.sum())
+
+
+def count(
+    engine: Engine,
+    layout: Layout,
+    partitions: Sequence[Partition],
+    folder: str,
+    digest: str,
+    *,
+    progress: Progress = SILENT,
+    store: Store | None = None,
+) -> Census:
+    """Count all partitions on an engine.
+
+    Raises
+    ------
+    InvalidData
+        When a user has events in two partitions, when files differ in the kind of ids, or when there is no
+        event at all.
+    """
+    tasks = [Task(f"{number:06d}", (number, files)) for number, files in enumerate(partitions)]
+    job = CountJob(layout, folder, digest)
+    found = engine.map(job, tasks, label=f"counting on {engine.key}, files", progress=progress, store=store)
+    facts = [Partial.unpack(partial).facts for partial in found.values()]
+    parts = tuple(number for number, one in enumerate(facts) if one["n_events"])
+    if not parts:
+        raise InvalidData("the files must hold at least one event, but they hold none. Check the path.")
+    types = [facts[number]["types"] for number in parts]
+    for role in ("user", "item"):
+        if len({one[role] for one in types}) > 1:
+            raise InvalidData(
+                f"{role} ids must be integers in all files or text in all files, but they are both. "
+                "Write them anew with one type."
+            )
+    return Census(
+        _users(folder, parts, partitions),
+        add_up(read_frame(part_of(folder, "items", number)) for number in parts),
+        parts,
+        _widest([one["value"] for one in types]),
+        _widest([one["time"] for one in types]),
+    )
+
+
+def add_up(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Return the sum of ``n`` for each ``id``, by id; few frames are held at a time."""
+    held: list[pl.DataFrame] = []
+    n_rows = n_merged = 0
+    for frame in frames:
+        held.append(frame)
+        n_rows += frame.height
+        if n_rows > MERGE_ROWS + 2 * n_merged:
+            held = [pl.concat(held).group_by("id").agg(pl.col("n").sum())]
+            n_rows = n_merged = held[0].height
+    return pl.concat(held).group_by("id").agg(pl.col("n").sum()).sort("id")
+
+
+def part_of(folder: str, name: str, number: int) -> str:
+    """Return the file of one partition in the work folder."""
+    return join(folder, f"{name}-{number:06d}.parquet")
+
+
+def write_frame(place: str, frame: pl.DataFrame) -> None:
+    """Write a table, with its folder, in one step."""
+    held = io.BytesIO()
+    frame.write_parquet(held, compression="zstd", compression_level=1)
+    write_bytes(place, held.getvalue())
+
+
+def read_frame(place: str) -> pl.DataFrame:
+    """Read a table that `write_frame` wrote."""
+    return pl.read_parquet(io.BytesIO(fetch_bytes(place)))
+
+
+def _users(folder: str, parts: Sequence[int], partitions: Sequence[Partition]) -> pl.DataFrame:
+    held: list[pl.DataFrame] = []
+    n_rows, n_checked = 0, MERGE_ROWS
+    for number in parts:
+        frame = read_frame(part_of(folder, "users", number))
+        held.append(frame.with_columns(pl.lit(number, pl.Int32).alias("part"), pl.col("n").cast(pl.UInt32)))
+        n_rows += frame.height
+        if n_rows > n_checked:  # users that lie everywhere must not fill the memory first
+            held, n_checked = [pl.concat(held)], 2 * n_rows
+            _check_apart(held[0], partitions)
+    users = pl.concat(held).sort("id")
+    _check_apart(users, partitions)
+    return users
+
+
+def _check_apart(users: pl.DataFrame, partitions: Sequence[Partition]) -> None:
+    """Raise when a user has events in several partitions."""
+    if users["id"].n_unique() == users.height:
+        return
+    spread = users.group_by("id").agg(pl.col("part")).filter(pl.col("part").list.len() > 1).sort("id")
+    first, second = (partitions[number][0] for number in spread["part"][0].sort()[:2])
+    raise InvalidData(
+        f"all events of a user must lie in one file, but {spread.height:,} users have theirs in several, "
+        f"such as {spread['id'][0]!r} in '{first}' and '{second}'. Let them be gathered by --gather 64 "
+        "(gather=64 in Python), or write the files by user."
+    )
+
+
+def _widest(types: list[str | None]) -> str | None:
+    """Return the type that holds what all files have."""
+    known: list[Any] = [np.dtype(one) for one in types if one is not None]
+    return np.result_type(*known).str if known else None
+
+
+#: Rows that a worker holds at once.
+ROWS = 1 << 22
+
+
+@dataclass(frozen=True)
+class GatherJob(Job):
+    """Cut a slice of a file by users and write each bit to the partition of its users.
+
+    Parameters
+    ----------
+    layout : how to read
+    n_partitions : to write
+    folder : where they lie
+    """
+
+    layout: Layout
+    n_partitions: int
+    folder: str
+
+    @property
+    def key(self) -> str:
+        """Everything the bits depend on; the folder is named by the files."""
+        return f"gather {self.n_partitions} {self.folder}"
+
+    def open(self) -> None:
+        """Open nothing."""
+
+    def run(self, state: None, task: Task) -> bytes:
+        """Cut one slice."""
+        file, start, n_rows = task.payload
+        user = pl.col(self.layout.columns.user)
+        try:
+            frame = self.layout.scan(file).slice(start, n_rows).collect()
+            cut = frame.with_columns((user.hash(0) % self.n_partitions).alias("__partition")).partition_by(
+                "__partition", as_dict=True, include_key=False, maintain_order=True
+            )
+        except BROKEN as error:
+            raise unreadable(file, error) from None
+        for (number,), bit in cut.items():
+            write_frame(bit_of(self.folder, int(number), task.id), bit)
+        return Partial(facts={"partitions": sorted(int(number) for (number,) in cut)}).pack()
+
+
+def gather_users(
+    engine: Engine,
+    layout: Layout,
+    partitions: Sequence[Partition],
+    n_partitions: int,
+    folder: str,
+    *,
+    progress: Progress = SILENT,
+    store: Store | None = None,
+) -> list[Partition]:
+    """Write the events in partitions of whole users and return these; rows of a user keep their order."""
+    tasks = []
+    for number, file in enumerate(file for partition in partitions for file in partition):
+        n_rows = _n_rows(file)
+        tasks += [
+            Task(f"{number:06d}-{start:012d}", (file, start, min(ROWS, n_rows - start)))
+            for start in range(0, n_rows, ROWS)
+        ]
+    job = GatherJob(layout, n_partitions, folder)
+    found = engine.map(job, tasks, label=f"gathering on {engine.key}, slices", progress=progress, store=store)
+    bits: dict[int, list[str]] = {}
+    for task, partial in found.items():
+        for number in Partial.unpack(partial).facts["partitions"]:
+            bits.setdefault(number, []).append(bit_of(folder, number, task))
+    if not bits:
+        raise InvalidData("the files must hold at least one event, but they hold none. Check the path.")
+    return [tuple(bits[number]) for number in sorted(bits)]
+
+
+def bit_of(folder: str, number: int, task: str) -> str:
+    """Return the file of what a slice adds to a partition."""
+    return join(folder, f"gathered-{number:06d}/{task}.parquet")
+
+
+def _n_rows(file: str) -> int:
+    try:
+        return int(scan_file(file).select(pl.len()).collect().item())
+    except BROKEN as error:
+        raise unreadable(file, error) from None

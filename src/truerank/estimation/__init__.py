@@ -1,0 +1,1 @@
+"""From ranks among sampled items to metrics over all items."""

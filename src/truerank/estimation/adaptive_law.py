@@ -1,0 +1,329 @@
+"""The law of adaptive samples: with how many negatives, and how many above the target, sampling ends.
+
+Outcomes of samples: which law each context of a tally follows, and whether its rows can come from it.
+
+Which designs an estimator can treat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from truerank.core.errors import CannotEstimate, InvalidData, InvalidParameter
+from truerank.core.plugin import Source
+from truerank.core.ranks import Stopping
+from truerank.core.types import BoolArray, FloatArray, IntArray, frozen
+from truerank.estimation.base import Estimator
+from truerank.estimation.law import TINY, Hypergeometric, Law, make_law
+from truerank.estimation.law_compiled import dot_rows, fill_round
+from truerank.estimation.tally import Tally
+
+_RARE = 1e-20  # outcomes with less, whatever the rank, share the value of the last one of their round
+_CUT = 1e-30  # of what a round holds in all may be lost with the rows it leaves out
+_CHUNK = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """The outcomes with which sampling can end after one round.
+
+    Parameters
+    ----------
+    law : of a sample of the size reached
+    first : the smallest j that ends here; q, or 0 in the last round
+    last : the largest j there can be
+    factor : (n,) chance that no earlier round ended, given that j = first, first + 1, ... of the m are above
+    entered : (q,) the same for j < q of the round before; empty for the first round
+    """
+
+    law: Law
+    first: int
+    last: int
+    factor: FloatArray
+    entered: FloatArray
+
+
+@dataclass(frozen=True)
+class AdaptiveLaw:
+    r"""P(m, j | J): sampling ends with m negatives, j of which stand above a target that J of L beat.
+
+    The draws of a sample are exchangeable, so given j of m above, where they fell does not depend on J. The
+    chance that the rule let the sample grow to m is therefore a factor without J in it:
+
+    .. math:: P(m_t, j \mid J) = h_t(j) \, P(j \mid J; m_t), \qquad
+              h_t(j) = \sum_{k < q} P(k \mid j; m_{t-1} \text{ of } m_t) \, h_{t-1}(k)
+
+    with P(j | J; m) the law of a fixed sample, binomial or hypergeometric, and the first factor under the sum
+    hypergeometric under both. Outcomes are ordered by round, then by j.
+
+    Parameters
+    ----------
+    n_candidates : L >= 1
+    stopping : the rule; without replacement a pool smaller than a size ends at all of it
+    replacement : whether an item can be drawn twice
+
+    Notes
+    -----
+    Outcomes whose factor is below 1e-20 are not among ``n_outcomes``: doubling with q = 1 makes j above the
+    target in the last half alone as probable as 2^-j, so of 3,200 outcomes about 450 are left. Those left out
+    take the value of the last one of their round; the chance of ever seeing one is below 1e-16.
+
+    Examples
+    --------
+    >>> law = AdaptiveLaw(4, Stopping((1, 2)), replacement=True)
+    >>> list(zip(law.n_negatives.tolist(), law.n_above.tolist()))
+    [(1, 1), (2, 0), (2, 1)]
+    >>> law.pmf([1]).tolist()  # 1/4 at once, 3/4 * 3/4 never, 3/4 * 1/4 in the second round
+    [[0.25, 0.5625, 0.1875]]
+    """
+
+    n_candidates: int
+    stopping: Stopping
+    replacement: bool
+    source: ClassVar[Source] = Source("li2023", "Algorithm 1")
+
+    def __post_init__(self) -> None:
+        if self.n_candidates < 1:
+            raise InvalidParameter(f"n_candidates must be an integer >= 1, got {self.n_candidates!r}.")
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes a sample can have."""
+        return self.stopping.sizes if self.replacement else self.stopping.sizes_in(self.n_candidates)
+
+    @cached_property
+    def rounds(self) -> tuple[Round, ...]:
+        """What each round can end with."""
+        q, sizes = self.stopping.rank, self.sizes
+        found = []
+        reached: FloatArray = np.ones(sizes[0] + 1)
+        before: FloatArray = np.zeros(0)
+        for place, size in enumerate(sizes):
+            if place:
+                before = reached[:q]
+                reached = _reached(size, sizes[place - 1], before, q)
+            is_last = place == len(sizes) - 1
+            first = 0 if is_last else q
+            added = size - sizes[place - 1] if place else size
+            last = min(size, added + (len(before) - 1 if place else 0))
+            law = make_law(self.n_candidates, size, replacement=self.replacement)
+            found.append(Round(law, first, last, frozen(reached[first:]), frozen(before)))
+        return tuple(found)
+
+    @cached_property
+    def offsets(self) -> IntArray:
+        """First outcome of each round, and the number of outcomes at the end."""
+        return frozen(np.cumsum([0, *(len(one.factor) for one in self.rounds)]))
+
+    @property
+    def n_outcomes(self) -> int:
+        """How many pairs (m, j) are told apart."""
+        return int(self.offsets[-1])
+
+    @cached_property
+    def n_negatives(self) -> IntArray:
+        """The m of each outcome, (n_outcomes,)."""
+        return frozen(np.repeat(self.sizes, np.diff(self.offsets)))
+
+    @cached_property
+    def n_above(self) -> IntArray:
+        """The j of each outcome, (n_outcomes,)."""
+        return frozen(np.concatenate([one.first + np.arange(len(one.factor)) for one in self.rounds]))
+
+    def places(self, size: int) -> IntArray:
+        """Return the outcome that j = 0..m above in a sample of m count as, (m + 1,)."""
+        place = self.sizes.index(size)
+        low, high = int(self.offsets[place]), int(self.offsets[place + 1])
+        if low == high:  # no sample ends here
+            return np.zeros(size + 1, dtype=np.int64)
+        return low + np.clip(np.arange(size + 1) - self.rounds[place].first, 0, high - low - 1)
+
+    def is_possible(self, size: int) -> BoolArray:
+        """Return which of j = 0..m above the rule can end with, (m + 1,)."""
+        one, j = self.rounds[self.sizes.index(size)], np.arange(size + 1)
+        possible: BoolArray = (j >= one.first) & (j <= one.last)
+        return possible
+
+    def pmf(self, n_above: ArrayLike) -> FloatArray:
+        """Return P(outcome | J) for each J, (..., n_outcomes); rows sum to 1."""
+        above = self._checked(n_above)
+        return self.fill(above.ravel(), len(self.sizes), TINY).reshape(*above.shape, self.n_outcomes)
+
+    def fill(self, above: IntArray, n_rounds: int, floor: float) -> FloatArray:
+        """Return P(outcome | J) for the outcomes of the first rounds, (len(above), n).
+
+        Terms of the first round below ``floor``, relative to the largest of their row, are 0.
+        """
+        rows = np.zeros((len(above), int(self.offsets[n_rounds])))
+        for place, one in enumerate(self.rounds[:n_rounds]):
+            part = rows[:, self.offsets[place] : self.offsets[place + 1]]
+            least = TINY if place else floor
+            fill_round(
+                above, self.n_candidates, self.replacement, one.law.odds, least, one.first, one.factor, part
+            )
+        return rows
+
+    def moments(self, x: FloatArray, n_above: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return the mean and the variance of x[outcome] for each J; x has n_outcomes values."""
+        rows = self.pmf(n_above)
+        mean = rows @ x
+        return mean, np.einsum("...o,...o->...", rows, (x - mean[..., None]) ** 2)
+
+    def mean_size(self, n_above: ArrayLike) -> FloatArray:
+        """Return the expected number of negatives for each J."""
+        return self.pmf(n_above) @ self.n_negatives
+
+    def add(self, values: FloatArray, limits: IntArray, floor: float = TINY) -> FloatArray:
+        """Return the sums over J of P(outcome | J) values[c, J], (n_columns, n_outcomes).
+
+        Parameters
+        ----------
+        values : (n_columns, n_rows) for J = 0..n_rows - 1; what lies beyond counts as 0
+        limits : (n_rounds,) rows that each round goes through, from ``limits_of``
+        floor : terms of the first round below this, relative to the largest of their row, are left out
+        """
+        total = np.zeros((len(values), self.n_outcomes))
+        for place, one in enumerate(self.rounds):
+            ends = slice(one.first, one.first + len(one.factor))
+            columns = slice(self.offsets[place], self.offsets[place + 1])
+            least = TINY if place else floor
+            total[:, columns] = one.law.add(values[:, : limits[place]], floor=least)[:, ends] * one.factor
+        return total
+
+    def dot(self, dual: FloatArray, limits: IntArray, floor: float = TINY) -> FloatArray:
+        """Return the sum over outcomes of P(outcome | J) dual[outcome] for J = 0..L, (L + 1,)."""
+        result = np.zeros(self.n_candidates + 1)
+        for place, one in enumerate(self.rounds):
+            padded = np.zeros(one.law.n_negatives + 1)
+            values = dual[self.offsets[place] : self.offsets[place + 1]] * one.factor
+            padded[one.first : one.first + len(values)] = values
+            part = np.zeros(int(limits[place]))
+            least = TINY if place else floor
+            dot_rows(0, self.n_candidates, self.replacement, one.law.odds, least, padded, part)
+            result[: len(part)] += part
+        return result
+
+    def limits_of(self, prior: FloatArray) -> IntArray:
+        """Return how many rows, J = 0, 1, ..., each round needs under a prior over J, (n_rounds,).
+
+        Only targets near the top get to a late round. What the rows left out hold of a round is less than
+        1e-30 of what the round holds.
+        """
+        size = self.n_candidates + 1
+        some = np.unique(np.geomspace(1, size, 100).astype(np.int64)) - 1
+        up_to, from_on = np.cumsum(prior)[some], np.cumsum(prior[::-1])[::-1][some]
+        limits = [size]
+        for one, earlier in zip(self.rounds[1:], self.rounds, strict=False):
+            reach = earlier.law.pmf(some)[:, : len(one.entered)] @ one.entered  # falls with J
+            is_over = reach * from_on <= _CUT * (reach * up_to).max()
+            limits.append(int(some[np.argmax(is_over)]) if is_over.any() else size)
+        return np.maximum.accumulate(np.array(limits)[::-1])[::-1]
+
+    def _checked(self, n_above: ArrayLike) -> IntArray:
+        above = np.asarray(n_above, dtype=np.int64)
+        if above.size and (above.min() < 0 or above.max() > self.n_candidates):
+            raise InvalidParameter(
+                f"n_above must lie in 0..{self.n_candidates}, got {above.min()}..{above.max()}."
+            )
+        return above
+
+
+def _reached(size: int, earlier: int, before: FloatArray, q: int) -> FloatArray:
+    """Return the chance that a sample grew from ``earlier`` to ``size``, given j of ``size`` above.
+
+    For j = 0, 1, ... until it is negligible, and for j <= q in any case. It falls with j.
+    """
+    law, found = Hypergeometric(size, earlier), np.zeros(0)
+    for start in range(0, size + 1, _CHUNK):
+        j = np.arange(start, min(start + _CHUNK, size + 1))
+        found = np.concatenate([found, law.pmf(j)[:, : len(before)] @ before])
+        if found[-1] < _RARE and len(found) > q:
+            break
+    n_kept = max(int(np.searchsorted(-found, -_RARE, side="right")), q + 1)
+    return found[:n_kept]
+
+
+def stopping_of(tally: Tally) -> Stopping | None:
+    """Return the rule by which samples grew, or None where they did not: one size is a fixed sample."""
+    stopping = tally.design.stopping
+    return stopping if stopping is not None and len(stopping.sizes) > 1 else None
+
+
+def check_fixed(estimator: Estimator, tally: Tally, reason: str) -> None:
+    """Raise for adaptive samples, where the size of a sample tells about the rank."""
+    if stopping_of(tally) is not None:
+        raise CannotEstimate(
+            f"'{estimator}' cannot treat adaptive samples, because {reason}. Use estimator 'mle' or 'bv'."
+        )
+
+
+def outcome_laws(tally: Tally) -> Sequence[tuple[Law | AdaptiveLaw, IntArray]]:
+    """Return the laws of a tally and the contexts that follow each.
+
+    Samples of fixed size have one law per pair of sample and pool size, adaptive ones one per pool size.
+    """
+    rule = stopping_of(tally)
+    if rule is not None:
+        return _adaptive_laws(tally, rule)
+    replacement = tally.design.replacement
+    return [(make_law(size, m, replacement=replacement), rows) for m, size, rows in tally.contexts.laws()]
+
+
+def check_outcomes(tally: Tally) -> None:
+    """Raise unless every row of an adaptive sample can come from the stopping rule.
+
+    Ties may put more items above a target than the last round of its sample added; only rows that were not
+    spread over a tied block are held to that.
+
+    Raises
+    ------
+    InvalidData
+        When a sample has a size that the rule does not know, or did not stop where the rule does.
+    """
+    rule = stopping_of(tally)
+    if rule is None:
+        return
+    for law, rows in _adaptive_laws(tally, rule):
+        for row in rows.tolist():
+            size = int(tally.contexts.n_negatives[row])
+            if size not in law.sizes:
+                raise InvalidData(
+                    f"adaptive samples from {law.n_candidates} candidates must have one of the sizes "
+                    f"{law.sizes}, got {size}. Correct the table or its stopping rule."
+                )
+            _check_cells(tally, row, law)
+
+
+def _adaptive_laws(tally: Tally, rule: Stopping) -> list[tuple[AdaptiveLaw, IntArray]]:
+    sizes, which = np.unique(tally.contexts.n_candidates, return_inverse=True)
+    return [
+        (AdaptiveLaw(int(size), rule, tally.design.replacement), np.flatnonzero(which == place))
+        for place, size in enumerate(sizes)
+    ]
+
+
+def _check_cells(tally: Tally, row: int, law: AdaptiveLaw) -> None:
+    """Raise unless the sampled ranks of one context can be where sampling ended."""
+    size, q = int(tally.contexts.n_negatives[row]), law.stopping.rank
+    seen = np.flatnonzero((tally.counts(row) > 0) & ~law.is_possible(size))
+    if len(seen) == 0:
+        return
+    said = f"a sample with {size} negatives and rank {int(seen[0]) + 1} cannot come from the stopping rule"
+    if seen[0] < q:
+        raise InvalidData(
+            f"{said}, which samples on while the rank is at most {q}. Correct the table or its stopping rule."
+        )
+    if tally.ties not in ("expected", "best"):
+        return
+    first = int(tally.offsets[row])
+    is_whole = np.isin(tally.cell, first + seen) & (tally.weight == 1)
+    if is_whole.any():
+        raise InvalidData(
+            f"{said}, whose last round adds fewer above the target. Correct the table or its stopping rule."
+        )

@@ -1,0 +1,119 @@
+"""Estimators: what the global metric is, from ranks among sampled items."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from truerank.core.errors import CannotEstimate, InvalidData
+from truerank.core.plugin import Plugin
+from truerank.core.ranks import RankDistribution
+from truerank.core.types import FloatArray
+from truerank.estimation.tally import Tally
+from truerank.metrics.base import Metric
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Estimated metrics and their spread over users.
+
+    Parameters
+    ----------
+    value : (n_metrics,) means over users
+    standard_error : (n_metrics,) standard deviation over users / sqrt(n_users). It holds what both the users
+        and the sampled items add to the variance, but no bias. NaN for a single user.
+    """
+
+    value: FloatArray
+    standard_error: FloatArray
+
+
+@dataclass(frozen=True)
+class Estimator(Plugin, ABC):
+    """A corrected value x for each cell (context, n_above); an estimate is the mean over users of its sums.
+
+    A target with j sampled irrelevant items above it counts as x[j] instead of the gain at its sampled rank.
+    x depends on the sizes of sample and pool, the targets above, and the metric; on the sampled ranks only
+    where a prior or a distribution is fitted to them. Then the standard error leaves out what the fit adds.
+    The gain of a metric with a cut-off must not vary beyond the cut-off.
+    """
+
+    @abstractmethod
+    def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
+        """Return the corrected value of each metric in each cell, (n_cells, n_metrics).
+
+        Raises
+        ------
+        CannotEstimate
+            When the method cannot treat the design, or a metric is no sum over targets.
+        """
+
+    def weights(self, tally: Tally) -> list[FloatArray]:
+        """Return, per context, signed weights over J = 0..L irrelevant items above the target.
+
+        No metric enters them; the estimate of any metric is the sum over contexts of weights times gain.
+        Those of a context sum to its rows / n_users.
+
+        Raises
+        ------
+        CannotEstimate
+            When the method is not linear in the metric.
+        """
+        raise CannotEstimate(
+            f"'{self}' has no weights over global ranks, because it is not linear in the metric. "
+            f"Use estimator 'bv'."
+        )
+
+    def distribution(self, tally: Tally) -> RankDistribution:
+        """Return the weights as a signed distribution over global ranks 1..N.
+
+        Raises
+        ------
+        CannotEstimate
+            When contexts differ, so that there is no single list of ranks.
+        """
+        if len(tally.contexts) != 1:
+            raise CannotEstimate(
+                f"a rank distribution needs one pool size, sample size and number of targets, got "
+                f"{len(tally.contexts)} different ones. Use estimates of metrics, or weights per context."
+            )
+        (weights,) = self.weights(tally)
+        n_above = int(tally.contexts.n_relevant_above[0])
+        full = np.zeros(int(tally.contexts.n_pool[0]))
+        full[n_above : n_above + len(weights)] = weights
+        return RankDistribution(full / full.sum(), method=str(self), signed=True)
+
+    def per_user(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
+        """Return the estimated value of each metric for each user, (n_users, n_metrics).
+
+        A single user's value is very noisy and may lie outside [0, 1]; the mean is what is estimated.
+        """
+        return tally.per_user(self.corrected(tally, metrics))
+
+    def estimate(self, tally: Tally, metrics: Sequence[Metric]) -> Estimates:
+        """Return the mean over users of each metric, with its standard error."""
+        if tally.n_users == 0:
+            raise InvalidData("an estimate needs at least one user, got none.")
+        values = self.per_user(tally, metrics)
+        n_users = tally.n_users
+        spread = values.std(axis=0, ddof=1) if n_users > 1 else np.full(len(metrics), np.nan)
+        return Estimates(values.mean(axis=0), spread / np.sqrt(n_users))
+
+    def estimate_runs(self, tallies: Sequence[Tally], metrics: Sequence[Metric]) -> FloatArray:
+        """Return the estimate of each metric in each of several samples, (n_runs, n_metrics).
+
+        For runs of one experiment, such as repeats; an estimator may share work between them.
+        """
+        return np.stack([self.estimate(tally, metrics).value for tally in tallies])
+
+
+def check_uniform(estimator: Estimator, tally: Tally) -> None:
+    """Raise unless negatives were drawn uniformly, which is what the law of sampled ranks rests on."""
+    if tally.design.law != "uniform":
+        raise CannotEstimate(
+            f"'{estimator}' needs negatives that were drawn uniformly, got design '{tally.design.law}'. "
+            f"Use estimator 'naive', which reports the sampled metric as it is, or sample uniformly."
+        )

@@ -1,0 +1,384 @@
+"""What the least-squares corrections share: a prior, normal equations, and results kept for reuse.
+
+Several samples of one experiment at once.
+
+What has been computed once: corrected values and normal equations are reused over models and repeats.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar, cast
+
+import numpy as np
+
+from truerank.core.errors import InvalidData
+from truerank.core.parallel import single_threaded_blas
+from truerank.core.plugin import Spec
+from truerank.core.ranks import RankDistribution
+from truerank.core.types import FloatArray, IntArray, frozen
+from truerank.estimation.adaptive_law import AdaptiveLaw, check_outcomes, outcome_laws
+from truerank.estimation.base import Estimator, check_uniform
+from truerank.estimation.corrections.equations import NormalEquations, gain_at, make_equations
+from truerank.estimation.corrections.priors import Fitted, Prior, Uniform, make_prior
+from truerank.estimation.law import Law
+from truerank.estimation.tally import Contexts, Tally
+from truerank.metrics.base import Metric
+
+
+def are_alike(tallies: Sequence[Tally]) -> bool:
+    """Whether samples are of equally many targets and drawn in the same way.
+
+    Raises
+    ------
+    InvalidData
+        When there is no run, or one has no rows.
+    """
+    if not tallies or any(tally.n_users == 0 for tally in tallies):
+        raise InvalidData("an estimate needs at least one user, got none.")
+    return len({(tally.design, tally.ties, tally.n_users, tally.n_rows) for tally in tallies}) == 1
+
+
+def union_of(tallies: Sequence[Tally]) -> tuple[Tally, list[IntArray]]:
+    """Return a tally with the contexts and the entries of all runs, and where each run's cells are in it.
+
+    It has as many rows as one run: what a correction depends on is that of one run.
+    """
+    columns = [_stacked_columns(tally.contexts) for tally in tallies]
+    distinct, which = np.unique(np.concatenate(columns), axis=0, return_inverse=True)
+    contexts = Contexts(*(frozen(np.ascontiguousarray(column)) for column in distinct.T))
+    first = np.concatenate([[0], np.cumsum(contexts.n_negatives + 1)])
+    ends = np.cumsum([len(part) for part in columns])
+    cells: list[IntArray] = [
+        np.repeat(first[place] - tally.offsets[:-1], tally.contexts.n_negatives + 1)
+        + np.arange(tally.n_cells)
+        for place, tally in zip(np.split(which.ravel(), ends[:-1]), tallies, strict=True)
+    ]
+    all_cells = [cell[tally.cell] for cell, tally in zip(cells, tallies, strict=True)]
+    union = Tally(
+        contexts=contexts,
+        user=frozen(np.concatenate([tally.user for tally in tallies])),
+        cell=frozen(np.concatenate(all_cells)),
+        weight=frozen(np.concatenate([tally.weight for tally in tallies])),
+        n_users=tallies[0].n_users,
+        n_rows=tallies[0].n_rows,
+        design=tallies[0].design,
+        ties=tallies[0].ties,
+        width=tallies[0].width,
+    )
+    return union, cells
+
+
+class Gains:
+    """Gains of metrics, computed once per pool and number of targets.
+
+    Parameters
+    ----------
+    metrics : what is measured
+    """
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self.metrics = metrics
+        self._held: dict[tuple[int, ...], list[tuple[FloatArray, float]]] = {}
+
+    def of(self, contexts: Contexts, row: int) -> list[tuple[FloatArray, float]]:
+        """Return, per metric, what ranks within the cut-off have more than those beyond, and those' gain."""
+        key = tuple(int(column[row]) for column in _stacked_columns(contexts).T[1:])
+        if key not in self._held:
+            one, size = contexts.take(np.array([row])), key[0] + 1
+            self._held[key] = [_split_gain(metric, one, size) for metric in self.metrics]
+        return self._held[key]
+
+    def value(self, equations: NormalEquations, dual: FloatArray, contexts: Contexts) -> FloatArray:
+        """Return the sums over contexts of weights D A z times gains, (n_metrics,).
+
+        Only rows within the largest cut-off are gone through; the sum of all weights is z . c.
+        """
+        total = np.zeros(len(self.metrics))
+        sums = equations.marginal @ dual
+        gains = [self.of(contexts, row) for row in range(len(contexts))]
+        longest = max((len(head) for one in gains for head, _ in one), default=0)
+        weights = equations.head(dual, longest)
+        for column, one in enumerate(gains):
+            total += [weights[: len(head), column] @ head + tail * sums[column] for head, tail in one]
+        return total
+
+
+def _split_gain(metric: Metric, context: Contexts, size: int) -> tuple[FloatArray, float]:
+    """Return what ranks within the cut-off have more than those beyond, and what those have."""
+    head = size if metric.cutoff is None else min(size, metric.cutoff)
+    tail = float(gain_at(metric, np.array([head]), context)[0, 0]) if head < size else 0.0
+    return gain_at(metric, np.arange(head), context)[0] - tail, tail
+
+
+def _stacked_columns(contexts: Contexts) -> IntArray:
+    return np.stack(
+        [
+            contexts.n_negatives,
+            contexts.n_candidates,
+            contexts.n_relevant_above,
+            contexts.n_relevant,
+            contexts.n_pool,
+        ],
+        axis=1,
+    )
+
+
+class Sized(Protocol):
+    """Something that knows how many bytes it holds."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+
+
+SizedT = TypeVar("SizedT", bound=Sized)
+
+
+class Memory(Generic[SizedT]):
+    """The most recently used results, up to a number of bytes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> memory = Memory[np.ndarray](max_bytes=80)
+    >>> memory.get("a", lambda: np.zeros(10)) is memory.get("a", lambda: np.ones(10))
+    True
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self._held: OrderedDict[Hashable, SizedT] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+
+    def find(self, key: Hashable) -> SizedT | None:
+        """Return what is held under a key, or None."""
+        with self._lock:
+            found = self._held.get(key)
+            if found is not None:
+                self._held.move_to_end(key)
+            return found
+
+    def put(self, key: Hashable, value: SizedT) -> None:
+        """Hold a value; the least recently used ones go first."""
+        with self._lock:
+            old = self._held.pop(key, None)
+            self._bytes += value.nbytes - (old.nbytes if old is not None else 0)
+            self._held[key] = value
+            while self._bytes > self.max_bytes and self._held:
+                _, dropped = self._held.popitem(last=False)
+                self._bytes -= dropped.nbytes
+
+    def get(self, key: Hashable, make: Callable[[], SizedT]) -> SizedT:
+        """Return what is held under a key; make it first where needed."""
+        found = self.find(key)
+        if found is None:
+            found = make()
+            self.put(key, found)
+        return found
+
+
+_EQUATIONS: Memory[NormalEquations] = Memory(1 << 27)
+_VALUES: Memory[FloatArray] = Memory(1 << 26)
+Wanted: TypeAlias = list[tuple[Metric, Contexts]]
+
+
+@dataclass(frozen=True)
+class Correction(Estimator):
+    """A correction that is best, in some sense, for ranks that follow a prior.
+
+    Treats samples of fixed size and adaptive ones; those have a corrected value for each pair of a sample
+    size and a sampled rank, and the normal equations are the same.
+
+    Parameters
+    ----------
+    prior : which global ranks matter how much; an estimator of a rank distribution, such as ``mle``, is
+        fitted to each sample first
+    """
+
+    prior: Spec | Prior = field(default_factory=Uniform)
+    is_linear: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prior", make_prior(self.prior))
+
+    @abstractmethod
+    def solve(self, equations: NormalEquations, moments: FloatArray) -> FloatArray:
+        """Return x from A'DA and the columns of A'Db, (n_outcomes, n_columns)."""
+
+    def solve_metrics(self, equations: NormalEquations, wanted: Wanted) -> FloatArray:
+        """Return x of each metric in each of its contexts, (n_outcomes, n_columns)."""
+        moments = [equations.moment(metric, contexts) for metric, contexts in wanted]
+        return self.solve(equations, np.concatenate(moments, axis=1))
+
+    def solve_dual(self, equations: NormalEquations, counts: FloatArray) -> FloatArray:
+        """Return z such that counts . x = z . A'Db for every metric; the matrix is symmetric."""
+        return self.solve(equations, counts)
+
+    def resolve(self, tally: Tally) -> Self:
+        """Return the correction for a sample: nothing in it is left to be fitted."""
+        prior = cast(Prior, self.prior).resolve(tally)
+        return self if prior is self.prior else replace(self, prior=prior)
+
+    def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
+        """Return the corrected value of each metric in each cell, (n_cells, n_metrics)."""
+        self._check(tally)
+        fixed = self.resolve(tally)
+        values = np.empty((tally.n_cells, len(metrics)))
+        with single_threaded_blas():
+            for law, rows in outcome_laws(tally):
+                contexts, which = _situations(tally.contexts.take(rows), law)
+                places = {int(m): _places(law, int(m)) for m in np.unique(tally.contexts.n_negatives[rows])}
+                found = np.stack(fixed._values(law, contexts, metrics), axis=-1)
+                for row, situation in zip(rows.tolist(), which.tolist(), strict=True):
+                    cells = slice(tally.offsets[row], tally.offsets[row + 1])
+                    values[cells] = found[situation, places[int(tally.contexts.n_negatives[row])]]
+        return values
+
+    def weights(self, tally: Tally) -> list[FloatArray]:
+        """Return, per context, signed weights over J = 0..L irrelevant items above the target."""
+        if not self.is_linear:
+            return super().weights(tally)
+        self._check(tally)
+        fixed = self.resolve(tally)
+        result: list[FloatArray] = [np.zeros(0)] * len(tally.contexts)
+        for law, rows in outcome_laws(tally):
+            equations, dual = fixed._dual(tally, law, rows, np.arange(len(rows)))
+            for row, column in zip(rows, dual.T, strict=True):
+                result[int(row)] = equations.spread(column)
+        return result
+
+    def distribution(self, tally: Tally) -> RankDistribution:
+        """Return the weights as a signed distribution over global ranks 1..N.
+
+        Samples of several sizes from one pool, such as adaptive ones, have one distribution.
+
+        Raises
+        ------
+        CannotEstimate
+            When pools or numbers of targets differ, so that there is no single list of ranks.
+        """
+        contexts = tally.contexts
+        lists = np.stack([contexts.n_candidates, contexts.n_relevant_above, contexts.n_pool])
+        if len(np.unique(lists, axis=1).T) != 1:
+            return super().distribution(tally)
+        full = np.zeros(int(contexts.n_pool[0]))
+        for weights in self.weights(tally):
+            full[contexts.n_relevant_above[0] :][: len(weights)] += weights
+        return RankDistribution(full / full.sum(), method=str(self), signed=True)
+
+    def estimate_runs(self, tallies: Sequence[Tally], metrics: Sequence[Metric]) -> FloatArray:
+        """Return the estimate of each metric in each of several samples, (n_runs, n_metrics).
+
+        With a prior that does not depend on the sample, x is computed once for all runs. Otherwise priors are
+        fitted together, and each run takes one solution for all metrics, its weights over ranks.
+        """
+        prior = self.prior
+        if not are_alike(tallies):
+            return super().estimate_runs(tallies, metrics)
+        if not isinstance(prior, Fitted):
+            union, cells = union_of(tallies)
+            shared = self.corrected(union, metrics)
+            return np.stack(
+                [
+                    tally.cell_weights @ shared[cell] / tally.n_users
+                    for tally, cell in zip(tallies, cells, strict=True)
+                ]
+            )
+        for tally in tallies:
+            self._check(tally)
+        priors = prior.resolve_runs(tallies)
+        each = [replace(self, prior=one).resolve(tally) for one, tally in zip(priors, tallies, strict=True)]
+        if not self.is_linear:
+            return np.stack(
+                [one.estimate(tally, metrics).value for one, tally in zip(each, tallies, strict=True)]
+            )
+        gains = Gains(metrics)
+        return np.stack([one._by_weights(tally, gains) for one, tally in zip(each, tallies, strict=True)])
+
+    def _by_weights(self, tally: Tally, gains: Gains) -> FloatArray:
+        """Return the estimates from weights over ranks: one right-hand side serves all metrics."""
+        total = np.zeros(len(gains.metrics))
+        for law, rows in outcome_laws(tally):
+            contexts, which = _situations(tally.contexts.take(rows), law)
+            equations, dual = self._dual(tally, law, rows, which)
+            total += gains.value(equations, dual, contexts)
+        return total
+
+    def _dual(
+        self, tally: Tally, law: Law | AdaptiveLaw, rows: IntArray, which: IntArray
+    ) -> tuple[NormalEquations, FloatArray]:
+        """Return the equations of a law and the duals of the counts, those of equal ``which`` added up."""
+        equations = self.equations(law)
+        counts = np.zeros((len(equations.locations), int(which.max()) + 1))
+        for row, column in zip(rows.tolist(), which.tolist(), strict=True):
+            place = _places(law, int(tally.contexts.n_negatives[row]))
+            np.add.at(counts[:, column], place, tally.counts(row) / tally.n_users)
+        with single_threaded_blas():
+            return equations, self.solve_dual(equations, counts)
+
+    def equations(self, law: Law | AdaptiveLaw, prior: Prior | None = None) -> NormalEquations:
+        """Return the normal equations of a law, computed once."""
+        chosen = cast(Prior, self.prior) if prior is None else prior
+        key = (law, law.replacement, chosen.fingerprint())
+        return _EQUATIONS.get(key, lambda: make_equations(law, chosen.weights(law.n_candidates + 1)))
+
+    def _check(self, tally: Tally) -> None:
+        check_uniform(self, tally)
+        check_outcomes(tally)
+        if len(tally.contexts):
+            cast(Prior, self.prior).check_size(int(tally.contexts.n_candidates.max()) + 1)
+
+    def _values(
+        self, law: Law | AdaptiveLaw, contexts: Contexts, metrics: Sequence[Metric]
+    ) -> list[FloatArray]:
+        """Return x of each metric, each (n_contexts, n_outcomes), solving only for what is not yet known."""
+        method = (self, cast(Prior, self.prior).fingerprint(), law, law.replacement)
+        columns = list(_columns(contexts))
+        found = {}
+        missing: list[tuple[Metric, IntArray]] = []
+        for metric in metrics:
+            held = [_VALUES.find((method, metric, column)) for column in columns]
+            found[metric] = held
+            absent = [place for place, value in enumerate(held) if value is None]
+            if absent:
+                missing.append((metric, np.array(absent)))
+        if missing:
+            wanted = [(metric, contexts.take(rows)) for metric, rows in missing]
+            solution = self.solve_metrics(self.equations(law), wanted)
+            solved = iter(np.ascontiguousarray(solution.T))
+            for metric, rows in missing:
+                for row in rows:
+                    value = next(solved).copy()
+                    found[metric][row] = value
+                    _VALUES.put((method, metric, columns[row]), value)
+        return [np.array(found[metric]) for metric in metrics]
+
+
+def _situations(contexts: Contexts, law: Law | AdaptiveLaw) -> tuple[Contexts, IntArray]:
+    """Return the contexts that differ in more than the size of the sample, and which of them each is."""
+    if not isinstance(law, AdaptiveLaw):
+        return contexts, np.arange(len(contexts))
+    columns = np.stack([contexts.n_relevant_above, contexts.n_relevant, contexts.n_pool], axis=1)
+    _, first, which = np.unique(columns, axis=0, return_index=True, return_inverse=True)
+    return contexts.take(first), which.ravel()
+
+
+def _places(law: Law | AdaptiveLaw, size: int) -> IntArray:
+    """Return the outcome of j = 0..m sampled items above the target."""
+    return law.places(size) if isinstance(law, AdaptiveLaw) else np.arange(size + 1)
+
+
+def _columns(contexts: Contexts) -> zip[tuple[int, ...]]:
+    return zip(
+        contexts.n_candidates.tolist(),
+        contexts.n_relevant_above.tolist(),
+        contexts.n_relevant.tolist(),
+        contexts.n_pool.tolist(),
+        strict=True,
+    )

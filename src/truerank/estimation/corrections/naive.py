@@ -1,0 +1,51 @@
+"""Naive: the sampled metric as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from truerank.core.plugin import Source
+from truerank.core.types import FloatArray
+from truerank.estimation.adaptive_law import check_fixed
+from truerank.estimation.base import Estimator
+from truerank.estimation.tally import Tally
+from truerank.metrics.base import Metric
+
+
+@dataclass(frozen=True)
+class Naive(Estimator):
+    r"""The metric of the short list: the sampled negatives and the user's targets.
+
+    What most papers print. It estimates its own expectation, not the global metric; only AUC has the same
+    expectation in both. Time O(m) per pool; treats every design
+    but adaptive samples, where it would report nothing of use.
+
+    .. math:: x[r] = M(r), \qquad n = m + s
+
+    Notes
+    -----
+    The list has m + s items, with s targets of the user, so AUC divides by m and not by the pool.
+
+    Examples
+    --------
+    >>> str(Naive())
+    'naive'
+    """
+
+    key: ClassVar[str] = "naive"
+    source: ClassVar[Source] = Source("rendle2019", "Sec. 4")
+
+    def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
+        """Return the value of each metric in each cell, (n_cells, n_metrics)."""
+        check_fixed(self, tally, "it knows no law of samples whose size depends on what was drawn")
+        contexts = tally.contexts
+        each = contexts.take(np.repeat(np.arange(len(contexts)), contexts.n_negatives + 1))
+        j = np.arange(tally.n_cells) - np.repeat(tally.offsets[:-1], contexts.n_negatives + 1)
+        above, relevant = each.n_relevant_above, each.n_relevant
+        length = each.n_negatives + relevant
+        columns = [metric.gain(j + 1 + above, above, relevant, length) for metric in metrics]
+        return np.stack([np.broadcast_to(column, j.shape) for column in columns], axis=1)

@@ -1,0 +1,1 @@
+"""Estimators that fit the distribution of the rank among all items."""

@@ -1,0 +1,378 @@
+"""What the estimators of a rank distribution share: bins, a fit, and metrics from masses.
+
+Estimators of a rank distribution whose fit depends on more than shares of outcomes.
+
+Metrics from fitted masses: the mean gain under them.
+
+Mean gain of a metric over each bin of a grid.
+
+Derivatives of fitted masses in the shares of outcomes: what all fits have in common.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from truerank.core.errors import CannotEstimate
+from truerank.core.parallel import single_threaded_blas
+from truerank.core.ranks import RankDistribution
+from truerank.core.types import FloatArray, IntArray
+from truerank.estimation.base import Estimates, Estimator, check_uniform
+from truerank.estimation.corrections.equations import gain_at
+from truerank.estimation.distribution.likelihood import STEP, Grid, Likelihood, check_step, make_likelihood
+from truerank.estimation.tally import Contexts, Tally
+from truerank.metrics.base import Metric
+
+_GAIN_CHUNK = 1 << 21  # gains held at once: 16 MB
+
+
+def bin_gains(metric: Metric, contexts: Contexts, grid: Grid) -> FloatArray:
+    """Return the mean gain over the ranks of each bin, (n_contexts, n_bins).
+
+    Sums up to an edge are exact; ranks beyond the metric's cut-off share one gain and are not gone through.
+
+    Examples
+    --------
+    >>> from truerank.core.ranks import SampledRanks
+    >>> from truerank.estimation.tally import tally
+    >>> from truerank.metrics.registry import make_metrics
+    >>> contexts = tally(SampledRanks.single([0], n_negatives=2, n_pool=9)).contexts
+    >>> bin_gains(make_metrics("recall@3")[0], contexts, Grid(np.array([0, 1, 5, 9]))).tolist()
+    [[1.0, 0.5, 0.0]]
+    """
+    result = np.empty((len(contexts), grid.n_bins))
+    sizes = contexts.n_candidates + 1
+    heads = sizes if metric.cutoff is None else np.minimum(sizes, metric.cutoff)
+    for head in np.unique(heads).tolist():
+        rows = np.flatnonzero(heads == head)
+        step = max(_GAIN_CHUNK // max(head, grid.n_bins), 1)
+        for start in range(0, len(rows), step):
+            part = rows[start : start + step]
+            result[part] = _means(metric, contexts.take(part), grid, head)
+    return result
+
+
+def _means(metric: Metric, contexts: Contexts, grid: Grid, head: int) -> FloatArray:
+    """Return the mean gains of contexts whose gain varies over the first ``head`` ranks only."""
+    sizes = (contexts.n_candidates + 1)[:, None]
+    has_tail = sizes > head
+    tail = np.where(has_tail, gain_at(metric, np.array([head]), contexts), 0.0) if has_tail.any() else 0.0
+    gains = gain_at(metric, np.arange(head), contexts) - tail
+    result = np.broadcast_to(tail, (len(sizes), grid.n_bins)).copy()
+    # bins that begin within the head in the smallest pool
+    n_bins = int(np.searchsorted(grid.edges[:-1] * int(sizes.min()), head * grid.n_ranks))
+    sums = _sums(gains, grid.edges[: n_bins + 1] * sizes, grid.n_ranks)
+    result[:, :n_bins] += np.diff(sums) / (np.diff(grid.edges[: n_bins + 1]) * (sizes / grid.n_ranks))
+    return result
+
+
+def _sums(gains: FloatArray, edges: IntArray, unit: int) -> FloatArray:
+    """Return the sum of the first edges/unit gains of each row; the last rank in part."""
+    head = gains.shape[1]
+    whole = np.minimum(edges // unit, head)
+    part = (edges - whole * unit) / unit
+    row = np.arange(len(gains))[:, None]
+    below = np.concatenate([np.zeros((len(gains), 1)), np.cumsum(gains, axis=1)], axis=1)
+    at = np.where(whole < head, gains[row, np.minimum(whole, head - 1)], 0.0)
+    sums: FloatArray = below[row, whole] + part * at
+    return sums
+
+
+_CHUNK = 1 << 22  # mean gains held at once: 32 MB
+_MASSES = 1 << 25  # masses of kinds held at once: 256 MB
+
+
+def plug_in(
+    likelihood: Likelihood, masses: FloatArray, tallies: Sequence[Tally], metrics: Sequence[Metric]
+) -> FloatArray:
+    """Return the mean over users of each metric in each run, (n_runs, n_metrics).
+
+    Gains depend on pool and targets, not on the sample: those of runs and sample sizes that have a situation
+    in common are formed once.
+    """
+    situations = Situations.of(tallies)
+    n_bins, n_kinds = likelihood.grid.n_bins, int(situations.kind[-1]) + 1
+    block = max(_MASSES // (n_kinds * n_bins), 1)
+    values = np.zeros((len(tallies), len(metrics)))
+    for first in range(0, len(tallies), block):
+        runs = range(first, min(first + block, len(tallies)))
+        of_kind = np.stack(
+            [
+                _kind_masses(
+                    likelihood, masses[run], run, tallies[run], situations.context_kind(run), n_kinds
+                )
+                for run in runs
+            ]
+        )
+        step = max(_CHUNK // (max(len(runs), len(metrics)) * n_bins), 1)
+        for start in range(0, len(situations.kind), step):
+            part = np.arange(start, min(start + step, len(situations.kind)))
+            contexts = situations.contexts.take(part)
+            weight = situations.shares[runs.start : runs.stop, part, None] * of_kind[:, situations.kind[part]]
+            gains = np.stack([bin_gains(metric, contexts, likelihood.grid) for metric in metrics])
+            with single_threaded_blas():
+                values[runs.start : runs.stop] += (
+                    weight.reshape(len(runs), -1) @ gains.reshape(len(metrics), -1).T
+                )
+    return values
+
+
+def kind_masses(
+    likelihood: Likelihood, masses: FloatArray, run: int, tally: Tally
+) -> tuple[FloatArray, IntArray]:
+    """Return the masses of each kind of target, (n_kinds, n_bins), and the kind of each context.
+
+    A kind is a pair (targets of the user, targets above this one). If there are several, each has the common
+    masses after one EM step on its own rows.
+    """
+    kind = Situations.of([tally]).context_kind(0)
+    return _kind_masses(likelihood, masses, run, tally, kind, int(kind.max()) + 1), kind
+
+
+@dataclass(frozen=True, eq=False)
+class Situations:
+    """What a gain depends on besides the rank: contexts of all runs without the sizes of samples.
+
+    Parameters
+    ----------
+    contexts : the distinct ones, sorted by kind; their ``n_negatives`` mean nothing
+    kind : (n_situations,) ascending
+    shares : (n_runs, n_situations) targets in each situation / users
+    members : per run, the situation of each context
+    """
+
+    contexts: Contexts
+    kind: IntArray
+    shares: FloatArray
+    members: tuple[IntArray, ...]
+
+    @classmethod
+    def of(cls, tallies: Sequence[Tally]) -> Situations:
+        """Find them."""
+        columns = np.concatenate([_columns(tally.contexts) for tally in tallies])
+        distinct, which = np.unique(columns, axis=0, return_inverse=True)
+        members = np.split(which.ravel(), np.cumsum([len(tally.contexts) for tally in tallies])[:-1])
+        relevant, above, size, pool = (np.ascontiguousarray(column) for column in distinct.T)
+        is_new = (np.diff(relevant) != 0) | (np.diff(above) != 0)
+        shares = np.stack(
+            [
+                np.bincount(of, np.add.reduceat(tally.cell_weights, tally.offsets[:-1]), len(distinct))
+                / tally.n_users
+                for of, tally in zip(members, tallies, strict=True)
+            ]
+        )
+        return cls(
+            Contexts(np.zeros_like(size), size, above, relevant, pool),
+            np.concatenate([[0], np.cumsum(is_new)]),
+            shares,
+            tuple(members),
+        )
+
+    def context_kind(self, run: int) -> IntArray:
+        """Return the kind of each context of a run."""
+        return self.kind[self.members[run]]
+
+
+def _columns(contexts: Contexts) -> IntArray:
+    return np.stack(
+        [contexts.n_relevant, contexts.n_relevant_above, contexts.n_candidates, contexts.n_pool], axis=1
+    )
+
+
+def _kind_masses(
+    likelihood: Likelihood, masses: FloatArray, run: int, tally: Tally, kind: IntArray, n_kinds: int
+) -> FloatArray:
+    if (kind == kind[0]).all():
+        return np.broadcast_to(masses, (n_kinds, len(masses)))
+    from scipy.sparse import csr_matrix
+
+    seen = np.flatnonzero(tally.cell_weights > 0)
+    rows = np.repeat(kind, tally.contexts.n_negatives + 1)[seen]
+    weight = tally.cell_weights[seen]
+    total = np.bincount(rows, weight, n_kinds)
+    shape = (n_kinds, len(likelihood.matrix))
+    shares = csr_matrix((weight / total[rows], (rows, likelihood.cells[run][seen])), shape=shape)
+    updated: FloatArray = shares @ likelihood.posterior(masses)
+    return updated
+
+
+_MIXTURE_CHUNK = 1 << 22  # gains held at once: 32 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Masses over bins, one row per run.
+
+    Parameters
+    ----------
+    masses : (n_runs, n_bins) non-negative, rows sum to 1
+    diagnostics : per run, how the fit went: iterations, log-likelihood, distance to the optimum
+    """
+
+    masses: FloatArray
+    diagnostics: Sequence[Mapping[str, float]] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True)
+class MixtureEstimator(Estimator):
+    """Fits a distribution of global ranks to the sampled ones; a metric is its mean gain.
+
+    Pools of several sizes share one distribution of R/N. Where targets have other targets above them, the
+    distribution of each such kind is the common one, updated once by the kind's own rows (an EM step).
+
+    Parameters
+    ----------
+    grid : width of the bins of ranks in standard deviations of the sampled rank; 0 keeps every rank apart
+    """
+
+    grid: float = STEP
+
+    def __post_init__(self) -> None:
+        check_step(self.grid)
+
+    @abstractmethod
+    def fit(self, likelihood: Likelihood) -> Fit:
+        """Return masses for each run."""
+
+    def fit_tallies(self, tallies: Sequence[Tally]) -> tuple[Likelihood, Fit]:
+        """Fit one or several runs of the same experiment."""
+        for tally in tallies:
+            check_uniform(self, tally)
+        likelihood = make_likelihood(tallies, step=self.grid)
+        with single_threaded_blas():
+            return likelihood, self.fit(likelihood)
+
+    def estimate_runs(self, tallies: Sequence[Tally], metrics: Sequence[Metric]) -> FloatArray:
+        """Return the estimate of each metric in each run, (n_runs, n_metrics)."""
+        likelihood, fit = self.fit_tallies(tallies)
+        return plug_in(likelihood, fit.masses, tallies, metrics)
+
+    def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
+        """Return the mean gain given each cell, shifted so that the mean over users is the estimate.
+
+        Cells that nobody is in have the shift alone.
+        """
+        likelihood, fit = self.fit_tallies([tally])
+        posterior = likelihood.posterior(fit.masses[0])
+        cells = likelihood.cells[0]
+        values = np.zeros((tally.n_cells, len(metrics)))
+        step = max(_MIXTURE_CHUNK // (max(len(metrics), 1) * likelihood.grid.n_bins), 1)
+        for start in range(0, len(tally.contexts), step):
+            some = np.arange(start, min(start + step, len(tally.contexts)))
+            contexts = tally.contexts.take(some)
+            gains = np.stack([bin_gains(metric, contexts, likelihood.grid) for metric in metrics])
+            with single_threaded_blas():
+                for place, context in enumerate(some):
+                    own = np.arange(tally.offsets[context], tally.offsets[context + 1])
+                    own = own[cells[own] >= 0]
+                    values[own] = posterior[cells[own]] @ gains[:, place].T
+        estimate = plug_in(likelihood, fit.masses, [tally], metrics)[0]
+        values += (estimate - tally.cell_weights @ values / tally.n_users) * tally.n_users / tally.n_rows
+        return values
+
+    def weights(self, tally: Tally) -> list[FloatArray]:
+        """Return, per context, weights over J = 0..L irrelevant items above the target."""
+        likelihood, fit = self.fit_tallies([tally])
+        masses, kind = kind_masses(likelihood, fit.masses[0], 0, tally)
+        shares = np.add.reduceat(tally.cell_weights, tally.offsets[:-1]) / tally.n_users
+        return [
+            likelihood.grid.spread(masses[of], int(size) + 1) * share
+            for of, size, share in zip(kind, tally.contexts.n_candidates, shares, strict=True)
+        ]
+
+    def distribution(self, tally: Tally) -> RankDistribution:
+        """Return the fitted distribution over global ranks 1..N of the largest pool."""
+        likelihood, fit = self.fit_tallies([tally])
+        weights = likelihood.grid.spread(fit.masses[0], likelihood.grid.n_ranks)
+        diagnostics = dict(fit.diagnostics[0]) if fit.diagnostics else {}
+        return RankDistribution(weights / weights.sum(), method=str(self), diagnostics=diagnostics)
+
+    def estimate(self, tally: Tally, metrics: Sequence[Metric]) -> Estimates:
+        """Return the mean gains; their spread is not known from a single fit."""
+        values = self.estimate_runs([tally], metrics)[0]
+        return Estimates(values, np.full(len(metrics), np.nan))
+
+
+@dataclass(frozen=True)
+class CountedMixture(MixtureEstimator):
+    """A mixture whose fit depends on the number of rows or on the design, which shares do not tell."""
+
+    @abstractmethod
+    def fit_runs(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> Fit:
+        """Return masses for each run, given what the likelihood was made of."""
+
+    def fit(self, likelihood: Likelihood) -> Fit:
+        """Raise: shares alone do not say how many rows there are, nor when sampling stopped."""
+        raise CannotEstimate(f"'{self}' needs the counts of each run, not shares. Call fit_tallies, not fit.")
+
+    def fit_tallies(self, tallies: Sequence[Tally]) -> tuple[Likelihood, Fit]:
+        """Fit one or several runs of the same experiment."""
+        for tally in tallies:
+            check_uniform(self, tally)
+        likelihood = make_likelihood(tallies, step=self.grid)
+        return likelihood, self.fit_runs(likelihood, tallies)
+
+
+NEVER = 1e-40  #: of the largest chance: what is less is left out
+LEAST = 1e-300  #: stands in for probabilities that are 0 in floating point
+
+
+class Sensitivity(ABC):
+    """The slope of numbers that depend linearly on fitted masses, in the share of an outcome."""
+
+    @abstractmethod
+    def at(self, chances: FloatArray, n_negatives: int, n_candidates: int, n_above: IntArray) -> FloatArray:
+        """Return the slopes for outcomes that were seen or not, (n_outcomes, n_numbers).
+
+        They are those of a fit to shares that need not sum to 1; a constant that all outcomes have in common
+        means nothing.
+
+        Parameters
+        ----------
+        chances : (n_outcomes, n_bins) P(outcome | bin)
+        n_negatives, n_candidates : m and L of the outcomes
+        n_above : (n_outcomes,) their j, ascending
+        """
+
+
+def mean_under(chances: FloatArray, masses: FloatArray, values: FloatArray) -> FloatArray:
+    """Return the mean of values over bins given each outcome, (n_outcomes, n_numbers).
+
+    Parameters
+    ----------
+    chances : (n_outcomes, n_bins)
+    masses : (n_bins,)
+    values : (n_bins, n_numbers)
+
+    Examples
+    --------
+    >>> mean_under(np.array([[1.0, 0.5]]), np.array([0.5, 0.5]), np.array([[0.0], [3.0]])).tolist()
+    [[1.0]]
+    """
+    found: FloatArray = chances @ (masses[:, None] * values)
+    found /= np.maximum(chances @ masses, LEAST)[:, None]
+    return found
+
+
+def em_slope(matrix: FloatArray, shares: FloatArray, masses: FloatArray, after: FloatArray) -> FloatArray:
+    """Return the slopes in the masses before a step of EM, given those in the masses after it.
+
+    Parameters
+    ----------
+    matrix, shares, masses : of the step, as in ``em``
+    after : (n_bins, n_numbers)
+
+    Examples
+    --------
+    >>> em_slope(np.eye(2), np.array([0.25, 0.75]), np.array([0.5, 0.5]), np.array([[1.0], [0.0]])).tolist()
+    [[0.0], [0.0]]
+    """
+    predicted = np.maximum(matrix @ masses, LEAST)
+    ratio = shares / predicted
+    inner = matrix @ (masses[:, None] * after) * (ratio / predicted)[:, None]
+    found: FloatArray = (ratio @ matrix)[:, None] * after - matrix.T @ inner
+    return found

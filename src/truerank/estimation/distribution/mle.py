@@ -1,0 +1,368 @@
+"""MLE: the rank distribution under which the sampled ranks are most likely, or on the way to it.
+
+Expectation maximisation for mixtures with fixed components.
+
+The non-parametric maximum of the likelihood of a mixture, with a bound on its distance to the optimum.
+
+Symbols: A is P(outcome | bin), p the shares of the outcomes, w the masses, q = Aw, g = A'(p/q) the gradient.
+
+Derivatives of EM with a given number of steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from truerank.core.errors import InvalidParameter, NotConverged, check_choice
+from truerank.core.parallel import available_threads, ordered_map, single_threaded_blas
+from truerank.core.plugin import Source
+from truerank.core.types import BoolArray, FloatArray, IntArray
+from truerank.estimation.distribution.base import LEAST, NEVER, Fit, MixtureEstimator, Sensitivity, em_slope
+from truerank.estimation.distribution.likelihood import Likelihood
+
+_RUNS = 25  # a thread takes so many at once; fixed, so that sums do not depend on the number of threads
+_NONE = 1e-200  # masses below this are 0: numbers without full precision would slow every product down
+_LEAST = 1e-300  # stands in for the probability of outcomes a run has not seen
+
+
+def em(matrix: FloatArray, shares: FloatArray, masses: FloatArray, iterations: int) -> FloatArray:
+    r"""Return the masses after some steps of EM, one row per run.
+
+    .. math:: \pi_b \leftarrow \pi_b \sum_o p_o P(o \mid b) / q_o, \qquad q_o = \sum_b \pi_b P(o \mid b)
+
+    A step is two matrix products over all runs, O(n_runs n_outcomes n_bins). A run alone and the same run
+    among others agree to about 1e-14, not to the bit: products of other shapes are added in another order.
+
+    Parameters
+    ----------
+    matrix : (n_outcomes, n_bins) P(outcome | bin)
+    shares : (n_runs, n_outcomes) p
+    masses : (n_runs, n_bins) where to start
+    iterations : how many steps; there is no other stopping rule
+
+    Examples
+    --------
+    >>> em(np.eye(2), np.array([[0.25, 0.75]]), np.array([[0.5, 0.5]]), 1).tolist()
+    [[0.25, 0.75]]
+    """
+    start = np.array(masses, dtype=np.float64)
+
+    def part(first: int) -> FloatArray:
+        runs = slice(first, first + _RUNS)
+        found, p = start[runs], shares[runs]
+        for _ in range(iterations):
+            found *= gradient(matrix, p, found)
+            found[found < _NONE] = 0.0
+        return found
+
+    with single_threaded_blas():
+        blocks = ordered_map(part, range(0, len(start), _RUNS), n_threads=available_threads())
+        return np.concatenate(list(blocks))
+
+
+def gradient(matrix: FloatArray, shares: FloatArray, masses: FloatArray) -> FloatArray:
+    r"""Return :math:`g_b = \sum_o p_o P(o \mid b) / q_o`, one row per run; its mean under the masses is 1."""
+    ratio = masses @ matrix.T
+    np.maximum(ratio, _LEAST, out=ratio)
+    np.divide(shares, ratio, out=ratio)
+    return ratio @ matrix
+
+
+def log_likelihood(matrix: FloatArray, shares: FloatArray, masses: FloatArray) -> FloatArray:
+    r"""Return the mean log-likelihood :math:`\sum_o p_o \log q_o` of each run."""
+    predicted = np.maximum(masses @ matrix.T, _LEAST)
+    found: FloatArray = np.einsum("ro,ro->r", shares, np.log(predicted))
+    return found
+
+
+def gap(matrix: FloatArray, shares: FloatArray, masses: FloatArray) -> FloatArray:
+    r"""Return by how much, at most, other masses could raise the mean log-likelihood of each run.
+
+    The likelihood is concave, so it rises by no more than :math:`\max_b g_b - 1`; 0 at the optimum.
+
+    Examples
+    --------
+    >>> gap(np.eye(2), np.array([[0.25, 0.75]]), np.array([[0.5, 0.5]])).tolist()
+    [0.5]
+    """
+    bound: FloatArray = np.maximum(gradient(matrix, shares, masses).max(axis=1) - 1.0, 0.0)
+    return bound
+
+
+@dataclass(frozen=True)
+class MaximumLikelihood(MixtureEstimator):
+    r"""Distribution of global ranks by EM from the uniform one, or the exact non-parametric maximum.
+
+    Where EM stops is part of the estimator. The maximum itself has a few atoms and says little about the
+    first ranks; a hundred steps from the uniform distribution have not got there and are closer to the truth.
+    Nothing converges by default, and the distance to the maximum is among the diagnostics. A step costs
+    O(n_outcomes n_bins), whatever the numbers of users and ranks.
+
+    .. math:: \max_\pi \sum_o p_o \log \sum_b \pi_b P(o \mid b)
+
+    Parameters
+    ----------
+    grid : width of the bins of ranks in standard deviations of the sampled rank; 0 keeps every rank apart
+    iterations : steps of EM; the papers take 100 for samples of fixed size and 50 for adaptive ones
+    solver : ``em``, or ``exact`` for the maximum, which takes no ``iterations``
+
+    Notes
+    -----
+    Samples of any sizes are treated alike, adaptive ones too: that the size depended on earlier draws
+    multiplies the likelihood by a factor without the rank in it. Diagnostics: ``iterations``,
+    ``log_likelihood`` (mean per target) and ``gap``, a bound on what the optimum has more.
+
+    Examples
+    --------
+    >>> MaximumLikelihood(iterations=50)
+    MaximumLikelihood(grid=0.1, iterations=50, solver='em')
+    """
+
+    iterations: int = 100
+    solver: Literal["em", "exact"] = "em"
+    key: ClassVar[str] = "mle"
+    source: ClassVar[Source] = Source("jin2021")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("solver", self.solver, ("em", "exact"))
+        if isinstance(self.iterations, bool) or self.iterations < 1:
+            raise InvalidParameter(f"iterations must be an integer >= 1, got {self.iterations!r}. Use 100.")
+        if self.solver == "exact" and self.iterations != type(self).iterations:
+            raise InvalidParameter(
+                f"solver=exact runs to the optimum and takes no iterations, got {self.iterations}. "
+                f"Leave out one of the two."
+            )
+
+    def fit(self, likelihood: Likelihood) -> Fit:
+        """Return masses for each run."""
+        matrix, shares = likelihood.matrix, likelihood.shares
+        with single_threaded_blas():
+            if self.solver == "exact":
+                masses, steps = maximise_runs(matrix, shares)
+            else:
+                start = np.broadcast_to(likelihood.grid.even, (len(shares), likelihood.grid.n_bins))
+                masses = em(matrix, shares, start, self.iterations)
+                steps = [self.iterations] * len(shares)
+            figures = zip(
+                steps, log_likelihood(matrix, shares, masses), gap(matrix, shares, masses), strict=True
+            )
+        return Fit(
+            masses,
+            [
+                {"iterations": float(count), "log_likelihood": float(value), "gap": float(bound)}
+                for count, value, bound in figures
+            ],
+        )
+
+
+def maximise_runs(matrix: FloatArray, shares: FloatArray) -> tuple[FloatArray, list[int]]:
+    """Return the masses of the largest likelihood of each run, and the Newton steps."""
+    found = list(ordered_map(lambda p: maximise(matrix, p), list(shares), n_threads=available_threads()))
+    return np.stack([one.masses for one in found]), [one.iterations for one in found]
+
+
+TOLERANCE = 1e-9  #: on the gap that is reported
+_GOAL = 1e-11  # asked of each sub-problem
+_ROUNDS = 60
+_STEPS = 80
+_FIRST = 64  # bins to start from
+_STALLED = 6  # steps without progress after which a sub-problem is left as it is
+
+
+@dataclass(frozen=True, eq=False)
+class Maximum:
+    """Masses of the largest likelihood.
+
+    Parameters
+    ----------
+    masses : (n_bins,) non-negative, they sum to 1
+    gap : by how much at most the optimum has more log-likelihood per row
+    iterations : Newton steps
+    """
+
+    masses: FloatArray
+    gap: float
+    iterations: int
+
+
+def maximise(matrix: FloatArray, shares: FloatArray) -> Maximum:
+    r"""Return the masses that maximise :math:`\sum_o p_o \log \sum_b w_b P(o \mid b)`.
+
+    Few bins have mass at the optimum. A part of the bins is solved by Newton steps of an interior-point
+    method; then bins where the gradient exceeds 1, at and around each of its peaks, join those with mass,
+    until there is none. A step costs O(n_outcomes k^2) with k bins in play, mostly fewer than a hundred.
+
+    Parameters
+    ----------
+    matrix : (n_outcomes, n_bins) P(outcome | bin)
+    shares : (n_outcomes,) p
+
+    Raises
+    ------
+    NotConverged
+        When the gap stays above 1e-9; ``last`` holds the best ``Maximum``.
+
+    Notes
+    -----
+    The gap is that of the general mixture theorem: the likelihood of any masses is below that of w by no more
+    than the largest gradient - 1. Scaling w is free in the problem that is solved, with the sum of the masses
+    as a price, and the optimum has sum 1.
+
+    Examples
+    --------
+    >>> maximise(np.array([[0.9, 0.5], [0.1, 0.5]]), np.array([0.8, 0.2])).masses.round(6).tolist()
+    [0.75, 0.25]
+    """
+    seen = shares > 0
+    A, p = matrix[seen], shares[seen] / shares[seen].sum()
+    n_bins = A.shape[1]
+    is_used = _first_bins(A)
+    best, steps = Maximum(np.zeros(n_bins), np.inf, 0), 0
+    for _ in range(_ROUNDS):
+        bins = np.flatnonzero(is_used)
+        found, taken = _interior(np.ascontiguousarray(A[:, bins]), p)
+        steps += taken
+        masses = np.zeros(n_bins)
+        masses[bins] = found
+        slope = A.T @ (p / (A @ masses))
+        gap = max(float(slope.max()) - 1.0, 0.0)
+        if gap < best.gap:
+            best = Maximum(masses, gap, steps)
+        joining = _peaks(slope, 1.0 + 10 * _GOAL) & ~is_used
+        if gap <= 10 * _GOAL or not joining.any():
+            break
+        is_used = joining | (masses > 1e-9)
+        is_used[1:] |= masses[:-1] > 1e-6
+        is_used[:-1] |= masses[1:] > 1e-6
+    best = Maximum(best.masses, best.gap, steps)
+    if best.gap > TOLERANCE:
+        raise NotConverged(
+            f"the likelihood could only be brought to within {best.gap:.1e} of its maximum, not {TOLERANCE}. "
+            f"Use solver=em.",
+            best,
+        )
+    return best
+
+
+def _first_bins(A: FloatArray) -> BoolArray:
+    """Return bins spread evenly, and for outcomes that are rare in all of them the best one."""
+    n_bins = A.shape[1]
+    chosen = np.unique(np.linspace(0, n_bins - 1, min(n_bins, _FIRST)).astype(np.int64))
+    is_used = np.zeros(n_bins, dtype=np.bool_)
+    is_used[chosen] = True
+    best: IntArray = np.argmax(A, axis=1)
+    is_used[best[A[:, chosen].max(axis=1) < 1e-3 * A[np.arange(len(A)), best]]] = True
+    return is_used
+
+
+def _peaks(slope: FloatArray, level: float) -> BoolArray:
+    """Return the places above a level that no neighbour exceeds, with their neighbours."""
+    padded = np.concatenate([[-np.inf], slope, [-np.inf]])
+    is_peak = (slope > level) & (slope >= padded[:-2]) & (slope >= padded[2:])
+    near = is_peak.copy()
+    near[1:] |= is_peak[:-1]
+    near[:-1] |= is_peak[1:]
+    return near
+
+
+def _interior(A: FloatArray, p: FloatArray) -> tuple[FloatArray, int]:
+    """Return the optimal masses over the columns of A and the steps taken, by predictor and corrector.
+
+    With prices z >= 0 of the bounds w >= 0 the conditions are g + z = 1 and w z = 0. Eliminating z leaves
+    (H + z/w) dw = g - 1 + c/w, with H the Hessian; in units of sqrt(w/z) its eigenvalues are at least 1.
+    """
+    size, root = A.shape[1], np.sqrt(p)
+    w, z = np.full(size, 1.0 / size), np.ones(size)
+    best, least, stalled, taken = w, np.inf, 0, 0
+    while taken < _STEPS:
+        scaled = A * (root / (A @ w))[:, None]
+        g = scaled.T @ root
+        gap = g.max() * w.sum() - 1.0
+        stalled = 0 if gap < 0.5 * least else stalled + 1
+        if gap < least:
+            best, least = w, gap
+        if least <= _GOAL or stalled > _STALLED:
+            break
+        unit = np.sqrt(w / z)
+        scaled *= unit
+        newton = scaled.T @ scaled
+        newton[np.diag_indices(size)] += 1.0
+        try:
+            factor = cho_factor(newton, lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:  # beyond the precision of numbers
+            break
+        taken += 1
+        mean = w @ z / size
+        dw = unit * cho_solve(factor, unit * (g - 1.0), check_finite=False)
+        dz = -z - z / w * dw
+        after = (w + min(_reach(w, dw), 1.0) * dw) @ (z + min(_reach(z, dz), 1.0) * dz) / size
+        centre = (after / mean) ** 3 * mean - dw * dz
+        dw = unit * cho_solve(factor, unit * (g - 1.0 + centre / w), check_finite=False)
+        dz = centre / w - z - z / w * dw
+        w = w + min(0.995 * _reach(w, dw), 1.0) * dw
+        z = z + min(0.995 * _reach(z, dz), 1.0) * dz
+    return best / best.sum(), taken
+
+
+def _reach(value: FloatArray, step: FloatArray) -> float:
+    """Return how much of a step keeps all values >= 0."""
+    falling = step < 0
+    return float((value[falling] / -step[falling]).min()) if falling.any() else np.inf
+
+
+_ROWS = 64  # outcomes next to each other that are probable in about the same bins
+
+
+@dataclass(frozen=True, eq=False)
+class EmSensitivity(Sensitivity):
+    r"""The chain rule backwards through all steps.
+
+    With masses :math:`\pi_t`, slopes :math:`\lambda_t` in them and :math:`q_o = \sum_b \pi_{tb} P(o \mid b)`,
+
+    .. math:: \frac{d}{d p_o} = \sum_t \frac{\sum_b \lambda_{t+1,b} \, \pi_{tb} \, P(o \mid b)}{q_o}
+
+    A step backwards costs as much as one of EM for each number. Steps times bins times numbers are kept.
+
+    Parameters
+    ----------
+    parts : (n_bins, n_steps, 1 + n_numbers) the masses before each step, and their products with the slopes
+        in those after it
+    """
+
+    parts: FloatArray
+
+    @classmethod
+    def of(cls, likelihood: Likelihood, iterations: int, slope: FloatArray) -> EmSensitivity:
+        """Run EM again, keep the masses, and go back."""
+        matrix, shares = likelihood.matrix, likelihood.shares[:1]
+        masses = likelihood.grid.even[None]
+        parts = np.empty((len(slope), iterations, 1 + slope.shape[1]))
+        for step in range(iterations):
+            parts[:, step, 0] = masses[0]
+            masses = em(matrix, shares, masses, 1)
+        for step in reversed(range(iterations)):
+            before = np.ascontiguousarray(parts[:, step, 0])
+            parts[:, step, 1:] = before[:, None] * slope
+            slope = em_slope(matrix, shares[0], before, slope)
+        return cls(parts)
+
+    def at(self, chances: FloatArray, n_negatives: int, n_candidates: int, n_above: IntArray) -> FloatArray:
+        """Return the slopes, (n_outcomes, n_numbers)."""
+        n_steps, n_columns = self.parts.shape[1:]
+        found = np.zeros((len(chances), n_columns - 1))
+        for start in range(0, len(chances), _ROWS):
+            rows = chances[start : start + _ROWS]
+            bins = np.flatnonzero((rows > NEVER * rows.max(axis=1, keepdims=True)).any(axis=0))
+            if len(bins) == 0:  # cannot occur
+                continue
+            window = slice(int(bins[0]), int(bins[-1]) + 1)
+            own = self.parts[window].reshape(-1, n_steps * n_columns)
+            sums = (rows[:, window] @ own).reshape(len(rows), n_steps, n_columns)
+            predicted = np.maximum(sums[:, :, 0], LEAST)
+            found[start : start + _ROWS] = np.einsum("otk,ot->ok", sums[:, :, 1:], 1.0 / predicted)
+        return found

@@ -1,0 +1,269 @@
+"""Tally: sampled ranks as the counts an estimator needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from truerank.core.errors import InvalidParameter, check_choice
+from truerank.core.ranks import TIE_POLICIES, Design, SampledRanks, TiePolicy
+from truerank.core.types import FloatArray, IntArray, frozen
+from truerank.metrics.ties import block_order, block_weights, random_split
+
+#: Relative width of the bins that pools of nearly equal size share, unless the caller says otherwise.
+WIDTH = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Contexts:
+    """Distinct situations of a target; rows in the same one are corrected alike.
+
+    Parameters
+    ----------
+    n_negatives : (n,) sampled irrelevant items, m
+    n_candidates : (n,) irrelevant items they are drawn from, L
+    n_relevant_above : (n,) other targets of the user above this one, known exactly
+    n_relevant, n_pool : (n,) of the user
+    """
+
+    n_negatives: IntArray
+    n_candidates: IntArray
+    n_relevant_above: IntArray
+    n_relevant: IntArray
+    n_pool: IntArray
+
+    def __len__(self) -> int:
+        return len(self.n_negatives)
+
+    def take(self, rows: IntArray) -> Contexts:
+        """Return some of them."""
+        return Contexts(
+            self.n_negatives[rows],
+            self.n_candidates[rows],
+            self.n_relevant_above[rows],
+            self.n_relevant[rows],
+            self.n_pool[rows],
+        )
+
+    def laws(self) -> list[tuple[int, int, IntArray]]:
+        """Return (n_negatives, n_candidates, rows) for each distinct pair of sizes, sorted."""
+        sizes = np.stack([self.n_negatives, self.n_candidates], axis=1)
+        distinct, which = np.unique(sizes, axis=0, return_inverse=True)
+        order = np.argsort(which.ravel(), kind="stable")
+        ends = np.cumsum(np.bincount(which.ravel(), minlength=len(distinct)))
+        parts = np.split(order, ends[:-1])
+        return [(int(m), int(size), rows) for (m, size), rows in zip(distinct, parts, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """How often, in each context, how many sampled irrelevant items stand above the target.
+
+    A *cell* is a pair (context, n_above) with n_above in 0..m; an estimate of a metric is a weighted sum over
+    cells of a corrected value. A row without ties fills one cell with weight 1; a tied row is spread over the
+    cells it might fill. Which user an entry belongs to is kept, so that values per user can be formed.
+
+    Parameters
+    ----------
+    contexts : the distinct situations
+    user : (n_entries,) position of the entry's user among the ``n_users`` users
+    cell : (n_entries,) position of the cell: ``offsets[context] + n_above``
+    weight : (n_entries,) the entries of one row sum to 1
+    n_users, n_rows : users and targets
+    design : how the negatives were drawn
+    ties : the tie policy that was applied
+    width : relative width of the bins of ``n_candidates``; 0 when nothing was binned
+
+    Examples
+    --------
+    >>> sample = SampledRanks.single([0, 2, 0], n_negatives=2, n_pool=9, n_tied=np.array([0, 0, 1]))
+    >>> tally(sample).counts(0).tolist()  # the last row ties with one: half a count each
+    [1.5, 0.5, 1.0]
+    """
+
+    contexts: Contexts
+    user: IntArray
+    cell: IntArray
+    weight: FloatArray
+    n_users: int
+    n_rows: int
+    design: Design
+    ties: TiePolicy = "expected"
+    width: float = 0.0
+
+    @cached_property
+    def offsets(self) -> IntArray:
+        """First cell of each context, and the number of cells at the end."""
+        return frozen(np.concatenate([[0], np.cumsum(self.contexts.n_negatives + 1)]).astype(np.int64))
+
+    @property
+    def n_cells(self) -> int:
+        """All pairs (context, n_above)."""
+        return int(self.offsets[-1])
+
+    @cached_property
+    def cell_weights(self) -> FloatArray:
+        """Weight of each cell; they sum to ``n_rows``."""
+        return frozen(np.bincount(self.cell, weights=self.weight, minlength=self.n_cells))
+
+    def counts(self, context: int) -> FloatArray:
+        """Return the weights of n_above = 0..m in one context."""
+        return self.cell_weights[self.offsets[context] : self.offsets[context + 1]]
+
+    def per_user(self, values: FloatArray) -> FloatArray:
+        """Return the sum over each user's targets of a value per cell, (n_users, n_columns)."""
+        result = np.empty((self.n_users, values.shape[1]))
+        for column in range(values.shape[1]):
+            terms = self.weight * values[self.cell, column]
+            result[:, column] = np.bincount(self.user, weights=terms, minlength=self.n_users)
+        return result
+
+
+def tally(
+    sample: SampledRanks, *, ties: TiePolicy = "expected", seed: int = 0, width: float = WIDTH
+) -> Tally:
+    r"""Count sampled ranks by context, apply the tie policy and bin pools of nearly equal size.
+
+    Parameters
+    ----------
+    sample : one row per (user, target)
+    ties : ``expected`` spreads a row over the places it takes in all orders of its tied block; ``best`` and
+        ``worst`` put targets first and last; ``random`` draws one order
+    seed : for ``random``
+    width : pools whose numbers of candidates L lie in one interval [a, a (1 + width)) are given their mean
+        L'; 0 keeps all sizes. A bin that holds one size keeps it.
+
+    Returns
+    -------
+    Tally
+
+    Notes
+    -----
+    *Bins.* With replacement the number of sampled items above a target depends on J/L alone, so a binned row
+    has exactly the law of a target with J' = J L'/L items above it in a pool of L' candidates:
+    |J'/J - 1| <= width, which moves ranks below 1/width by less than one. Without replacement the mean is
+    that of J' too and the variance is within a factor of 1 +- 2 width; rows with 2 m > L are never binned.
+    The pool shrinks or grows with L, so the AUC of a row without other targets stays what it was.
+
+    *Ties.* Of S tied targets and t tied sampled negatives in random order, a target has k targets and j
+    negatives before it with probability
+
+    .. math:: \frac{1}{S + t} \binom{S-1}{k} \binom{t}{j} \Big/ \binom{S-1+t}{k+j}.
+
+    The order restricted to a sample is as random as the whole order, so the mean over samples of what is
+    estimated equals the mean over orders of the global block: sampled and exact ``expected`` agree. With
+    replacement an item that ties and is drawn twice counts as two items; the error is of the order of the
+    share of repeated draws among the tied ones. Under ``random`` the two cannot be the same draw, because a
+    table of counts does not say *which* negatives tie; the sample draws its own order, as a pure function of
+    (seed, user, item). Tied targets are ordered among themselves; the negatives before each are drawn target
+    by target.
+
+    Examples
+    --------
+    >>> sample = SampledRanks.single([3, 0], n_negatives=4, n_pool=np.array([1000, 1004]))
+    >>> tally(sample).contexts.n_candidates.tolist(), tally(sample, width=0).contexts.n_candidates.tolist()
+    ([1001], [999, 1003])
+    """
+    check_choice("ties", ties, TIE_POLICIES)
+    if not 0 <= width < 0.5:
+        raise InvalidParameter(f"width must lie in [0, 0.5), got {width!r}. Use 0 for no bins.")
+    row, k, j, weight = _places(sample, ties, seed)
+    size = _binned(sample, width)
+    columns = np.stack(
+        [
+            sample.n_negatives[row],
+            size[row],
+            sample.n_relevant_above[row] + k,
+            sample.n_relevant[row],
+            (sample.n_pool + size - sample.n_candidates)[row],
+        ],
+        axis=1,
+    ).astype(np.int64)
+    distinct, which = _distinct(columns)
+    contexts = Contexts(*(frozen(np.ascontiguousarray(column)) for column in distinct.T))
+    first = np.concatenate([[0], np.cumsum(contexts.n_negatives + 1)])
+    above = (sample.n_above - sample.n_relevant_above)[row] + j
+    starts = np.zeros(len(sample), dtype=np.int64)
+    starts[sample.starts] = 1
+    return Tally(
+        contexts=contexts,
+        user=frozen((np.cumsum(starts) - 1)[row]),
+        cell=frozen(first[which] + above),
+        weight=frozen(weight),
+        n_users=sample.n_users,
+        n_rows=len(sample),
+        design=sample.design,
+        ties=ties,
+        width=width,
+    )
+
+
+def _distinct(columns: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the distinct rows, sorted, and which of them each row is."""
+    if len(columns) == 0:
+        return columns, np.zeros(0, dtype=np.int64)
+    order = np.lexsort(columns.T[::-1])
+    ordered = columns[order]
+    is_new = np.concatenate([[True], (ordered[1:] != ordered[:-1]).any(axis=1)])
+    which = np.empty(len(columns), dtype=np.int64)
+    which[order] = np.cumsum(is_new) - 1
+    return ordered[is_new], which
+
+
+def _binned(sample: SampledRanks, width: float) -> IntArray:
+    """Return n_candidates with nearby values replaced by their mean."""
+    size = sample.n_candidates.astype(np.int64)
+    is_binned = size * width >= 1
+    if not sample.design.replacement:
+        is_binned &= 2 * sample.n_negatives <= size
+    rows = np.flatnonzero(is_binned)
+    if len(rows) == 0:
+        return size
+    bins = np.floor(np.log(size[rows]) / np.log1p(width)).astype(np.int64)
+    _, which = np.unique(bins, return_inverse=True)
+    mean = np.bincount(which, weights=size[rows]) / np.bincount(which)
+    size[rows] = np.rint(mean).astype(np.int64)[which]
+    return size
+
+
+def _places(
+    sample: SampledRanks, ties: TiePolicy, seed: int
+) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+    """Return (row, tied targets before it, tied negatives before it, weight) of each place of a row."""
+    n_tied = (sample.n_tied - sample.n_relevant_tied).astype(np.int64)
+    n_targets = sample.n_relevant_tied.astype(np.int64) + 1
+    rows = np.arange(len(sample))
+    if ties == "expected":
+        return _all_places(n_targets, n_tied)
+    order = block_order(sample, None if ties != "random" else seed)
+    if ties == "best":
+        return rows, order, np.zeros_like(rows), np.ones(len(rows))
+    if ties == "worst":
+        return rows, order, n_tied, np.ones(len(rows))
+    return rows, order, random_split(sample, seed, n_targets, order, n_tied), np.ones(len(rows))
+
+
+def _all_places(n_targets: IntArray, n_tied: IntArray) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+    untied = np.flatnonzero((n_targets == 1) & (n_tied == 0))
+    zeros = np.zeros_like(untied)
+    parts = [(untied, zeros, zeros, np.ones(len(untied)))]
+    tied = np.flatnonzero((n_targets > 1) | (n_tied > 0))
+    blocks, which = _distinct(np.stack([n_targets[tied], n_tied[tied]], axis=1))
+    ends = np.cumsum(np.bincount(which, minlength=len(blocks)))
+    groups = np.split(tied[np.argsort(which, kind="stable")], ends[:-1]) if len(blocks) else []
+    for (targets, negatives), rows in zip(blocks, groups, strict=True):
+        table = block_weights(int(targets), int(negatives))
+        k, j = np.divmod(np.arange(table.size), negatives + 1)
+        parts.append(
+            (
+                np.repeat(rows, table.size),
+                np.tile(k, len(rows)),
+                np.tile(j, len(rows)),
+                np.tile(table.ravel(), len(rows)),
+            )
+        )
+    row, k, j, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(row, kind="stable")
+    return row[order], k[order], j[order], weight[order]

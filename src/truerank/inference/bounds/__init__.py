@@ -1,0 +1,1 @@
+"""Partial identification: every value of a metric that sampled ranks allow."""

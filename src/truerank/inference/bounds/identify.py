@@ -1,0 +1,312 @@
+"""Sampled ranks in, the smallest and largest value of a metric that they allow out.
+
+What a sample can tell: bounds in numbers and in words.
+
+What bounds cost, told before they are computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from truerank.core.errors import (
+    CannotEstimate,
+    InvalidData,
+    InvalidParameter,
+    check_above,
+    check_choice,
+    check_level,
+)
+from truerank.core.progress import SILENT, Progress, tracked
+from truerank.core.ranks import SampledRanks, TiePolicy
+from truerank.core.types import BoolArray, FloatArray
+from truerank.estimation.adaptive_law import check_outcomes, stopping_of
+from truerank.estimation.corrections.equations import gain_at
+from truerank.estimation.tally import Tally, tally
+from truerank.inference.bounds.problem import STEP, Pools, Problem, Shape
+from truerank.inference.bounds.region import observe
+from truerank.metrics.base import Metric
+from truerank.metrics.registry import make_metrics
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The smallest and the largest value that the sampled ranks allow.
+
+    Parameters
+    ----------
+    metric : spec string
+    low, high : the values
+    level : probability, at least, that the value lies between them
+    method : how the confidence region was made; ``exact`` when nothing is unknown
+
+    Examples
+    --------
+    >>> print(Bound("recall@10", 0.0, 0.26, 0.95, "binomial"))
+    recall@10 lies in [0.000, 0.260]
+    """
+
+    metric: str
+    low: float
+    high: float
+    level: float
+    method: str
+
+    @property
+    def half_width(self) -> float:
+        """Half of the distance between the ends."""
+        return (self.high - self.low) / 2
+
+    def __str__(self) -> str:
+        return f"{self.metric} lies in [{self.low:.3f}, {self.high:.3f}]"
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """Whether a sample tells a metric as closely as wanted, and what would.
+
+    Parameters
+    ----------
+    bound : what the sample allows
+    half_width : what was wanted
+    cutoff : the metric's; None for the whole list
+    first : the smallest cut-off that the sample does resolve; None when there is none or it was not sought
+    n_negatives : about how many would resolve the metric; None when it is resolved or nothing but ranking all
+        items would
+    is_sought : whether the last two were sought
+
+    Examples
+    --------
+    >>> print(Resolution(Bound("recall@10", 0.0, 0.26, 0.95, "binomial"), 0.05, 10, None, 1300))
+    K = 10 is below what this sample can resolve: any recall@10 from 0.00 to 0.26 fits; about 1,300 ...
+    """
+
+    bound: Bound
+    half_width: float
+    cutoff: int | None
+    first: int | None = None
+    n_negatives: int | None = None
+    is_sought: bool = True
+
+    @property
+    def is_resolved(self) -> bool:
+        """Whether the bound is as narrow as wanted."""
+        return self.bound.half_width <= self.half_width
+
+    def __str__(self) -> str:
+        bound, digits = self.bound, max(2, math.ceil(-math.log10(self.half_width)))
+        span = f"{bound.metric} from {bound.low:.{digits}f} to {bound.high:.{digits}f}"
+        if self.is_resolved:
+            return f"{span}: this sample resolves it to +-{self.half_width:g}."
+        if self.cutoff is None:
+            start = f"This sample cannot resolve {bound.metric}"
+        else:
+            start = f"K = {self.cutoff} is below what this sample can resolve"
+        found = f"{start}: any {span} fits"
+        if not self.is_sought:
+            return f"{found}."
+        found += "; "
+        if self.n_negatives is None:
+            found += f"only ranking all items would resolve it to +-{self.half_width:g}."
+        else:
+            found += f"about {self.n_negatives:,} negatives would resolve it to +-{self.half_width:g}."
+        if self.first is not None:
+            found += f" The smallest K it resolves is about {self.first}."
+        return found
+
+
+def needed_size(half_width: Callable[[int], float], wanted: float, *, start: int, most: int) -> int | None:
+    """Return about the smallest size with the wanted half-width, to two digits; None when ``most`` has not.
+
+    Sizes are doubled until one does, then the last doubling is halved on a logarithmic scale.
+
+    Parameters
+    ----------
+    half_width : of a size; falls with it
+    wanted : greater than 0
+    start, most : the first and the last size tried
+
+    Examples
+    --------
+    >>> needed_size(lambda m: 1 / m, 0.003, start=10, most=1000)
+    340
+    >>> needed_size(lambda m: 1 / m, 0.003, start=10, most=300) is None
+    True
+    """
+    check_above("half_width", wanted, 0)
+    low, high = start, start
+    while half_width(high) > wanted:
+        if high >= most:
+            return None
+        low, high = high, min(2 * high, most)
+    while high > 1.04 * low + 1:
+        middle = round(math.sqrt(low * high))
+        low, high = (middle, high) if half_width(middle) > wanted else (low, middle)
+    unit = int(10 ** max(math.floor(math.log10(high)) - 1, 0))
+    return min(-(-high // unit) * unit, most)
+
+
+def identified(
+    ranks: SampledRanks | Tally,
+    metrics: str | Metric | Sequence[str | Metric] = "ndcg@10,recall@10",
+    *,
+    level: float = 0.95,
+    shape: Shape | None = None,
+    pools: Pools = "free",
+    ties: TiePolicy = "expected",
+    step: float = STEP,
+    progress: Progress = SILENT,
+) -> tuple[Bound, ...]:
+    """Return, per metric, the smallest and the largest value that the sampled ranks allow.
+
+    What is bounded is the value that exact evaluation of these users would print: their ranks are fixed and
+    only the negatives are random. The bounds hold for all metrics at once with probability ``level`` at
+    least, whatever the ranks are; no estimator enters.
+
+    Parameters
+    ----------
+    ranks : sampled ranks, or a tally of them that was made with ``width=0``
+    metrics : spec strings or objects
+    level : simultaneous confidence of all bounds
+    shape : None, or ``decreasing`` where a rank is known to be at most as frequent as any better one; in
+        pools of similar size, and for each number of targets beside and above
+    pools : ``free`` lets the ranks depend on the size of the pool; ``shared`` where it is known that the
+        distribution of R/N does not
+    ties : as in ``estimate``; samples with replacement that hold ties need ``best`` or ``worst``, adaptive
+        ones ``best``
+    step : distance of the ranks taken, in standard deviations of the sampled rank
+    progress : where metrics are reported
+
+    Raises
+    ------
+    CannotEstimate
+        When negatives were not drawn uniformly, ties cannot be treated, or nothing fits.
+
+    Examples
+    --------
+    >>> ranks = SampledRanks.single([0, 0, 1, 2, 4, 6, 9, 14] * 50, n_negatives=19, n_pool=100)
+    >>> print(*identified(ranks, "recall@1,recall@20"), sep="; ")
+    recall@1 lies in [0.000, 0.310]; recall@20 lies in [0.347, 0.740]
+    """
+    chosen = make_metrics(metrics)
+    check_level(level)
+    check_choice("shape", shape or "decreasing", ("decreasing",))
+    check_choice("pools", pools, ("free", "shared"))
+    if not 0 < step <= 1:
+        raise InvalidParameter(f"step must lie in (0, 1], got {step!r}. Use {STEP}.")
+    counted = ranks if isinstance(ranks, Tally) else tally(ranks, ties=ties, width=0.0)
+    check_tally(counted)
+    _check_cutoffs(chosen, counted)
+    is_known = known_contexts(counted)
+    fixed = np.array([_known_value(counted, metric, is_known) for metric in chosen])
+    if is_known.all():
+        return tuple(
+            Bound(str(metric), float(value), float(value), level, "exact")
+            for metric, value in zip(chosen, fixed, strict=True)
+        )
+    contexts = counted.contexts.take(np.flatnonzero(~is_known))
+    problem = Problem.of(contexts, counted.design, stopping_of(counted), shape)
+    region, n_users = observe(counted, ~is_known, problem.events, level=level)
+    weight = np.add.reduceat(counted.cell_weights, counted.offsets[:-1])[~is_known] / contexts.n_relevant
+    shares = np.bincount(problem.group, weight) / n_users
+    with tracked(progress, "bounds", len(chosen)) as task:
+        ends = problem.ends(chosen, region, shares, step=step, pools=pools, task=task)
+    ends *= n_users / counted.n_users
+    return tuple(
+        Bound(str(metric), *_within(value + own, metric, counted), level, region.method)
+        for metric, value, own in zip(chosen, fixed, ends, strict=True)
+    )
+
+
+def check_tally(counted: Tally) -> None:
+    """Raise unless the law of every row is known exactly."""
+    if counted.n_rows == 0:
+        raise InvalidData("bounds need at least one user, got none.")
+    if counted.design.law != "uniform":
+        raise CannotEstimate(
+            f"bounds need negatives that were drawn uniformly, got design '{counted.design.law}'. "
+            f"Sample uniformly."
+        )
+    if counted.width > 0:
+        raise InvalidParameter("bounds need every size of pool as it is. Make the tally with width=0.")
+    rule, is_tied = stopping_of(counted), bool((counted.weight < 1).any())
+    if rule is not None and (is_tied or counted.ties == "worst"):
+        raise CannotEstimate(
+            "bounds of adaptive samples need ties 'best', because the rule looks at items above the target."
+        )
+    if counted.design.replacement and (is_tied or counted.ties == "random"):
+        raise CannotEstimate(
+            "bounds of samples with replacement need ties 'best' or 'worst', because a tied item can be "
+            "drawn twice."
+        )
+    check_outcomes(counted)
+
+
+def _check_cutoffs(metrics: Sequence[Metric], counted: Tally) -> None:
+    largest = int(counted.contexts.n_pool.max())
+    for metric in metrics:
+        if metric.cutoff is not None and metric.cutoff > largest:
+            raise InvalidParameter(
+                f"cutoff of {metric} must be at most the largest pool of {largest} items. Lower it."
+            )
+
+
+def known_contexts(counted: Tally) -> BoolArray:
+    """Return the contexts in which every candidate was drawn once."""
+    contexts = counted.contexts
+    if counted.design.replacement or stopping_of(counted) is not None:
+        return np.zeros(len(contexts), dtype=np.bool_)
+    known: BoolArray = contexts.n_negatives == contexts.n_candidates
+    return known
+
+
+def _known_value(counted: Tally, metric: Metric, is_known: BoolArray) -> float:
+    """Return what targets with known ranks add to the mean over users."""
+    total = 0.0
+    for row in np.flatnonzero(is_known).tolist():
+        counts = counted.counts(row)
+        seen = np.flatnonzero(counts)
+        total += float(counts[seen] @ gain_at(metric, seen, counted.contexts.take(np.array([row])))[0])
+    return total / counted.n_users
+
+
+def _within(ends: FloatArray, metric: Metric, counted: Tally) -> tuple[float, float]:
+    """Return the ends, no further out than with all targets first and with all of them last."""
+    rows = np.add.reduceat(counted.cell_weights, counted.offsets[:-1]) / counted.n_users
+    contexts = counted.contexts
+    first = float(rows @ gain_at(metric, np.array([0]), contexts)[:, 0])
+    last = float(rows @ gain_at(metric, contexts.n_candidates[:, None], contexts)[:, 0])
+    low, high = np.clip(ends, min(first, last), max(first, last)).tolist()
+    return low, high
+
+
+_EACH = 6e-5  # CPU seconds per bound, group of targets and place
+
+
+def bound_seconds(ranks: SampledRanks, ties: TiePolicy = "expected") -> float:
+    """Return about how many CPU seconds one bound takes; a factor of three is to be allowed for.
+
+    It depends on the sample alone, not on a clock.
+
+    Raises
+    ------
+    CannotEstimate
+        When there are no bounds for the sample.
+
+    Examples
+    --------
+    >>> bound_seconds(SampledRanks.single([0, 0, 1, 2, 4], n_negatives=19, n_pool=100)) < 0.1
+    True
+    """
+    counted = tally(ranks, ties=ties, width=0.0)
+    check_tally(counted)
+    is_known = known_contexts(counted)
+    if is_known.all():
+        return 0.0
+    contexts = counted.contexts.take(np.flatnonzero(~is_known))
+    problem = Problem.of(contexts, counted.design, stopping_of(counted), None)
+    return _EACH * len(problem.kind) * len(problem.places((), STEP))

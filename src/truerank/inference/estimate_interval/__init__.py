@@ -1,0 +1,1 @@
+"""Intervals for estimates from sampled ranks, one file per kind."""

@@ -1,0 +1,509 @@
+r"""Tied blocks: targets and other items with the same score, in random order.
+
+Tied blocks: where a target lies among items that score exactly the same.
+
+Sums of reciprocals and of logarithmic discounts over runs of ranks.
+
+The law of the first relevant item in a tied block, for metrics that stop there.
+
+Of b tied items s are relevant, in uniformly random order. The first relevant one lies in slot J with
+
+.. math:: P(J = j) = \binom{b - j}{s - 1} \Big/ \binom{b}{s}, \qquad
+          P(J > q) = \binom{b - q}{s} \Big/ \binom{b}{s}.
+
+Average precision over the relevant items that were found, which is no sum over targets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from truerank.core.errors import InvalidData, check_choice
+from truerank.core.random import pair_keys
+from truerank.core.ranks import TIE_POLICIES, Ranks, SampledRanks, TiePolicy
+from truerank.core.types import FloatArray, IntArray
+
+
+def block_weights(n_targets: int, n_tied: int) -> FloatArray:
+    """Return P(k other targets and j negatives of the block before a target), (n_targets, n_tied + 1).
+
+    Each k has probability 1/n_targets; along j the terms follow their ratios, summed as logarithms.
+
+    Examples
+    --------
+    >>> block_weights(2, 1).tolist()  # of the six orders of target, target, negative, two have k = j = 0
+    [[0.33..., 0.16...], [0.16..., 0.33...]]
+    """
+    k = np.arange(n_targets)[:, None]
+    j = np.arange(n_tied)
+    others = n_targets - 1 + n_tied
+    ratio = (n_tied - j) * (k + j + 1.0) / ((j + 1.0) * (others - k - j))
+    logs = np.concatenate([np.zeros((n_targets, 1)), np.cumsum(np.log(ratio), axis=1)], axis=1)
+    terms = np.exp(logs - logs.max(axis=1, keepdims=True))
+    weights: FloatArray = terms / (terms.sum(axis=1, keepdims=True) * n_targets)
+    return weights
+
+
+def block_order(sample: SampledRanks, seed: int | None) -> IntArray:
+    """Return how many targets of its own tied block stand before each row: by item, or at random by a key.
+
+    Raises
+    ------
+    InvalidData
+        When a tied target of the user has no row.
+    """
+    order = np.zeros(len(sample), dtype=np.int64)
+    rows = np.flatnonzero(sample.n_relevant_tied)
+    if len(rows) == 0:
+        return order
+    key = sample.item[rows]
+    if seed is not None:
+        key = pair_keys(seed, "ties/sampled/order", sample.user[rows], key)
+    rows = rows[np.lexsort((key, sample.n_relevant_above[rows], sample.user[rows]))]
+    order[rows] = order_in_blocks(
+        rows, sample.user, sample.n_relevant_above, sample.n_relevant_tied, name="n_relevant_above"
+    )
+    return order
+
+
+def order_in_blocks(
+    rows: IntArray, user: IntArray, above: IntArray, n_relevant_tied: IntArray, *, name: str
+) -> IntArray:
+    """Return the place of each of ``rows`` in its tied block, from 0.
+
+    Parameters
+    ----------
+    rows : rows with tied targets, sorted by user, by block, and within a block in the wanted order
+    user, above, n_relevant_tied : columns of the table; rows of a user with equal ``above`` are a block
+    name : of the column ``above``, for the message
+
+    Raises
+    ------
+    InvalidData
+        When a tied target of the user has no row.
+    """
+    users, blocks = user[rows], above[rows]
+    is_first = np.ones(len(rows), dtype=np.bool_)
+    is_first[1:] = (users[1:] != users[:-1]) | (blocks[1:] != blocks[:-1])
+    starts = np.flatnonzero(is_first)
+    counts = np.diff(starts, append=len(rows))
+    wrong = counts != n_relevant_tied[rows[starts]] + 1
+    if wrong.any():
+        row = int(rows[starts[np.argmax(wrong)]])
+        raise InvalidData(
+            f"n_relevant_tied of row {row} (counted from 0) must count the other rows of its user with the "
+            f"same {name}. Give all tied targets of a user or use ties 'expected'."
+        )
+    return np.arange(len(rows)) - np.repeat(starts, counts)
+
+
+def random_split(
+    sample: SampledRanks, seed: int, n_targets: IntArray, order: IntArray, n_tied: IntArray
+) -> IntArray:
+    """Return how many tied negatives stand before each row, drawn given the targets before it."""
+    keys = pair_keys(seed, "ties/sampled", sample.user, sample.item)
+    uniform = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    drawn = (uniform * (n_tied + 1)).astype(np.int64)  # one target: all places are equally likely
+    shared = np.flatnonzero((n_targets > 1) & (n_tied > 0))
+    blocks = np.stack([n_targets[shared], n_tied[shared], order[shared]], axis=1)
+    distinct, which = np.unique(blocks, axis=0, return_inverse=True)
+    for place, (targets, negatives, before) in enumerate(distinct.tolist()):
+        rows = shared[which.ravel() == place]
+        steps = np.cumsum(block_weights(targets, negatives)[before]) * targets
+        drawn[rows] = np.minimum(np.searchsorted(steps, uniform[rows], side="right"), negatives)
+    return drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The tied block that each of some targets lies in.
+
+    Under the expected policy a block of ``size`` items, ``n_tied_relevant`` of them relevant, is in uniformly
+    random order: the target's slot is uniform on 1..size, and given slot j the number of relevant items
+    before it in the block is hypergeometric (j - 1 drawn of size - 1, n_tied_relevant - 1 of them relevant).
+
+    Parameters
+    ----------
+    n_above : (n,) items above the block
+    size : (n,) items in the block, the target included
+    n_tied_relevant : (n,) relevant items in the block, the target included
+    n_relevant_above : (n,) relevant items above the block
+    n_relevant, n_pool : (n,) of the target's user
+    """
+
+    n_above: IntArray
+    size: IntArray
+    n_tied_relevant: IntArray
+    n_relevant_above: IntArray
+    n_relevant: IntArray
+    n_pool: IntArray
+
+    def slots(self, cutoff: int | None) -> IntArray:
+        """Return how many slots of each block lie within the cut-off."""
+        if cutoff is None:
+            return self.size
+        return np.clip(cutoff - self.n_above, 0, self.size)
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Ranks with the tie policy applied, shared by all metrics of one evaluation.
+
+    Parameters
+    ----------
+    rank, n_relevant_above : (n,) the place of each target; of no meaning for rows in ``tied``
+    n_relevant, n_pool : (n,) of the target's user
+    starts : (n_users,) first row of each user
+    tied : rows whose gain is a mean over their block; empty unless the policy is ``expected``
+    blocks : the blocks of the rows in ``tied``
+    """
+
+    rank: IntArray
+    n_relevant_above: IntArray
+    n_relevant: IntArray
+    n_pool: IntArray
+    starts: IntArray
+    tied: IntArray
+    blocks: Blocks
+
+    @classmethod
+    def of(cls, ranks: Ranks, ties: TiePolicy, seed: int) -> Placement:
+        """Apply a tie policy to counts.
+
+        ``best`` puts the relevant items of a block first, ``worst`` last. ``random`` draws the slots of a
+        block's relevant items as a pure function of (seed, user, items of the block), each set of slots and
+        each order being equally likely: the order of rows, batches and workers cannot change it.
+        """
+        check_choice("ties", ties, TIE_POLICIES)
+        above = ranks.n_above.astype(np.int64)
+        relevant_above = ranks.n_relevant_above.astype(np.int64)
+        tied = np.flatnonzero(ranks.n_tied) if ties == "expected" else np.zeros(0, dtype=np.int64)
+        slot: IntArray = np.ones(len(ranks), dtype=np.int64)
+        if ties != "expected":
+            slot, order = _slots(ranks, ties, seed)
+            relevant_above = relevant_above + order
+        return cls(
+            rank=above + slot,
+            n_relevant_above=relevant_above,
+            n_relevant=ranks.n_relevant.astype(np.int64),
+            n_pool=ranks.n_pool.astype(np.int64),
+            starts=ranks.starts,
+            tied=tied,
+            blocks=Blocks(
+                n_above=above[tied],
+                size=ranks.n_tied[tied].astype(np.int64) + 1,
+                n_tied_relevant=ranks.n_relevant_tied[tied].astype(np.int64) + 1,
+                n_relevant_above=relevant_above[tied],
+                n_relevant=ranks.n_relevant[tied].astype(np.int64),
+                n_pool=ranks.n_pool[tied].astype(np.int64),
+            ),
+        )
+
+    def per_user(self, gains: FloatArray) -> FloatArray:
+        """Return the sum of the gains of each user."""
+        if len(self.starts) == 0:
+            return np.zeros(0)
+        return np.add.reduceat(gains, self.starts)
+
+
+def _slots(ranks: Ranks, ties: TiePolicy, seed: int) -> tuple[IntArray, IntArray]:
+    """Return each target's slot (from 1) in its block and how many relevant items of the block precede it."""
+    size = ranks.n_tied.astype(np.int64) + 1
+    relevant = ranks.n_relevant_tied.astype(np.int64) + 1
+    order = np.zeros(len(ranks), dtype=np.int64)
+    uniform = np.zeros(len(ranks))
+    if ties == "random":
+        keys = pair_keys(seed, "ties", ranks.user, ranks.item)
+        uniform = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    shared = np.flatnonzero(relevant > 1)
+    if len(shared):
+        key = ranks.item[shared]
+        if ties == "random":
+            key = pair_keys(seed, "ties/order", ranks.user[shared], key)
+        shared = shared[np.lexsort((key, ranks.n_above[shared], ranks.user[shared]))]
+        order[shared] = order_in_blocks(
+            shared, ranks.user, ranks.n_above, ranks.n_relevant_tied, name="n_above"
+        )
+    if ties == "best":
+        return 1 + order, order
+    if ties == "worst":
+        return size - relevant + 1 + order, order
+    slot = 1 + (uniform * size).astype(np.int64)
+    for count in np.unique(relevant[shared]):
+        rows = shared[relevant[shared] == count].reshape(-1, count)
+        slot[rows] = 1 + _random_subset(uniform[rows], size[rows[:, 0]])
+    return slot, order
+
+
+def _random_subset(uniform: FloatArray, size: IntArray) -> IntArray:
+    """Return distinct slots of 0..size-1, ascending, as many as uniforms, all sets being equally likely.
+
+    Floyd's algorithm, one column at a time: O(count**2) comparisons per block, no memory beyond the result.
+    """
+    count = uniform.shape[1]
+    chosen = np.zeros(uniform.shape, dtype=np.int64)
+    for column in range(count):
+        last = size - count + column
+        drawn = (uniform[:, column] * (last + 1)).astype(np.int64)
+        is_taken = (chosen[:, :column] == drawn[:, None]).any(axis=1)
+        chosen[:, column] = np.where(is_taken, last, drawn)
+    chosen.sort(axis=1)
+    return chosen
+
+
+Discount: TypeAlias = Literal["log2", "clip"]
+
+_SMALL = 32
+_HARMONIC = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, _SMALL + 1))])
+# Coefficients of psi(m + 1/2) - log(m) in powers of m**-2.
+_SERIES = (1 / 24, -7 / 960, 31 / 8064, -127 / 30720)
+
+
+def reciprocal_sum(start: IntArray, count: IntArray) -> FloatArray:
+    r"""Return the sum of 1/(start + j) over j = 1..count to full relative precision.
+
+    Differences of a table of harmonic numbers would lose the digits that a run deep in the list needs.
+    Time O(1) per entry, no table: the first 32 reciprocals are added, the rest follows from the asymptotic
+    series of the digamma function at half-integers.
+
+    .. math:: \sum_{j=1}^{q} \frac{1}{A + j} = \psi(A + q + 1) - \psi(A + 1)
+
+    Examples
+    --------
+    >>> float(reciprocal_sum(np.array(1), np.array(2)) - (1 / 2 + 1 / 3))
+    0.0
+    """
+    start, count = np.asarray(start, dtype=np.int64), np.asarray(count, dtype=np.int64)
+    head = _HARMONIC[np.minimum(start + count, _SMALL)] - _HARMONIC[np.minimum(start, _SMALL)]
+    low = np.maximum(start, _SMALL) + 0.5
+    high = np.maximum(start + count, _SMALL) + 0.5
+    tail = np.log1p((high - low) / low)
+    below, above = low**-2, high**-2
+    for power, coefficient in enumerate(_SERIES, start=1):
+        tail = tail + coefficient * (above**power - below**power)
+    total: FloatArray = head + tail
+    return total
+
+
+def log_discount(rank: IntArray, kind: Discount) -> FloatArray:
+    """Return 1/log2(rank + 1), or 1/log2(max(rank, 2)) for ``clip``.
+
+    Examples
+    --------
+    >>> log_discount(np.array([1, 3]), "log2").tolist(), log_discount(np.array([1, 2, 4]), "clip").tolist()
+    ([1.0, 0.5], [1.0, 1.0, 0.5])
+    """
+    shifted = np.asarray(rank) + 1.0 if kind == "log2" else np.maximum(rank, 2.0)
+    return 1 / np.log2(shifted)
+
+
+def discount_sums(depth: int, kind: Discount) -> NDArray[np.longdouble]:
+    """Return the table whose entry r is the sum of the discounts of ranks 1..r, for r at least to depth.
+
+    Extended precision where the platform has it, so that differences of entries keep full precision.
+    """
+    return _discount_table(max(10, int(depth).bit_length()), kind)
+
+
+@lru_cache(maxsize=4)
+def _discount_table(bits: int, kind: Discount) -> NDArray[np.longdouble]:
+    discounts = log_discount(np.arange(1, 2**bits), kind)
+    table = np.concatenate([[0.0], discounts]).astype(np.longdouble).cumsum()
+    table.flags.writeable = False
+    return table
+
+
+_DIRECT = 64  # terms worth adding one by one
+_TAIL = 45  # exp(-45) is far below the last bit of any sum here
+_GROWTH = 7  # exp(7) times the rounding error is still negligible
+
+
+def miss_probability(size: IntArray, relevant: IntArray, slots: IntArray) -> FloatArray:
+    """Return P(J > slots): no relevant item in the first slots of the block.
+
+    A product of min(relevant, slots) factors.
+
+    Examples
+    --------
+    >>> float(miss_probability(np.array(4), np.array(2), np.array(1)))
+    0.5
+    """
+    size, few, many = np.broadcast_arrays(size, np.minimum(relevant, slots), np.maximum(relevant, slots))
+    product = np.ones(size.shape)
+    for i in range(int(few.max(initial=0))):
+        factor = np.maximum(size - many - i, 0) / np.maximum(size - i, 1)
+        product = np.where(i < few, product * factor, product)
+    return product
+
+
+def mean_reciprocal(n_above: IntArray, size: IntArray, relevant: IntArray, slots: IntArray) -> FloatArray:
+    """Return the mean of 1/(n_above + J) where J <= slots, and of 0 elsewhere.
+
+    Arrays of equal length. Time O(1) per block with one relevant item. Otherwise min(slots, 64) terms, or a
+    three-term recurrence over the number of relevant items, forward or backward, whichever is stable: at most
+    of the order of sqrt(size) steps, whatever the block.
+
+    Examples
+    --------
+    >>> block = (np.array([0]), np.array([3]), np.array([2]), np.array([3]))
+    >>> mean_reciprocal(*block).round(6).tolist()  # 2/3 * 1 + 1/3 * 1/2
+    [0.833333]
+    """
+    result = reciprocal_sum(n_above, slots) / size
+    several = np.flatnonzero(relevant > 1)
+    if len(several):
+        columns = [column[several] for column in (n_above, size, relevant, slots)]
+        first, inverse = _distinct(columns)
+        result[several] = _of_distinct(*(column[first] for column in columns))[inverse]
+    return result
+
+
+def _distinct(columns: list[IntArray]) -> tuple[IntArray, IntArray]:
+    """Return the first row of each distinct block, and which of them each row is."""
+    codes = columns[0]
+    for column in columns[1:]:  # codes stay below the number of rows, so the product cannot overflow
+        keys = codes * (int(column.max()) + 1) + column
+        _, first, codes = np.unique(keys, return_index=True, return_inverse=True)
+    return first, codes
+
+
+def _of_distinct(n_above: IntArray, size: IntArray, relevant: IntArray, slots: IntArray) -> FloatArray:
+    slots = np.minimum(slots, size - relevant + 1)  # the first relevant item lies no deeper
+    result = np.zeros(len(size))
+    short = slots <= _DIRECT
+    result[short] = _direct(n_above[short], size[short], relevant[short], slots[short])
+    deep = ~short
+    if deep.any():
+        result[deep] = _whole(n_above[deep], size[deep], relevant[deep])
+    cut = deep & (size - slots >= relevant)
+    if cut.any():  # what lies below the cut-off is a smaller block of the same kind
+        above, block, s, q = n_above[cut], size[cut], relevant[cut], slots[cut]
+        result[cut] -= miss_probability(block, s, q) * _whole(above + q, block - q, s)
+    return result
+
+
+def _whole(n_above: IntArray, size: IntArray, relevant: IntArray) -> FloatArray:
+    """Return the mean of 1/(n_above + J) over the whole block by the cheapest stable way."""
+    # paper: none; A items above, b in the block, s relevant, M(s) the mean sought
+    terms = np.minimum(size - relevant + 1, np.ceil(_TAIL * size / relevant).astype(np.int64))
+    drift = np.log1p(n_above / size)
+    with np.errstate(divide="ignore"):
+        needed = np.minimum(np.ceil(_TAIL / drift), size)
+    back = np.minimum(size - relevant, needed.astype(np.int64))
+    is_direct = terms <= np.minimum(_DIRECT, back)
+    is_forward = ~is_direct & (relevant * drift <= _GROWTH) & (2 * relevant <= size)
+    is_backward = ~is_direct & ~is_forward & (back <= terms)
+    is_direct = ~is_forward & ~is_backward
+    result = np.zeros(len(size))
+    for chosen, ends, way in (
+        (is_direct, terms, _direct),
+        (is_forward, relevant, _forward),
+        (is_backward, relevant + back, _backward),
+    ):
+        if chosen.any():
+            result[chosen] = way(n_above[chosen], size[chosen], relevant[chosen], ends[chosen])
+    return result
+
+
+def _direct(A: IntArray, b: IntArray, s: IntArray, terms: IntArray) -> FloatArray:
+    """Add P(J = j)/(A + j) for j = 1..terms; P(J = j + 1) = P(J = j) (b - s - j + 1)/(b - j)."""
+    total = np.zeros(len(b))
+    chance = s / b
+    for j in range(1, int(terms.max(initial=0)) + 1):
+        total += np.where(j <= terms, chance / (A + j), 0.0)
+        chance = chance * np.maximum(b - s - j + 1, 0) / np.maximum(b - j, 1)
+    return total
+
+
+def _forward(A: IntArray, b: IntArray, s: IntArray, ends: IntArray) -> FloatArray:
+    """Climb from one relevant item: M(t) = t ((A + b - t + 2) M(t - 1) - 1) / ((t - 1)(b - t + 1))."""
+    mean = reciprocal_sum(A, b) / b
+    for t in range(2, int(ends.max()) + 1):
+        step = t * ((A + b - t + 2) * mean - 1) / ((t - 1) * np.maximum(b - t + 1, 1))
+        mean = np.where(t <= s, step, mean)
+    return mean
+
+
+def _backward(A: IntArray, b: IntArray, s: IntArray, ends: IntArray) -> FloatArray:
+    """Descend from many relevant items, which forgets the start by a factor b/(A + b) per step."""
+    mean = 1 / (A + (b + 1) / (ends + 1))  # exact where ends = b, else a guess to be forgotten
+    for k in range(int((ends - s).max())):
+        t = np.maximum(ends - k, s)
+        step = (mean * (t - 1) * (b - t + 1) / t + 1) / (A + b - t + 2)
+        mean = np.where(t > s, step, mean)
+    return mean
+
+
+def mean_over_retrieved(placement: Placement, precision: FloatArray, cutoff: int | None) -> FloatArray:
+    """Return per user the (expected) mean of the precision at the relevant items within the cut-off.
+
+    Only one tied block of a user can lie across the cut-off. The number x of its relevant items above the cut
+    is hypergeometric and the rest of the list does not depend on it, so the mean is a sum over x of at most
+    min(K, relevant items) + 1 terms per user.
+
+    Parameters
+    ----------
+    placement : ranks with the tie policy applied
+    precision : (n,) the (expected) precision at each target, 0 beyond the cut-off
+    cutoff : K; None for the whole list
+    """
+    across = np.zeros(len(placement.rank), dtype=np.bool_)
+    found = np.ones(len(across)) if cutoff is None else (placement.rank <= cutoff).astype(np.float64)
+    if cutoff is not None and len(placement.tied):
+        blocks = placement.blocks
+        end = blocks.n_above + blocks.size
+        across[placement.tied] = (blocks.n_above < cutoff) & (end > cutoff)
+        found[placement.tied] = end <= cutoff
+    total = placement.per_user(np.where(across, 0.0, precision))
+    count = placement.per_user(found)
+    values = total / np.maximum(count, 1)
+    if across.any() and cutoff is not None:
+        user = np.searchsorted(placement.starts, np.flatnonzero(across), side="right") - 1
+        chosen, first = np.unique(user, return_index=True)
+        block = np.flatnonzero(across[placement.tied])[first]
+        values[chosen] = _across(placement, block, cutoff=cutoff, total=total[chosen])
+    return values
+
+
+def _across(placement: Placement, block: IntArray, *, cutoff: int, total: FloatArray) -> FloatArray:
+    """Return the values of users one of whose blocks lies across the cut-off."""
+    blocks = placement.blocks
+    above, size, relevant = blocks.n_above[block], blocks.size[block], blocks.n_tied_relevant[block]
+    slots = cutoff - above
+    least = np.maximum(slots - (size - relevant), 0)
+    counts = np.minimum(slots, relevant) - least + 1
+    starts = np.cumsum(counts) - counts
+    row = np.repeat(np.arange(len(block)), counts)
+    x = np.arange(len(row)) - starts[row] + least[row]
+    chance = _hypergeometric(x, starts, size=size[row], relevant=relevant[row], slots=slots[row])
+    # Given x, they fill a random x-subset of the slots: as in any block, with the slots as the block.
+    reciprocals = reciprocal_sum(above, slots)
+    later = (slots - (above + 1) * reciprocals) / np.maximum(slots - 1, 1)
+    found_above = blocks.n_relevant_above[block]
+    precision = (
+        x / slots[row] * ((found_above + 1) * reciprocals)[row] + x * (x - 1) / slots[row] * later[row]
+    )
+    value = (total[row] + precision) / np.maximum(found_above[row] + x, 1)
+    return np.add.reduceat(chance * value, starts)
+
+
+def _hypergeometric(
+    x: IntArray, starts: IntArray, *, size: IntArray, relevant: IntArray, slots: IntArray
+) -> FloatArray:
+    """Return P(x relevant items in the slots); x climbs by 1 from its least value at each of ``starts``."""
+    # P(x) / P(x - 1) = (relevant - x + 1)(slots - x + 1) / (x (size - relevant - slots + x))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        step = np.log((relevant - x + 1) * (slots - x + 1) / (x * (size - relevant - slots + x)))
+    step[starts] = 0.0
+    step[starts[1:]] = -np.add.reduceat(step, starts)[:-1]  # start anew, lest rounding errors add up
+    climb = np.cumsum(step)
+    counts = np.diff(starts, append=len(x))
+    climb -= np.repeat(np.maximum.reduceat(climb, starts), counts)
+    weight = np.exp(climb)
+    chance: FloatArray = weight / np.repeat(np.add.reduceat(weight, starts), counts)
+    return chance

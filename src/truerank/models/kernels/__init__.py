@@ -1,1 +1,0 @@
-"""Compiled inner loops; imported on use, since numba takes its time."""

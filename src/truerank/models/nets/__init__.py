@@ -1,0 +1,1 @@
+"""Networks of the neural models, as torch modules."""

@@ -1,1 +1,0 @@
-"""What models that are trained in epochs share; torch is imported on use."""

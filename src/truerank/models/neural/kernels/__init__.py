@@ -1,1 +1,0 @@
-"""Compiled inner loops, imported on first use."""

@@ -1,1 +1,0 @@
-"""Fitted models as files: named arrays and a JSON header, no pickle."""

@@ -1,1 +1,0 @@
-"""What models of ordered histories share; torch is imported on use."""

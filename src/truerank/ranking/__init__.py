@@ -1,0 +1,1 @@
+"""From scorers to ranks, among all items or among sampled ones."""

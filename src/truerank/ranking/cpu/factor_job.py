@@ -1,0 +1,361 @@
+"""One call of the compiled factor kernel: what all threads share, and what each of them does.
+
+How rows are laid out for the register tile: lanes, and the scratch memory of one thread.
+
+Blocks of work spread over threads that each pull the next one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from truerank.core.types import frozen
+from truerank.ranking.cpu import factors_compiled as kernel
+from truerank.ranking.cpu.counts import (
+    Counts,
+    Doubles,
+    Ints,
+    Pools,
+    Side,
+    brackets,
+    count_among_targets,
+    order_within_rows,
+    spreads,
+    weights,
+)
+from truerank.ranking.cpu.tile import ITEMS, LANES, UNROLL
+
+TARGETS_PER_LANE = 16
+USER_BYTES = 160 * 1024
+ITEM_BYTES = 128 * 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Lanes:
+    """One lane per row and at most 16 of its targets, ascending in the number of targets.
+
+    Parameters
+    ----------
+    row, first_pair, size : (n_lanes,) the row, the first of its pairs and how many of them
+    is_first : (n_lanes,) whether this is the first lane of its row
+    """
+
+    row: Ints
+    first_pair: Ints
+    size: Ints
+    is_first: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, pools: Pools) -> Lanes:
+        """Split the targets of each row as evenly as they go."""
+        if pools.is_single:
+            numbers = np.arange(pools.n_rows)
+            return cls(numbers, numbers, np.ones_like(numbers), np.ones(pools.n_rows, np.bool_))
+        n_targets = pools.n_targets
+        n_lanes = -(-n_targets // TARGETS_PER_LANE)
+        size = -(-n_targets // n_lanes)
+        row = np.repeat(np.arange(pools.n_rows), n_lanes)
+        part = np.arange(len(row)) - np.repeat(np.cumsum(n_lanes) - n_lanes, n_lanes)
+        first = part * size[row]
+        sizes = np.minimum(size[row], n_targets[row] - first)
+        kept = np.flatnonzero(sizes > 0)
+        order = kept[np.argsort(sizes[kept], kind="stable")]
+        return cls(row[order], (pools.target_indptr[row] + first)[order], sizes[order], part[order] == 0)
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def most_targets(self) -> int:
+        """Targets of the fullest lane."""
+        return int(self.size.max(initial=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Scratch:
+    """All memory a thread writes to while it counts one block of lanes."""
+
+    users: NDArray[np.float32]
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+    spread: NDArray[np.float32]
+    n_above: NDArray[np.int32]
+    cursor: Ints
+    pool: NDArray[np.uint16]
+    near: NDArray[np.uint16]
+    tail: NDArray[np.float32]
+
+    @classmethod
+    def allocate(cls, *, n_coordinates: int, n_targets: int, n_panels: int) -> Scratch:
+        """Return scratch for ``n_panels`` x 16 lanes with up to ``n_targets`` targets."""
+        width = -(-n_coordinates // UNROLL) * UNROLL
+        n_tiles = max(1, ITEM_BYTES // (4 * width * ITEMS))
+        return cls(
+            users=_aligned((n_panels, width, LANES), np.float32),
+            low=_aligned((n_panels, n_targets, LANES), np.float32),
+            high=_aligned((n_panels, n_targets, LANES), np.float32),
+            spread=_aligned((n_panels, LANES), np.float32),
+            n_above=_aligned((n_panels, n_targets, LANES), np.int32),
+            cursor=np.zeros(n_panels * LANES, np.int64),
+            pool=np.zeros(n_tiles * ITEMS, np.uint16),
+            near=np.zeros((n_targets, ITEMS), np.uint16),
+            tail=np.zeros((ITEMS, width), np.float32),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(getattr(self, field.name).nbytes for field in fields(self))
+
+
+def panels_per_block(n_lanes: int, *, n_coordinates: int, n_targets: int, n_threads: int) -> int:
+    """Return how many panels of 16 lanes share a pass over the items.
+
+    As many as fit the cache beside a tile of items, but few enough that every thread gets several blocks.
+    """
+    fit = USER_BYTES // (4 * LANES * (n_coordinates + 3 * n_targets) + 12 * LANES)
+    fair = -(-n_lanes // LANES) if n_threads == 1 else n_lanes // (LANES * 4 * n_threads)
+    return max(1, min(fit, fair))
+
+
+def _aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """Return zeros that start on a cache line."""
+    n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.zeros(n_bytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    array: NDArray[Any] = memory[start : start + n_bytes].view(dtype).reshape(shape)
+    return array
+
+
+Worker: TypeAlias = Callable[[int], Iterator[int]]
+
+
+def run_blocks(
+    n_blocks: int,
+    make_worker: Callable[[], Worker],
+    *,
+    n_threads: int,
+    on_rows: Callable[[int], None] | None,
+) -> None:
+    """Run ``worker(block)`` for every block, in any order; each thread makes a worker of its own.
+
+    A worker yields the number of rows it has just finished (0 is fine) at least every tenth of a second or
+    so: between two yields nothing can be stopped. ``on_rows`` is called in the calling thread. The first
+    error, or an interrupt, stops all threads and is raised here.
+    """
+    if n_threads == 1 or n_blocks < 2:
+        worker = make_worker()
+        for block in range(n_blocks):
+            for done in worker(block):
+                _report(on_rows, done)
+        return
+    blocks, stop = iter(range(n_blocks)), threading.Event()
+    messages: queue.SimpleQueue[int | BaseException | None] = queue.SimpleQueue()
+    threads = [
+        threading.Thread(target=_pull, args=(blocks, make_worker, stop, messages), daemon=True)
+        for _ in range(min(n_threads, n_blocks))
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in itertools.repeat(None, len(threads)):
+            while (message := messages.get()) is not None:
+                if isinstance(message, BaseException):
+                    raise message
+                _report(on_rows, message)
+    finally:
+        stop.set()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
+
+
+def _pull(
+    blocks: Iterator[int],
+    make_worker: Callable[[], Worker],
+    stop: threading.Event,
+    messages: queue.SimpleQueue[int | BaseException | None],
+) -> None:
+    try:
+        worker = make_worker()
+        for block in blocks:
+            for done in worker(block):
+                if stop.is_set():
+                    return
+                messages.put(done)
+    except BaseException as error:  # handed to the calling thread, which raises it
+        messages.put(error)
+    finally:
+        messages.put(None)
+
+
+def _report(on_rows: Callable[[int], None] | None, done: int) -> None:
+    if on_rows is not None and done:
+        on_rows(done)
+
+
+# Multiplications per compiled call, so that an interrupt waits a few hundredths of a second.
+CALL_WORK = 1 << 31
+# Up to this many targets per row they are sorted by insertion.
+FEW_TARGETS = 64
+
+
+class FactorJob:
+    """Count a batch of rows against all items.
+
+    Parameters
+    ----------
+    item, user : the two factor matrices, ready for the tile
+    bias : (n_items,) or None
+    pools : targets and seen items of the rows
+    """
+
+    def __init__(self, item: Side, bias: Doubles | None, user: Side, pools: Pools) -> None:
+        self.item, self.user, self.pools = item, user, pools
+        self.bias = frozen(np.zeros(0)) if bias is None else bias
+        scores = np.empty(len(pools.target_items))
+        kernel.score_targets(
+            user.exact, item.exact, self.bias, pools.target_indptr, pools.target_items, scores
+        )
+        self.scores = scores
+        self.order = self._order(scores)
+        self.sorted_scores = scores[self.order]
+        self.low, self.high = brackets(user, item, self.sorted_scores)
+        self.spread, self.weight = spreads(user), weights(item, ITEMS)
+        self.lanes = Lanes.of(pools)
+        self.n_above = np.zeros(len(scores), np.int64)
+        self.n_tied = np.zeros(len(scores), np.int64)
+        if bias is None:
+            self._tie_zero_rows()
+        self._recomputed: list[int] = []
+
+    def run(self, *, n_threads: int, on_rows: Callable[[int], None] | None) -> None:
+        """Count everything."""
+        n_panels = self.n_panels(n_threads)
+        block = n_panels * LANES
+        run_blocks(
+            -(-len(self.lanes) // block),
+            lambda: self._worker(n_panels),
+            n_threads=n_threads,
+            on_rows=on_rows,
+        )
+
+    def _order(self, scores: Doubles) -> Ints:
+        """Return the order that sorts the pairs of each row by score."""
+        indptr = self.pools.target_indptr
+        if self.pools.is_single or self.pools.n_targets.max() > FEW_TARGETS:
+            return order_within_rows(indptr, scores)
+        order = np.empty(len(scores), np.int64)
+        kernel.order_rows(indptr, scores, order)
+        return order
+
+    def _tie_zero_rows(self) -> None:
+        """Answer rows of zeros, such as users a model has not seen: every item ties with every other."""
+        rest = self.pools.n_items - np.diff(self.pools.seen_indptr) - self.pools.n_targets
+        ties = np.where(self.user.square_norms == 0, rest, -1)
+        ties = np.repeat(ties, self.pools.n_targets)
+        pairs = ties >= 0
+        self.n_tied[pairs] = ties[pairs]
+        self.low[pairs] = self.high[pairs] = np.inf
+
+    def n_panels(self, n_threads: int) -> int:
+        """Return how many panels a block has."""
+        return panels_per_block(
+            len(self.lanes),
+            n_coordinates=self.user.fast.shape[1],
+            n_targets=self.lanes.most_targets,
+            n_threads=n_threads,
+        )
+
+    def scratch(self, n_panels: int) -> Scratch:
+        """Return the memory of one thread."""
+        return Scratch.allocate(
+            n_coordinates=self.user.fast.shape[1],
+            n_targets=self.lanes.most_targets,
+            n_panels=n_panels,
+        )
+
+    def _worker(self, n_panels: int) -> Worker:
+        scratch, lanes, pools = self.scratch(n_panels), self.lanes, self.pools
+        of_lanes = (lanes.row, lanes.first_pair, lanes.size)
+        n_lanes = n_panels * LANES
+        per_call = max(1, CALL_WORK // (n_lanes * scratch.users.shape[1] * len(scratch.pool)))
+        step = per_call * len(scratch.pool)
+
+        def work(block: int) -> Iterator[int]:
+            first = block * n_lanes
+            kernel.load_lanes(
+                first,
+                *of_lanes,
+                self.user.fast,
+                self.low,
+                self.high,
+                self.spread,
+                pools.seen_indptr,
+                scratch.users,
+                scratch.low,
+                scratch.high,
+                scratch.spread,
+                scratch.n_above,
+                scratch.cursor,
+            )
+            n_recomputed = 0
+            for start in range(0, pools.n_items, step):
+                n_recomputed += kernel.count_items(
+                    start,
+                    min(start + step, pools.n_items),
+                    first,
+                    *of_lanes,
+                    pools.target_indptr,
+                    pools.target_items,
+                    pools.seen_indptr,
+                    pools.seen_items,
+                    self.sorted_scores,
+                    self.item.fast,
+                    self.item.square_norms,
+                    self.weight,
+                    self.user.exact,
+                    self.item.exact,
+                    self.bias,
+                    self.n_above,
+                    self.n_tied,
+                    scratch.users,
+                    scratch.low,
+                    scratch.high,
+                    scratch.spread,
+                    scratch.n_above,
+                    scratch.cursor,
+                    scratch.pool,
+                    scratch.near,
+                    scratch.tail,
+                )
+                yield 0
+            if not kernel.unload_lanes(
+                first, *of_lanes, pools.seen_indptr, self.n_above, scratch.n_above, scratch.cursor
+            ):
+                pools.check_seen()
+            self._recomputed.append(n_recomputed)
+            yield int(lanes.is_first[first : first + n_lanes].sum())
+
+        return work
+
+    def counts(self) -> Counts:
+        """Return the result in the order the targets were given in."""
+        relevant_above, relevant_tied = count_among_targets(self.pools.target_indptr, self.scores, self.order)
+        n_above, n_tied = np.empty_like(self.n_above), np.empty_like(self.n_tied)
+        n_above[self.order], n_tied[self.order] = self.n_above, self.n_tied
+        return Counts(
+            n_above + relevant_above,
+            n_tied + relevant_tied,
+            relevant_above,
+            relevant_tied,
+            sum(self._recomputed),
+        )

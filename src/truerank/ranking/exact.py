@@ -1,0 +1,214 @@
+"""Exact ranks: every item of the pool is compared with the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from truerank.core.errors import InvalidData, check_choice
+from truerank.core.interactions import Lists
+from truerank.core.parallel import available_threads, ordered_map
+from truerank.core.progress import SILENT, Progress, tracked
+from truerank.core.ranks import SEEN_POLICIES, Ranks, SeenPolicy
+from truerank.core.scorer import HasFactors, HasSparseRows, Scorer
+from truerank.core.split import Split
+from truerank.core.types import IntArray
+from truerank.ranking.cpu.counts import Counts, ScoreIsNaN
+
+_BLOCK_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """The users to rank for, with their targets and the items that do not compete.
+
+    Parameters
+    ----------
+    users : (n,) codes of users with at least one target, ascending
+    targets, excluded : one list of items per entry of ``users``
+    """
+
+    users: IntArray
+    targets: Lists
+    excluded: Lists
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+    def block(self, start: int, stop: int) -> Queries:
+        """Return a run of users."""
+        return Queries(
+            self.users[start:stop], _rows(self.targets, start, stop), _rows(self.excluded, start, stop)
+        )
+
+
+def exact_ranks(
+    scorer: Scorer,
+    split: Split,
+    *,
+    seen: SeenPolicy = "remove",
+    n_threads: int | None = None,
+    device: str = "cpu",
+    progress: Progress = SILENT,
+) -> Ranks:
+    """Return where each target of the test part stands among all items.
+
+    Factors are counted by a fused kernel whose ranks equal those of float64 arithmetic; other scorers are
+    asked for blocks of users small enough to stay within 16 MB. No users x items matrix is stored.
+
+    Parameters
+    ----------
+    scorer : what gives the scores
+    split : the targets are the test part; items of train and valid are the seen ones
+    seen : ``remove`` takes seen items out of the pool, ``bottom`` ranks them below all others (the pool
+        stays the whole catalogue), ``keep`` lets them compete
+    n_threads : threads for factor models; None takes all cores
+    device : ``cpu``, or ``cuda`` to rank models with factors on a GPU; the ranks are the same
+
+    Raises
+    ------
+    InvalidData
+        When the scorer's catalogue is not the split's, or a score is NaN.
+    """
+    check_choice("seen", seen, SEEN_POLICIES)
+    if scorer.n_items != split.train.n_items:
+        raise InvalidData(
+            f"the scorer must know the {split.train.n_items} items of the data, it knows {scorer.n_items}. "
+            "Fit it on this split, or read the data with the vocabulary it was fitted on."
+        )
+    if device != "cpu" and isinstance(scorer, HasFactors):
+        from truerank.ranking.gpu.exact import exact_ranks_gpu
+
+        return exact_ranks_gpu(scorer, split, seen=seen, device=device, progress=progress)
+    queries = make_queries(split, seen)
+    with tracked(progress, "ranking", len(queries)) as task:
+        try:
+            counts = _count(scorer, queries, n_threads or available_threads(), task.advance)
+        except ScoreIsNaN as error:
+            user = split.train.users.decode(queries.users[[error.row]])[0]
+            raise InvalidData(
+                f"scores must be numbers, but user {user!r} gets NaN. Check how it was trained."
+            ) from None
+    return ranks_from_counts(queries, counts, split.train.n_items, seen)
+
+
+def ranks_from_counts(queries: Queries, counts: Counts, n_items: int, seen: SeenPolicy) -> Ranks:
+    """Return the ranks that the counts of each target say."""
+    lengths = queries.targets.lengths()
+    removed = queries.excluded.lengths() if seen == "remove" else np.zeros_like(lengths)
+    return Ranks(
+        user=np.repeat(queries.users, lengths),
+        item=queries.targets.items,
+        n_above=counts.n_above,
+        n_tied=counts.n_tied,
+        n_pool=np.repeat(n_items - removed, lengths),
+        n_relevant=np.repeat(lengths, lengths),
+        n_relevant_above=counts.n_relevant_above,
+        n_relevant_tied=counts.n_relevant_tied,
+    )
+
+
+def make_queries(split: Split, seen: SeenPolicy) -> Queries:
+    """Return the users with targets, their targets and what is excluded from the comparison."""
+    targets = split.test.by_user()
+    users = np.flatnonzero(targets.lengths())
+    if seen == "keep":
+        nothing = Lists(np.zeros(len(users) + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
+        return Queries(users, _select(targets, users), nothing)
+    known = split.train.by_user()
+    if split.valid is not None and len(split.valid):
+        both = split.train.matrix() + split.valid.matrix()
+        both.sort_indices()
+        known = Lists(both.indptr.astype(np.int64), both.indices.astype(np.int32, copy=False))
+    return Queries(users, _select(targets, users), _select(known, users))
+
+
+def _count(scorer: Scorer, queries: Queries, n_threads: int, advance: Callable[[int], None]) -> Counts:
+    if isinstance(scorer, HasFactors):
+        return _count_factors(scorer, queries, n_threads, advance)
+    return _count_blocks(scorer, queries, n_threads, advance)
+
+
+def _count_factors(
+    scorer: HasFactors, queries: Queries, n_threads: int, advance: Callable[[int], None]
+) -> Counts:
+    from truerank.ranking.cpu.factors import count_factors
+
+    factors = scorer.factors()
+    if len(queries) and queries.users[-1] >= len(factors.user):
+        raise InvalidData(
+            f"there must be a vector for each user, but user {queries.users[-1]} has none "
+            f"({len(factors.user)} vectors). Fit the model on this split."
+        )
+    return count_factors(
+        factors.user[queries.users],
+        factors.item,
+        factors.item_bias,
+        *_csr(queries),
+        n_threads=n_threads,
+        on_rows=advance,
+    )
+
+
+def _count_blocks(scorer: Scorer, queries: Queries, n_threads: int, advance: Callable[[int], None]) -> Counts:
+    """Count block after block; a scorer that says it is thread-safe is asked from several threads."""
+    size = max(1, _BLOCK_BYTES // (8 * max(1, scorer.n_items)))
+    starts = range(0, len(queries), size)
+    parts: list[Counts] = []
+
+    def count(start: int) -> Counts:
+        try:
+            return _count_block(scorer, queries.block(start, start + size))
+        except ScoreIsNaN as error:
+            raise ScoreIsNaN(start + error.row) from None
+
+    workers = n_threads if getattr(scorer, "is_thread_safe", False) else 1
+    for part in ordered_map(count, starts, n_threads=workers):
+        parts.append(part)
+        advance(min(size, len(queries) - starts[len(parts) - 1]))
+    return Counts(
+        np.concatenate([part.n_above for part in parts]),
+        np.concatenate([part.n_tied for part in parts]),
+        np.concatenate([part.n_relevant_above for part in parts]),
+        np.concatenate([part.n_relevant_tied for part in parts]),
+    )
+
+
+def _count_block(scorer: Scorer, block: Queries) -> Counts:
+    from truerank.ranking.cpu.rows import count_rows, count_sparse_rows
+
+    if isinstance(scorer, HasSparseRows):
+        return count_sparse_rows(scorer.sparse_rows(block.users), *_csr(block))
+    scores = np.asarray(scorer.score(block.users, np.arange(scorer.n_items)))
+    if scores.shape != (len(block), scorer.n_items):
+        raise InvalidData(
+            f"score(users, items) must return shape {(len(block), scorer.n_items)}, "
+            f"got {scores.shape}. See the scorer protocol in the documentation."
+        )
+    return count_rows(scores, *_csr(block))
+
+
+def _csr(queries: Queries) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    return (
+        queries.targets.indptr,
+        queries.targets.items,
+        queries.excluded.indptr,
+        queries.excluded.items,
+    )
+
+
+def _rows(lists: Lists, start: int, stop: int) -> Lists:
+    indptr = lists.indptr[start : stop + 1]
+    return Lists(indptr - indptr[0], lists.items[indptr[0] : indptr[-1]])
+
+
+def _select(lists: Lists, users: IntArray) -> Lists:
+    """Return the lists of some users."""
+    lengths = lists.lengths()[users]
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    if len(lengths) == len(lists.indptr) - 1:
+        return lists
+    shift = np.repeat(lists.indptr[users] - indptr[:-1], lengths)
+    return Lists(indptr, lists.items[np.arange(indptr[-1]) + shift])

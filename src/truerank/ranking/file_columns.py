@@ -1,0 +1,325 @@
+"""Columns of a table of sampled ranks: what must hold for each, and the sentence when it does not.
+
+The stopping rule of adaptive samples as a column of a table, and whether the rows obey it.
+
+Small tables of users' own: reading them and finding columns by their usual names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+import numpy as np
+
+from truerank.core.errors import InvalidData, InvalidParameter, suggestion
+from truerank.core.ranks import Design, SampledRanks, Stopping
+from truerank.core.types import IntArray
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+_TEXT = re.compile(r"while rank <= (\d{1,10}):((?: \d{1,10})+)")
+
+
+def format_stopping(stopping: Stopping | None) -> str:
+    """Return the rule as text; a sample of fixed size has none.
+
+    Examples
+    --------
+    >>> format_stopping(Stopping((99, 199, 399)))
+    'while rank <= 1: 99 199 399'
+    >>> format_stopping(None)
+    ''
+    """
+    if stopping is None:
+        return ""
+    return f"while rank <= {stopping.rank}: {' '.join(map(str, stopping.sizes))}"
+
+
+def parse_stopping(text: object, where: str) -> Stopping | None:
+    """Return the rule behind a text, None behind an empty one.
+
+    Raises
+    ------
+    InvalidData
+        When it is no such text, or no rule.
+    """
+    if text is None or not str(text).strip():
+        return None
+    found = _TEXT.fullmatch(" ".join(str(text).split()))
+    try:
+        if found is not None:
+            return Stopping(tuple(map(int, found[2].split())), int(found[1]))
+        reason = "that is not how a rule is written"
+    except InvalidParameter as error:
+        reason = str(error).rstrip(".")
+    raise InvalidData(
+        f"stopping of {where} must read like 'while rank <= 1: 99 199 399', with the numbers of negatives "
+        f"after each round, got {str(text)!r}: {reason}. Correct it."
+    )
+
+
+def check_stopping(ranks: SampledRanks) -> None:
+    """Raise when a row cannot have come from the stopping rule of its table.
+
+    Raises
+    ------
+    InvalidData
+        When a sample has a size that no round has, ended although its rank asked for more, or went on
+        although its rank must have ended it before.
+    """
+    stopping = ranks.design.stopping
+    if stopping is None or len(ranks) == 0:
+        return
+    sizes = np.array(stopping.sizes)
+    ends = np.full(len(ranks), sizes[-1])
+    if not ranks.design.replacement:
+        ends = np.minimum(ends, ranks.n_candidates)
+    above = ranks.n_above - ranks.n_relevant_above
+    turn = np.minimum(np.searchsorted(sizes, ranks.n_negatives), len(sizes) - 1)
+    is_end = ranks.n_negatives == ends
+    before = np.where(turn > 0, sizes[turn - 1], 0)
+    most = np.where(turn > 0, stopping.rank - 1, 0) + ranks.n_negatives - before
+    for sentence, holds in (
+        ("n_negatives must be the size of a round", (sizes[turn] == ranks.n_negatives) | is_end),
+        (
+            f"a sample with rank <= {stopping.rank} must go on to the last size",
+            (above >= stopping.rank) | is_end,
+        ),
+        ("a sample must end with the round in which its rank exceeds the rule's", above <= most),
+    ):
+        if not holds.all():
+            row = int(np.argmin(holds))
+            raise InvalidData(
+                f"by the rule '{format_stopping(stopping)}' {sentence}, but row {row} (counted from 0) has "
+                f"rank {above[row] + 1} among {ranks.n_negatives[row]} negatives. Correct the table or rule."
+            )
+
+
+_WORDS = {
+    **dict.fromkeys(("true", "yes", "1", "with"), True),
+    **dict.fromkeys(("false", "no", "0", "without"), False),
+}
+
+
+def counts_above(counts: dict[str, IntArray], zero_based: bool, where: str) -> IntArray:
+    """Return n_above from what the table has, a rank or the count itself."""
+    if "rank" not in counts and "n_above" not in counts:
+        raise InvalidData(f"{where} must have a column rank or n_above. Rename yours or add it.")
+    for name, least in (("n_above", 0), ("rank", 0 if zero_based else 1)):
+        if name in counts and counts[name].min() < least:
+            lowest = counts[name].min()
+            advice = (
+                "If the best rank is 0 in this file, say so with --zero-based (zero_based=True)."
+                if (name, lowest) == ("rank", 0)
+                else "Correct the table."
+            )
+            raise InvalidData(f"{name} of {where} must be at least {least}, got {lowest}. {advice}")
+    if "rank" not in counts:
+        return counts["n_above"]
+    above = counts["rank"] - (0 if zero_based else 1)
+    if "n_above" in counts and (above != counts["n_above"]).any():
+        row = int(np.argmax(above != counts["n_above"]))
+        raise InvalidData(
+            f"rank of {where} must be n_above + 1, but row {row} (counted from 0) has rank "
+            f"{counts['rank'][row]} and n_above {counts['n_above'][row]}. Remove one of the columns."
+        )
+    return above
+
+
+def with_constant(
+    frame: pl.DataFrame, name: str, value: int | None, what: str, flag: str, where: str
+) -> pl.DataFrame:
+    """Add a column that is the same for all rows, unless the table has it."""
+    import polars as pl
+
+    argument = "n_items" if name == "n_pool" else name
+    if name not in frame.columns:
+        if value is None:
+            raise InvalidData(
+                f"{where} must say {what} in a column {argument}. Give it with {flag} ({argument}=...)."
+            )
+        return frame.with_columns(pl.lit(value, dtype=pl.Int64).alias(name))
+    if value is not None and not (frame[name] == value).all():
+        other = frame[name].filter(frame[name] != value).first()
+        raise InvalidData(
+            f"{argument} of {where} must be {value} as given with {flag}, got {other!r}. Leave {flag} out."
+        )
+    return frame
+
+
+def integers(frame: pl.DataFrame, name: str, where: str) -> IntArray:
+    """Return a column as integers, or say which row holds something else."""
+    import polars as pl
+
+    column = frame[name]
+    shown = "n_items" if name == "n_pool" else name
+    if not column.dtype.is_numeric():
+        numbers = column.cast(pl.Float64, strict=False) if column.dtype == pl.String else None
+        bad = 0 if numbers is None else int(np.argmax(numbers.is_null().to_numpy()))
+        raise InvalidData(
+            f"{shown} of {where} must be integers, but row {bad} (counted from 0) holds {column[bad]!r}."
+            " Correct it."
+        )
+    values = column.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    is_integer = np.isfinite(values) & (np.floor(values) == values) & (np.abs(values) < 2**53)
+    if not is_integer.all():
+        bad = int(np.argmin(is_integer))
+        raise InvalidData(
+            f"{shown} of {where} must be integers, but row {bad} (counted from 0) holds {column[bad]}."
+            " Correct it."
+        )
+    return values.astype(np.int64)
+
+
+def read_design(frame: pl.DataFrame, replacement: bool | None, where: str) -> Design:
+    """Return the one design of all rows."""
+    found: dict[str, bool | str | int | Stopping | None] = {}
+    for name in ("replacement", "law", "shared", "stopping", "n_test_users"):
+        if name not in frame.columns:
+            continue
+        values = frame[name].unique().to_list()
+        if len(values) > 1:
+            shown = " and ".join(sorted(_shown(value) for value in values))
+            raise InvalidData(
+                f"{where} must have been sampled in one way, but {name} is both {shown}. Split the file."
+            )
+        found[name] = _read_constant(name, values[0], where)
+    if "law" in found and found["law"] not in get_args(get_type_hints(Design)["law"]):
+        raise InvalidData(
+            f"law of {where} must be uniform, popularity or given, got {found['law']!r}. Correct it."
+        )
+    if replacement is not None and found.setdefault("replacement", replacement) != replacement:
+        raise InvalidData(
+            f"replacement of {where} must be {str(replacement).lower()} as given with --replacement, "
+            f"got {str(found['replacement']).lower()}. Leave --replacement out."
+        )
+    return Design(**found)  # type: ignore[arg-type]
+
+
+def _shown(value: Any) -> str:
+    return "empty" if value in (None, "") else str(value).lower()
+
+
+def _read_constant(name: str, value: Any, where: str) -> bool | str | int | Stopping | None:
+    if name == "law":
+        return str(value)
+    if name == "n_test_users":
+        return _count(name, value, where)
+    return parse_stopping(value, where) if name == "stopping" else _truth(name, value, where)
+
+
+def _count(name: str, value: object, where: str) -> int | None:
+    text = "" if value is None else str(value).strip()
+    if text and not (text.isdigit() and int(text) >= 1):
+        raise InvalidData(f"{name} of {where} must be an integer >= 1, got {value!r}. Correct it.")
+    return int(text) if text else None
+
+
+def _truth(name: str, value: object, where: str) -> bool:
+    text = str(value).strip().lower()
+    if text not in _WORDS:
+        raise InvalidData(f"{name} of {where} must be true or false, got {value!r}. Correct it.")
+    return _WORDS[text]
+
+
+#: Accepted names per column, in lower case and without ``_``, ``-``, ``.`` and blanks; the first is written.
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "model": ("model", "modelname", "algorithm", "recommender", "system"),
+    "user": ("user_id", "user", "uid", "userindex", "query", "queryid", "qid"),
+    "item": ("item_id", "item", "iid", "target", "targetid", "movieid"),
+    "rank": ("rank", "sampledrank", "position", "r"),
+    "n_above": ("n_above", "above", "nhigher", "nbetter"),
+    "n_tied": ("n_tied", "tied", "ties", "nties", "nequal"),
+    "n_negatives": ("n_negatives", "negatives", "nneg", "numnegatives", "nsampled", "m"),
+    "n_pool": ("n_items", "n_pool", "items", "pool", "poolsize", "numitems", "catalogue", "cataloguesize"),
+    "n_relevant": ("n_relevant", "relevant", "ntargets"),
+    "n_relevant_above": ("n_relevant_above", "relevantabove"),
+    "n_relevant_tied": ("n_relevant_tied", "relevanttied"),
+    "n_candidates": ("n_candidates", "candidates", "ncandidate"),
+    "replacement": ("replacement", "replace", "withreplacement"),
+    "law": ("law", "sampling"),
+    "shared": ("shared", "paired"),
+    "stopping": ("stopping", "stoppingrule"),
+    "n_test_users": ("n_test_users", "ntestusers"),
+}
+SUFFIXES = (".csv", ".tsv", ".parquet")
+
+
+def read_frame(path: Path) -> pl.DataFrame:
+    """Read a csv, tsv or Parquet file whole.
+
+    Raises
+    ------
+    InvalidData
+        When there is no such file, it is a folder, empty, damaged or of another kind.
+    """
+    import polars as pl
+
+    if path.is_dir():
+        raise InvalidData(f"'{path}' must be a file, but it is a folder. Name a file in it.")
+    if not path.is_file():
+        raise InvalidData(f"'{path}' must be an existing file, but there is none. Check the path.")
+    if path.suffix.lower() not in SUFFIXES:
+        raise InvalidData(
+            f"'{path}' must end in {', '.join(SUFFIXES)}, got {path.suffix or 'no suffix'!r}. Convert it."
+        )
+    try:
+        if path.suffix.lower() == ".parquet":
+            frame = pl.read_parquet(path, glob=False)
+        else:
+            separator = "," if path.suffix.lower() == ".csv" else "\t"
+            frame = pl.read_csv(path, separator=separator, infer_schema_length=None, glob=False)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise InvalidData(f"'{path}' must be a readable table, but {reason}. Write it anew.") from None
+    if frame.height == 0:
+        raise InvalidData(f"'{path}' must have at least one row, but it is empty. Check how it was written.")
+    return frame
+
+
+def pick_columns(
+    frame: pl.DataFrame, needed: Sequence[str], optional: Sequence[str] = (), *, where: str
+) -> pl.DataFrame:
+    """Return the known columns under their own names.
+
+    Raises
+    ------
+    InvalidData
+        When a needed column is missing, two columns have the same meaning or a column is not known.
+    """
+    chosen: dict[str, str] = {}
+    for name in frame.columns:
+        role = _role(name, (*needed, *optional))
+        if role is None:
+            known = tuple(ALIASES[role][0] for role in (*needed, *optional))
+            raise InvalidData(
+                f"{where} must have known columns only, got {name!r}. {suggestion(name, known)} "
+                "Rename or remove it."
+            )
+        if role in chosen:
+            raise InvalidData(
+                f"{where} must have one column per meaning, but {chosen[role]!r} and {name!r} both are "
+                f"{ALIASES[role][0]}. Remove one."
+            )
+        chosen[role] = name
+    for role in needed:
+        if role not in chosen:
+            raise InvalidData(
+                f"{where} must have a column {ALIASES[role][0]}, found {', '.join(frame.columns)}. "
+                "Rename yours or add it."
+            )
+    return frame.select(**chosen)
+
+
+def _role(name: str, roles: Sequence[str]) -> str | None:
+    plain = _plain(name)
+    return next((role for role in roles if plain in map(_plain, ALIASES[role])), None)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.\s]", "", name).lower()

@@ -1,0 +1,489 @@
+"""Exact ranks of a split on a GPU.
+
+Exact counts of a factor model on a device, items and users streamed through it in chunks.
+
+Counting one set of rows on a device: rows in batches, items in chunks.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, check_choice
+from truerank.core.progress import SILENT, Progress, tracked
+from truerank.core.ranks import SEEN_POLICIES, Ranks, SeenPolicy
+from truerank.core.scorer import HasFactors, Scorer
+from truerank.core.split import Split
+from truerank.ranking.cpu.counts import (
+    MOST_COORDINATES,
+    Counts,
+    Doubles,
+    Pools,
+    as_integers,
+    check_magnitudes,
+    count_among_targets,
+    order_within_rows,
+)
+from truerank.ranking.exact import exact_ranks, make_queries, ranks_from_counts
+from truerank.ranking.gpu.device import (
+    Engine,
+    Limits,
+    Matrix,
+    as_array,
+    as_matrix,
+    engine_for,
+    has_gpu,
+    largest_of,
+    open_device,
+    to_device,
+)
+from truerank.ranking.gpu.error_bound import padded_width
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from truerank.ranking.gpu.error_bound import ItemSide
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Consecutive items on the device.
+
+    Parameters
+    ----------
+    start : the first item
+    exact, bias : factors as given, and a float64 bias or None
+    largest : their largest magnitude
+    """
+
+    start: int
+    exact: Tensor
+    bias: Tensor | None
+    largest: float
+
+    @cached_property
+    def side(self) -> ItemSide:
+        """The items prepared for counting."""
+        from truerank.ranking.gpu.error_bound import ItemSide
+
+        return ItemSide.prepare(self.exact, self.bias, self.largest)
+
+    @property
+    def factors(self) -> tuple[Tensor, Tensor | None]:
+        """What float64 scores are computed from."""
+        return self.exact, self.bias
+
+
+class ItemSource(Protocol):
+    """The items, in chunks, and what counts them."""
+
+    device: torch.device
+    engine: ModuleType
+    limits: Limits
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue."""
+
+    @property
+    def is_resident(self) -> bool:
+        """Whether there is one chunk only, kept on the device."""
+
+    def chunks(self) -> Iterable[Chunk]:
+        """Return the chunks; can be called again."""
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows start..stop-1 with their pairs and seen items, on the device.
+
+    Parameters
+    ----------
+    pairs : the pairs of all rows that are here
+    users : (n_rows, d) factors
+    user, code : (n_pairs,) int64, the row and the target of a pair
+    indptr : (n_rows + 1,) int64, where the pairs of a row begin
+    seen_row, seen_code : (n_seen,) int64
+    """
+
+    pairs: slice
+    users: Tensor
+    user: Tensor
+    code: Tensor
+    indptr: Tensor
+    seen_row: Tensor
+    seen_code: Tensor
+
+
+class Job:
+    """One batch of rows of any length against all items."""
+
+    def __init__(
+        self, counter: ItemSource, users: Matrix, pools: Pools, on_rows: Callable[[int], None] | None
+    ) -> None:
+        self.counter, self.users, self.pools, self.on_rows = counter, users, pools, on_rows
+        self.scores: Doubles = np.empty(len(pools.target_items))
+        self.above = np.zeros(len(pools.target_items), np.int64)
+        self.tied = np.full(len(pools.target_items), -1, np.int64)  # the target itself is counted
+        self.n_recomputed = 0
+        self.starts = _cuts(pools, self.users.shape[1], counter.limits)
+
+    def run(self) -> None:
+        """Count everything; items that do not fit at once are needed twice, first for the targets' scores."""
+        counter, ends = self.counter, list(zip(self.starts[:-1], self.starts[1:], strict=True))
+        if not counter.is_resident:
+            for chunk in counter.chunks():
+                for first, stop in ends:
+                    self._score_targets(self._batch(first, stop, with_seen=False), chunk)
+        for chunk in counter.chunks():
+            for first, stop in ends:
+                batch = self._batch(first, stop)
+                if counter.is_resident:
+                    self._score_targets(batch, chunk)
+                self._count(batch, chunk)
+                if self.on_rows is not None and chunk.start + len(chunk.exact) == counter.n_items:
+                    self.on_rows(stop - first)
+
+    def _batch(self, start: int, stop: int, *, with_seen: bool = True) -> Batch:
+        import torch
+
+        pools, device = self.pools, self.counter.device
+        pairs = slice(int(pools.target_indptr[start]), int(pools.target_indptr[stop]))
+        seen = slice(int(pools.seen_indptr[start]), int(pools.seen_indptr[stop]))
+        users = to_device(self.users[start:stop], device)
+        indptr = to_device(pools.target_indptr[start : stop + 1], device) - pairs.start
+        number = torch.arange(stop - start, device=device)
+        seen_row = seen_code = number[:0]
+        if with_seen and seen.stop > seen.start:
+            begins = to_device(pools.seen_indptr[start : stop + 1], device) - seen.start
+            seen_code = to_device(pools.seen_items[seen], device).long()
+            seen_row = torch.repeat_interleave(number, begins.diff(), output_size=seen.stop - seen.start)
+            self._check_seen(seen_row, seen_code)
+        return Batch(
+            pairs,
+            users,
+            torch.repeat_interleave(number, indptr.diff(), output_size=pairs.stop - pairs.start),
+            to_device(pools.target_items[pairs], device),
+            indptr,
+            seen_row,
+            seen_code,
+        )
+
+    def _check_seen(self, row: Tensor, code: Tensor) -> None:
+        ascends = (code[1:] > code[:-1]) | (row[1:] != row[:-1])
+        if not bool(ascends.all() & (code.amin() >= 0) & (code.amax() < self.counter.n_items)):
+            self.pools.check_seen()
+
+    def _score_targets(self, batch: Batch, chunk: Chunk) -> None:
+        """Score the targets that are among these items."""
+        import torch
+
+        score = self.counter.engine.score_pairs
+        if self.counter.is_resident:
+            self.scores[batch.pairs] = as_array(score(batch.users, *chunk.factors, batch.user, batch.code))
+            return
+        code = batch.code - chunk.start
+        here = torch.nonzero((code >= 0) & (code < len(chunk.exact)))[:, 0]
+        found = score(batch.users, *chunk.factors, batch.user[here], code[here])
+        self.scores[batch.pairs][as_array(here)] = as_array(found)
+
+    def _count(self, batch: Batch, chunk: Chunk) -> None:
+        import torch
+
+        engine = self.counter.engine
+        largest = largest_of("user", batch.users, self.users)
+        check_magnitudes(-int(np.frexp(largest)[1]), -int(np.frexp(chunk.largest)[1]))
+        score = to_device(self.scores[batch.pairs], self.counter.device)
+        above, tied = torch.zeros((2, len(score)), dtype=torch.int64, device=score.device)
+        if len(score) * chunk.exact.numel() <= engine.WHOLE_WORK:
+            engine.count_whole(batch.users, *chunk.factors, batch.user, score, above, tied)
+            self.n_recomputed += len(score) * len(chunk.exact)
+        else:
+            self._count_sides(batch, chunk.side, score, above, tied)
+        row, code = batch.seen_row, batch.seen_code - chunk.start
+        if not self.counter.is_resident:
+            is_here = (code >= 0) & (code < len(chunk.exact))
+            row, code = row[is_here], code[is_here]
+        stop = None if len(score) == len(batch.users) else batch.indptr[row + 1]
+        engine.decide(batch.users, *chunk.factors, row, code, batch.indptr[row], stop, score, above, tied, -1)
+        self.above[batch.pairs] += as_array(above)
+        self.tied[batch.pairs] += as_array(tied)
+
+    def _count_sides(self, batch: Batch, side: ItemSide, score: Tensor, above: Tensor, tied: Tensor) -> None:
+        from truerank.ranking.gpu.error_bound import RowSide
+
+        above += side.n_zero * (score < 0)
+        tied += side.n_zero * (score == 0)
+        if side.bias is None:
+            is_zero = ~batch.users.any(1)
+            tied += len(side.code) * is_zero[batch.user]
+        rows = RowSide.prepare(batch.users, batch.user, score, side)
+        count_rows, room = self.counter.engine.count_rows, self.counter.limits.list_bytes
+        self.n_recomputed += count_rows(rows, side, above, tied, list_bytes=room)
+
+    def counts(self) -> Counts:
+        """Return the result."""
+        indptr = self.pools.target_indptr
+        among = count_among_targets(indptr, self.scores, order_within_rows(indptr, self.scores))
+        return Counts(self.above, self.tied, *among, self.n_recomputed)
+
+
+def _cuts(pools: Pools, width: int, limits: Limits) -> list[int]:
+    """Return where batches of rows begin and end, so that each is within the limits or a single row."""
+    cuts, most = [0], max(1, limits.row_cells // padded_width(width))
+    while cuts[-1] < pools.n_rows:
+        start = cuts[-1]
+        by_pairs = np.searchsorted(pools.target_indptr, pools.target_indptr[start] + most, side="right")
+        most_seen = pools.seen_indptr[start] + limits.seen_items
+        by_seen = np.searchsorted(pools.seen_indptr, most_seen, side="right")
+        cuts.append(max(start + 1, min(int(by_pairs), int(by_seen)) - 1))
+    return cuts
+
+
+def count_on_device(
+    user_factors: Matrix,
+    item_factors: Matrix,
+    item_bias: Matrix | None,
+    target_indptr: ArrayLike,
+    target_items: ArrayLike,
+    seen_indptr: ArrayLike,
+    seen_items: ArrayLike,
+    *,
+    device: str = "cuda",
+    engine: Engine = "auto",
+    memory: int | None = None,
+    on_rows: Callable[[int], None] | None = None,
+) -> Counts:
+    """Return exact counts for every (row, target) of a factor model, those of ``kernels.factor``.
+
+    Use ``DeviceCounter`` to count several batches of rows against the same items. Neither side has to fit on
+    the device; tensors that are there already are used as they are.
+
+    Parameters
+    ----------
+    user_factors : (n_rows, d) array or tensor, one row per user to be evaluated
+    item_factors : (n_items, d) array or tensor
+    item_bias : (n_items,) or None
+    target_indptr, target_items, seen_indptr, seen_items : see ``Pools``
+    device : what torch calls it; ``cpu`` works too, slowly
+    engine : ``triton`` (fused), ``torch`` (in blocks) or the better one that is there
+    memory : bytes of the device to keep within (tensors that are there already not counted), at least 2^20;
+        None for about 3 GB. One row of users or items is sent in any case
+    on_rows : called with the number of rows just finished
+
+    Returns
+    -------
+    Counts, in the order of ``target_items``
+
+    Raises
+    ------
+    InvalidParameter, MissingDependency
+        When the device is not there.
+    InvalidData
+        When factors are not finite, shapes do not fit, or lists are not as ``Pools`` asks.
+
+    Examples
+    --------
+    >>> users, items = np.array([[1.0]]), np.array([[3.0], [2.0], [2.0], [9.0]])
+    >>> counts = count_on_device(users, items, None, [0, 1], [2], [0, 1], [3], device="cpu")
+    >>> counts.n_above.tolist(), counts.n_tied.tolist()
+    ([1], [1])
+    """
+    counter = DeviceCounter(item_factors, item_bias, device=device, engine=engine, memory=memory)
+    return counter.count(user_factors, target_indptr, target_items, seen_indptr, seen_items, on_rows=on_rows)
+
+
+class DeviceCounter:
+    """Items of a factor model, counted against many batches of rows.
+
+    Parameters
+    ----------
+    item_factors : (n_items, d) array or tensor
+    item_bias : (n_items,) or None
+    device, engine, memory : as in ``count_on_device``
+    """
+
+    def __init__(
+        self,
+        item_factors: Matrix,
+        item_bias: Matrix | None = None,
+        *,
+        device: str = "cuda",
+        engine: Engine = "auto",
+        memory: int | None = None,
+    ) -> None:
+        self.limits = Limits.of(memory)
+        self.device = open_device(device)
+        self.engine: ModuleType = engine_for(self.device, engine)
+        self.items = as_matrix("item", item_factors)
+        self.bias: Matrix | None = None
+        if item_bias is not None:
+            if tuple(item_bias.shape) != (len(self.items),):
+                raise InvalidData(
+                    f"item_bias must have one entry per item, {len(self.items)}, "
+                    f"got {tuple(item_bias.shape)}."
+                )
+            self.bias = as_matrix("item bias", item_bias[:, None])[:, 0]
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue."""
+        return len(self.items)
+
+    @property
+    def is_resident(self) -> bool:
+        """Whether all items are on the device at once."""
+        return self.n_items <= self._most_items
+
+    @property
+    def _most_items(self) -> int:
+        return max(1, self.limits.item_cells // padded_width(self.items.shape[1]))
+
+    @cached_property
+    def _resident(self) -> Chunk:
+        return self._chunk(0, self.n_items)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield all items, or as many at a time as fit."""
+        if self.is_resident:
+            yield self._resident
+            return
+        for start in range(0, self.n_items, self._most_items):
+            yield self._chunk(start, min(start + self._most_items, self.n_items))
+
+    def _chunk(self, start: int, stop: int) -> Chunk:
+        exact = to_device(self.items[start:stop], self.device)
+        largest = largest_of("item", exact, self.items)
+        bias = None
+        if self.bias is not None:
+            bias = to_device(self.bias[start:stop], self.device).double()
+            largest = max(largest, largest_of("item bias", bias, self.bias[:, None]))
+        return Chunk(start, exact, bias, largest)
+
+    def count(
+        self,
+        user_factors: Matrix,
+        target_indptr: ArrayLike,
+        target_items: ArrayLike,
+        seen_indptr: ArrayLike,
+        seen_items: ArrayLike,
+        *,
+        on_rows: Callable[[int], None] | None = None,
+    ) -> Counts:
+        """Return exact counts for a batch of rows; parameters as in ``count_on_device``."""
+        users = as_matrix("user", user_factors)
+        seen = np.asarray(seen_items)
+        pools = Pools(
+            as_integers("target_indptr", target_indptr),
+            as_integers("target_items", target_items),
+            as_integers("seen_indptr", seen_indptr),
+            seen if seen.dtype.kind in "iu" and seen.ndim == 1 else as_integers("seen_items", seen),
+            self.n_items,
+        )
+        if tuple(users.shape) != (pools.n_rows, self.items.shape[1]):
+            raise InvalidData(
+                f"user factors must have shape ({pools.n_rows}, {self.items.shape[1]}), one row per row of "
+                f"target_indptr and as wide as the items, got {tuple(users.shape)}."
+            )
+        if users.shape[1] > MOST_COORDINATES or users.shape[1] == 0 or pools.n_rows == 0:
+            return self._count_on_cpu(users, pools)
+        job = Job(self, users, pools, on_rows)
+        job.run()
+        return job.counts()
+
+    def _count_on_cpu(self, users: Matrix, pools: Pools) -> Counts:
+        """Count what no kernel here is made for."""
+        from truerank.ranking.cpu.factors import FactorCounter
+
+        bias = None if self.bias is None else as_array(self.bias)
+        return FactorCounter(as_array(self.items), bias).count(
+            as_array(users), pools.target_indptr, pools.target_items, pools.seen_indptr, pools.seen_items
+        )
+
+
+def exact_ranks_gpu(
+    scorer: Scorer,
+    split: Split,
+    *,
+    seen: SeenPolicy = "remove",
+    device: str = "cuda",
+    engine: Engine = "auto",
+    memory: int | None = None,
+    progress: Progress = SILENT,
+) -> Ranks:
+    """Return where each target of the test part stands among all items; every count equals ``exact_ranks``.
+
+    Where torch sees no GPU, a warning says so and the CPU counts.
+
+    Parameters
+    ----------
+    scorer : what gives the scores; must have factors
+    split : the targets are the test part; items of train and valid are the seen ones
+    seen : as in ``exact_ranks``
+    device : ``cuda``, ``cuda:1``, ...; ``cpu`` runs the same steps in torch
+    engine, memory : as in ``count_on_device``
+
+    Raises
+    ------
+    InvalidParameter
+        When the scorer has no factors, or the device is not there although another GPU is.
+    InvalidData
+        When the scorer's catalogue is not the split's, or factors are not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from truerank.core.interactions import Interactions
+    >>> from truerank.core.scorer import Factors
+    >>> train = Interactions.from_codes([0], [0], n_items=4)
+    >>> split = Split(train, Interactions.from_codes([0], [2], n_items=4))
+    >>> factors = Factors(np.array([[1.0]]), np.array([[9.0], [3.0], [2.0], [2.0]]))
+    >>> ranks = exact_ranks_gpu(factors, split, device="cpu")
+    >>> ranks.n_above.tolist(), ranks.n_tied.tolist(), ranks.n_pool.tolist()
+    ([1], [1], [3])
+    """
+    check_choice("seen", seen, SEEN_POLICIES)
+    if not isinstance(scorer, HasFactors):
+        raise InvalidParameter(
+            f"a GPU ranks scorers with factors, {type(scorer).__name__} has none. Leave the device out."
+        )
+    if device.startswith("cuda") and not has_gpu():
+        warnings.warn(f"torch sees no GPU, so {device!r} is the CPU here.", DataWarning, stacklevel=2)
+        return exact_ranks(scorer, split, seen=seen, progress=progress)
+    open_device(device)
+    factors, n_items = scorer.factors(), split.train.n_items
+    if factors.n_items != n_items:
+        raise InvalidData(
+            f"the scorer must know the {n_items} items of the data, it knows {factors.n_items}. "
+            "Fit it on this split, or read the data with the vocabulary it was fitted on."
+        )
+    queries = make_queries(split, seen)
+    if len(queries) and queries.users[-1] >= len(factors.user):
+        raise InvalidData(
+            f"there must be a vector for each user, but user {queries.users[-1]} has none "
+            f"({len(factors.user)} vectors). Fit the model on this split."
+        )
+    with tracked(progress, "ranking", len(queries)) as task:
+        counts = count_on_device(
+            factors.user[queries.users],
+            factors.item,
+            factors.item_bias,
+            queries.targets.indptr,
+            queries.targets.items,
+            queries.excluded.indptr,
+            queries.excluded.items,
+            device=device,
+            engine=engine,
+            memory=memory,
+            on_rows=task.advance,
+        )
+    return ranks_from_counts(queries, counts, n_items, seen)

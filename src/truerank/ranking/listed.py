@@ -1,0 +1,338 @@
+"""Comparing targets with listed negatives, whatever the scorer offers.
+
+Comparing targets with negatives for scorers that are asked for scores.
+
+Comparing targets with growing samples where all scores are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from truerank.core.errors import InvalidData
+from truerank.core.ranks import Stopping
+from truerank.core.scorer import DenseScores, HasFactors, HasSparseRows, Scorer
+from truerank.core.types import FloatArray, IntArray, frozen
+from truerank.ranking.cpu.counts import ScoreIsNaN
+from truerank.ranking.negatives import Block, Rows
+
+if TYPE_CHECKING:
+    from truerank.ranking.growing import Sequences
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Where the targets of some rows stand among their negatives.
+
+    Parameters
+    ----------
+    n_above, n_tied : (n_pairs,) negatives that score higher than, or exactly as, the target
+    n_negatives : (n_pairs,) negatives that were compared with the target
+    scores : (n_pairs,) the scores of the targets
+    n_scores : scores that were computed
+    """
+
+    n_above: IntArray
+    n_tied: IntArray
+    n_negatives: IntArray
+    scores: NDArray[Any]
+    n_scores: int
+
+    @classmethod
+    def joined(cls, parts: Sequence[Judged]) -> Judged:
+        """Return the parts one after the other."""
+        empty = np.zeros(0, np.int64)
+        return cls(
+            np.concatenate([empty, *(part.n_above for part in parts)]),
+            np.concatenate([empty, *(part.n_tied for part in parts)]),
+            np.concatenate([empty, *(part.n_negatives for part in parts)]),
+            np.concatenate([np.zeros(0, np.float32), *(part.scores for part in parts)]),
+            sum(part.n_scores for part in parts),
+        )
+
+
+class Judge(Protocol):
+    """What compares targets with negatives; ``most_negatives`` bounds how many at a time."""
+
+    is_thread_safe: bool
+    most_negatives: int
+
+    def judge(self, block: Block, items: IntArray) -> Judged:
+        """Return the counts of the targets of some rows."""
+
+
+class ListScores(Protocol):
+    """What gives the scores of lists of items, a list per row."""
+
+    is_thread_safe: bool
+    most_negatives: int
+
+    def scores(self, row: IntArray, codes: IntArray, indptr: IntArray) -> tuple[NDArray[Any], int]:
+        """Return the score of every code and how many were computed; list i is of the given row i."""
+
+
+class Grower(Protocol):
+    """What compares targets with negatives in rounds, drawing as it goes; safe to call from threads."""
+
+    def grow(self, start: int, stop: int, sequences: Sequences, stopping: Stopping) -> Judged:
+        """Return the counts of the targets of the rows start..stop-1."""
+
+
+def make_judge(scorer: Scorer, rows: Rows, n_negatives: int) -> Judge:
+    """Return the judge for the cheapest thing a scorer offers."""
+    from truerank.ranking.listed_factors import CompiledFactors
+    from truerank.ranking.negatives import SMALL_DRAWS
+
+    if isinstance(scorer, HasFactors) and n_negatives >= SMALL_DRAWS:
+        return CompiledFactors(scorer.factors(), rows)
+    return ListJudge(make_lists(scorer, rows), rows)
+
+
+def make_grower(scorer: Scorer, rows: Rows, first: int) -> Grower | None:
+    """Return what runs all rounds in compiled code, where the scores are at hand and there are many."""
+    from truerank.ranking.negatives import SMALL_DRAWS
+
+    if len(rows) * first < SMALL_DRAWS:
+        return None
+    if isinstance(scorer, HasFactors):
+        from truerank.ranking.listed_factors import CompiledFactors
+
+        return CompiledFactors(scorer.factors(), rows)
+    if isinstance(scorer, DenseScores) and scorer.scores.dtype in (np.float32, np.float64):
+        return StoredRows(scorer.scores, rows)
+    return None
+
+
+def make_lists(scorer: Scorer, rows: Rows) -> ListScores:
+    """Return what gives the scores of lists, by the cheapest thing a scorer offers."""
+    from truerank.ranking.listed_factors import SmallFactors
+
+    if isinstance(scorer, HasFactors):
+        return SmallFactors(scorer.factors(), rows)
+    if isinstance(scorer, HasSparseRows):
+        return SparsePairs(scorer, rows)
+    return ScoredPairs(scorer, rows)
+
+
+def judge_lists(lists: ListScores, rows: Rows, row: IntArray, indptr: IntArray, items: IntArray) -> Judged:
+    """Return the counts of all targets of some rows; negatives and targets are scored together."""
+    n_targets = rows.pairs[row + 1] - rows.pairs[row]
+    pairs = np.concatenate([[0], np.cumsum(n_targets)])
+    targets = rows.queries.targets.items[ranges(rows.pairs[row], n_targets)]
+    offsets = indptr + pairs
+    is_negative = np.ones(int(offsets[-1]), np.bool_)
+    is_negative[ranges(offsets[1:] - n_targets, n_targets)] = False
+    codes = np.empty(len(is_negative), np.int64)
+    codes[is_negative], codes[~is_negative] = items, targets
+    scores, n_scores = lists.scores(row, codes, offsets)
+    return judge_scores(scores[is_negative], indptr, scores[~is_negative], pairs, n_scores)
+
+
+def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
+    """Return start, start + 1, ... of each length, one after the other.
+
+    Examples
+    --------
+    >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    before = np.cumsum(lengths) - lengths
+    places: IntArray = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
+    return places
+
+
+def judge_scores(
+    negatives: NDArray[Any], indptr: IntArray, targets: NDArray[Any], pairs: IntArray, n_scores: int
+) -> Judged:
+    """Return counts from scores: row r has ``negatives[indptr[r]:indptr[r + 1]]``, targets likewise by pairs.
+
+    Raises
+    ------
+    ScoreIsNaN
+        With the row of the first NaN.
+
+    Examples
+    --------
+    >>> found = judge_scores(np.array([3.0, 1.0, 2.0]), np.array([0, 3]), np.array([2.0, 0.0]), [0, 2], 5)
+    >>> found.n_above.tolist(), found.n_tied.tolist()
+    ([1, 3], [1, 0])
+    """
+    for scores, ends in ((negatives, indptr), (targets, pairs)):
+        broken = np.flatnonzero(np.isnan(scores))
+        if len(broken):
+            raise ScoreIsNaN(int(np.searchsorted(ends, broken[0], side="right")) - 1)
+    sizes, n_targets = np.diff(indptr), np.diff(pairs)
+    above, tied = np.zeros((2, len(targets)), np.int64)
+    for t in range(int(n_targets.max(initial=0))):
+        has_target = n_targets > t
+        pair = np.asarray(pairs)[:-1][has_target] + t
+        scores = negatives[np.repeat(has_target, sizes)] if not has_target.all() else negatives
+        threshold = np.repeat(targets[pair], sizes[has_target])
+        starts = np.cumsum(sizes[has_target]) - sizes[has_target]
+        above[pair] = np.add.reduceat(scores > threshold, starts, dtype=np.int64)
+        tied[pair] = np.add.reduceat(scores == threshold, starts, dtype=np.int64)
+    return Judged(above, tied, np.repeat(sizes, n_targets), targets, n_scores)
+
+
+# Negatives of one block, whose scores are stored: 2 MB in float64.
+MOST_NEGATIVES = 1 << 18
+# Rows of one call may be at most this much wider than the narrowest of them.
+SLACK = 1.25
+
+
+class ListJudge:
+    """Compares targets with negatives by the scores of both.
+
+    Parameters
+    ----------
+    lists : what gives the scores
+    rows : what is compared
+    """
+
+    def __init__(self, lists: ListScores, rows: Rows) -> None:
+        self.lists, self.rows = lists, rows
+        self.is_thread_safe, self.most_negatives = lists.is_thread_safe, lists.most_negatives
+
+    def judge(self, block: Block, items: IntArray) -> Judged:
+        """Return the counts of the targets of some rows."""
+        return judge_lists(self.lists, self.rows, np.arange(block.start, block.stop), block.indptr, items)
+
+
+class ScoredPairs:
+    """Asks ``score(users, items)`` for a rectangle per call: a row of negatives and targets per user.
+
+    Rows of similar length share a call; shorter ones are filled up with their first item.
+
+    Parameters
+    ----------
+    scorer : a black box; each score it is asked for is counted, those of the filling too
+    rows : what is compared
+    """
+
+    most_negatives = MOST_NEGATIVES
+
+    def __init__(self, scorer: Scorer, rows: Rows) -> None:
+        self.scorer, self.rows = scorer, rows
+        self.is_thread_safe = bool(getattr(scorer, "is_thread_safe", False))
+
+    def scores(self, row: IntArray, codes: IntArray, indptr: IntArray) -> tuple[NDArray[Any], int]:
+        """Return the score of every code and how many were asked for; list i is of the given row i."""
+        users = self.rows.queries.users[self.rows.owner[row]]
+        parts: list[tuple[IntArray, NDArray[Any]]] = []
+        n_scores = 0
+        widths = np.diff(indptr)
+        for chosen in _similar(widths):
+            columns = np.arange(int(widths[chosen].max()))
+            is_real = columns < widths[chosen, None]
+            places = indptr[chosen, None] + np.where(is_real, columns, 0)
+            scores = np.asarray(self.scorer.score(users[chosen], codes[places]))
+            if scores.shape != places.shape:
+                raise InvalidData(
+                    f"score(users, items) must return shape {places.shape} for items of that shape, "
+                    f"got {scores.shape}. See the scorer protocol in the documentation."
+                )
+            parts.append((places[is_real], scores[is_real]))
+            n_scores += scores.size
+        out = np.empty(len(codes), np.result_type(*(scores for _, scores in parts)))
+        for places, scores in parts:
+            out[places] = scores
+        return out, n_scores
+
+
+class SparsePairs:
+    """Looks negatives and targets up in sparse rows of scores; what is not stored is zero.
+
+    Parameters
+    ----------
+    scorer : what gives the rows
+    rows : what is compared
+    """
+
+    most_negatives = MOST_NEGATIVES
+
+    def __init__(self, scorer: HasSparseRows, rows: Rows) -> None:
+        self.scorer, self.rows = scorer, rows
+        self.is_thread_safe = bool(getattr(scorer, "is_thread_safe", False))
+
+    def scores(self, row: IntArray, codes: IntArray, indptr: IntArray) -> tuple[NDArray[Any], int]:
+        """Return the score of every code and how many these are; list i is of the given row i."""
+        rows = self.rows
+        owners, place = np.unique(rows.owner[row], return_inverse=True)
+        stored = self.scorer.sparse_rows(rows.queries.users[owners]).copy()
+        stored.sum_duplicates()
+        keys = np.repeat(np.arange(len(owners)), np.diff(stored.indptr)) * rows.n_items + stored.indices
+        dtype = np.float32 if stored.data.dtype == np.float32 else np.float64
+        values = np.append(stored.data.astype(dtype, copy=False), dtype(0))
+        wanted = np.repeat(place, np.diff(indptr)) * rows.n_items + codes
+        at = np.searchsorted(keys, wanted)
+        is_stored = np.append(keys, -1)[at] == wanted
+        return np.where(is_stored, values[at], dtype(0)), len(codes)
+
+
+def _similar(widths: IntArray) -> Iterator[IntArray]:
+    """Yield groups of rows whose widths differ by a quarter at most.
+
+    Examples
+    --------
+    >>> [group.tolist() for group in _similar(np.array([8, 100, 9]))]
+    [[0, 2], [1]]
+    """
+    order = np.argsort(widths, kind="stable")
+    ascending = widths[order]
+    start = 0
+    while start < len(order):
+        stop = int(np.searchsorted(ascending, SLACK * ascending[start], side="right"))
+        yield np.sort(order[start:stop])
+        start = stop
+
+
+class StoredRows:
+    """Looks scores up in an array, row by row, in compiled code.
+
+    Parameters
+    ----------
+    scores : (n_users, n_items) float32 or float64, an array or a memmap
+    rows : what is compared
+    """
+
+    def __init__(self, scores: FloatArray, rows: Rows) -> None:
+        users = rows.queries.users
+        if len(users) and users[-1] >= len(scores):
+            raise InvalidData(
+                f"there must be a row of scores for each user, but user {users[-1]} has none "
+                f"({len(scores)} rows). Score the users of this split."
+            )
+        self.scores, self.rows = frozen(np.asarray(scores)), rows
+        self.users = frozen(users.astype(np.int64))
+        targets = rows.queries.targets
+        owner = np.repeat(users, targets.lengths())
+        self.target_scores = self.scores[owner, targets.items]
+
+    def grow(self, start: int, stop: int, sequences: Sequences, stopping: Stopping) -> Judged:
+        """Return the counts of the targets of the rows start..stop-1."""
+        from truerank.ranking.cpu.grow_compiled import grow_dense
+
+        rows = self.rows
+        first, last = rows.pairs[[start, stop]]
+        above, tied, drawn = np.zeros((3, last - first), np.int64)
+        scored = np.zeros(stop - start, np.int64)
+        broken = grow_dense(
+            start,
+            stop,
+            *sequences.arguments(stopping),
+            rows.pairs,
+            self.users,
+            self.scores,
+            above,
+            tied,
+            drawn,
+            scored,
+        )
+        if broken >= 0:
+            raise ScoreIsNaN(broken - start)
+        return Judged(above, tied, drawn, self.target_scores[first:last], int(scored.sum() + last - first))

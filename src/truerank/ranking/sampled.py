@@ -1,0 +1,204 @@
+"""Sampled ranks: each target is compared with a few negatives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from truerank.core.errors import InvalidData, check_at_least, check_choice
+from truerank.core.parallel import available_threads, ordered_map
+from truerank.core.progress import SILENT, Progress, tracked
+from truerank.core.ranks import SEEN_POLICIES, Design, SampledRanks, SeenPolicy, Stopping
+from truerank.core.scorer import Scorer
+from truerank.core.split import Split
+from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets, order_within_rows
+from truerank.ranking.exact import make_queries
+from truerank.ranking.gpu.sampled import factors_on
+from truerank.ranking.growing import BrokenRow, GrowingNegatives, judge_growing
+from truerank.ranking.listed import Judge, Judged, make_judge
+from truerank.ranking.negatives import Block, Negatives, Rows, Sampler, blocks
+from truerank.ranking.samplers.given import GivenLists
+from truerank.ranking.samplers.registry import SAMPLERS
+from truerank.ranking.samplers.uniform import Uniform
+
+# Negatives that are drawn and compared in one go, unless there are too few of them for all threads.
+BLOCK_NEGATIVES = 1 << 20
+SHARED_NEGATIVES = 1 << 16
+
+AnySampler = str | Sampler | Mapping[Any, Sequence[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """Sampled ranks and what they cost.
+
+    Parameters
+    ----------
+    ranks : one row per (user, target)
+    n_scores : scores that were computed, those of the targets included
+    """
+
+    ranks: SampledRanks
+    n_scores: int
+
+
+def sampled_ranks(
+    scorer: Scorer,
+    split: Split,
+    sampler: AnySampler = "uniform",
+    *,
+    seen: SeenPolicy = "remove",
+    seed: int = 0,
+    repeat: int = 0,
+    label: str = "",
+    n_threads: int | None = None,
+    progress: Progress = SILENT,
+) -> SampledRanks:
+    """Return where each target of the test part stands among sampled negatives.
+
+    See ``sample``, which takes the same arguments and also counts the scores.
+
+    Examples
+    --------
+    >>> from truerank.core.interactions import Interactions
+    >>> from truerank.core.scorer import as_scorer
+    >>> train = Interactions.from_codes([0], [0], n_items=5)
+    >>> split = Split(train, Interactions.from_codes([0], [2], n_items=5))
+    >>> scores = as_scorer(np.array([[9.0, 5.0, 3.0, 4.0, 1.0]]))
+    >>> sampled_ranks(scorer=scores, split=split, sampler="uniform(m=3)").n_above.tolist()
+    [2]
+    """
+    found = sample(
+        scorer,
+        split,
+        sampler,
+        seen=seen,
+        seed=seed,
+        repeat=repeat,
+        label=label,
+        n_threads=n_threads,
+        progress=progress,
+    )
+    return found.ranks
+
+
+def sample(
+    scorer: Scorer,
+    split: Split,
+    sampler: AnySampler = "uniform",
+    *,
+    seen: SeenPolicy = "remove",
+    seed: int = 0,
+    repeat: int = 0,
+    label: str = "",
+    n_threads: int | None = None,
+    device: str = "cpu",
+    progress: Progress = SILENT,
+) -> Sampled:
+    """Return sampled ranks and the number of scores they took.
+
+    Negatives are drawn per user and serve all its targets, unless the sampler says ``per=target``. Other
+    targets of the user are never drawn: how many of them stand above is known from their own scores, and
+    counted in ``n_above`` as in exact ranks.
+
+    Parameters
+    ----------
+    scorer : what gives the scores; the cheapest interface it offers is used
+    split : the targets are the test part; items of train and valid are the seen ones
+    sampler : a spec string such as ``uniform(m=99)``, a sampler, or a mapping of user id to candidate ids
+    seen : with ``remove`` and ``bottom`` seen items are not drawn, with ``keep`` they are
+    seed, repeat : equal ones give equal draws; use ``repeat`` for repetitions of an experiment
+    label : names the model; matters only for samplers with ``shared=false``
+    n_threads : threads for factors and scorers that say they are thread-safe; None takes all cores
+    device : ``cpu``, or ``cuda`` to compare, and to draw uniform and adaptive samples, on a GPU where the
+        model has factors; the counts are the same
+
+    Raises
+    ------
+    InvalidData
+        When a user has fewer candidates than negatives without replacement, the scorer's catalogue is not the
+        split's, or a score is NaN.
+    """
+    check_choice("seen", seen, SEEN_POLICIES)
+    check_at_least("repeat", repeat, 0)
+    if scorer.n_items != split.train.n_items:
+        raise InvalidData(
+            f"the scorer must know the {split.train.n_items} items of the data, it knows {scorer.n_items}. "
+            "Fit it on this split, or read the data with the vocabulary it was fitted on."
+        )
+    made = GivenLists(sampler) if isinstance(sampler, Mapping) else SAMPLERS.make(sampler)
+    rows = Rows.of(
+        make_queries(split, seen),
+        split,
+        per_target=made.is_per_target,
+        seed=seed,
+        repeat=repeat,
+        label="" if made.is_shared else label,
+    )
+    negatives = made.negatives(split, rows)
+    n_threads = n_threads or available_threads()
+    with tracked(progress, "sampling", len(rows)) as task:
+        try:
+            on_device = factors_on(device, scorer, rows)
+            if on_device is not None and on_device.draws and isinstance(made, Uniform):
+                grown = GrowingNegatives(rows, Stopping((made.m,)), negatives.design)
+                judged = judge_growing(scorer, grown, n_threads, task.advance, on_device)
+            elif isinstance(negatives, GrowingNegatives):
+                judged = judge_growing(scorer, negatives, n_threads, task.advance, on_device)
+            else:
+                judge = on_device or make_judge(scorer, rows, int(negatives.sizes.sum()))
+                judged = _judge_blocks(judge, negatives, n_threads, task.advance)
+        except BrokenRow as error:
+            raise InvalidData(
+                f"scores must be numbers, but user {rows.user_id(error.row)!r} gets NaN. "
+                "Check how it was trained."
+            ) from None
+    design = replace(negatives.design, n_test_users=split.n_test_users)
+    return Sampled(_table(rows, negatives, judged, seen, design), judged.n_scores)
+
+
+def _judge_blocks(judge: Judge, negatives: Negatives, n_threads: int, advance: Any) -> Judged:
+    """Draw and compare block after block."""
+    if not judge.is_thread_safe:
+        n_threads = 1
+    most = min(BLOCK_NEGATIVES, judge.most_negatives)
+    if n_threads > 1:
+        most = min(most, max(SHARED_NEGATIVES, int(negatives.sizes.sum()) // (4 * n_threads)))
+    runs = list(blocks(negatives.sizes, most))
+
+    def work(block: Block) -> Judged:
+        try:
+            return judge.judge(block, negatives.draw(block.start, block.stop))
+        except ScoreIsNaN as error:
+            raise BrokenRow(block.start + error.row) from None
+
+    parts = []
+    for block, part in zip(runs, ordered_map(work, runs, n_threads=n_threads), strict=True):
+        parts.append(part)
+        advance(block.stop - block.start)
+    return Judged.joined(parts)
+
+
+def _table(
+    rows: Rows, negatives: Negatives | GrowingNegatives, judged: Judged, seen: SeenPolicy, design: Design
+) -> SampledRanks:
+    queries = rows.queries
+    lengths, indptr = queries.targets.lengths(), queries.targets.indptr.astype(np.int64)
+    removed = queries.excluded.lengths() if seen == "remove" else np.zeros_like(lengths)
+    above, tied = count_among_targets(indptr, judged.scores, order_within_rows(indptr, judged.scores))
+    return SampledRanks(
+        user=np.repeat(queries.users, lengths),
+        item=queries.targets.items,
+        n_above=judged.n_above + above,
+        n_tied=judged.n_tied + tied,
+        n_pool=np.repeat(rows.n_items - removed, lengths),
+        n_relevant=np.repeat(lengths, lengths),
+        n_relevant_above=above,
+        n_relevant_tied=tied,
+        n_negatives=judged.n_negatives,
+        n_candidates=np.repeat(negatives.n_candidates, np.diff(rows.pairs)),
+        design=design,
+    )

@@ -1,0 +1,1 @@
+"""How negatives are sampled, one file per sampler."""

@@ -1,1 +1,0 @@
-"""Drawing negatives and comparing targets with them, in NumPy for small inputs and compiled for others."""

@@ -1,0 +1,1 @@
+"""Results in, charts and documents out."""

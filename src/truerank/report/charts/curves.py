@@ -1,0 +1,389 @@
+"""Charts: a metric against its cut-off.
+
+Chart: which cut-offs a sample can resolve.
+
+Identification bounds along K, as many as time allows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from truerank.core.chart import Chart, ChartAxis, Series, Span
+from truerank.core.errors import CannotEstimate
+from truerank.core.progress import SILENT, Progress, tracked
+from truerank.core.ranks import Ranks, SampledRanks, TiePolicy
+from truerank.core.result import Estimate
+from truerank.core.table import percent
+from truerank.estimation.tally import tally
+from truerank.inference.bounds.identify import Bound, bound_seconds, identified
+from truerank.metrics.base import Metric
+from truerank.metrics.registry import values
+from truerank.report.charts.setting import Setting, at_cutoffs, family_name, ladder, telling
+from truerank.report.charts.wording import about, each, listed
+from truerank.workflows.estimate import RESOLVED, estimate_each
+
+_SECONDS = 20.0  # for all bounds of a report
+_FEWEST_LIMITS = 3  # cut-offs; fewer make no curve
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one metric at several cut-offs.
+
+    Parameters
+    ----------
+    metric : at a cut-off of its own
+    bounds : by cut-off, ascending; empty where there are none
+    why : why there are none
+    """
+
+    metric: Metric
+    bounds: Mapping[int, Bound]
+    why: str = ""
+
+
+def find_limits(
+    samples: Mapping[str, SampledRanks],
+    metrics: Sequence[Metric],
+    *,
+    level: float = 0.95,
+    ties: TiePolicy = "expected",
+    seconds: float = _SECONDS,
+    progress: Progress = SILENT,
+) -> dict[str, tuple[Limits, ...]]:
+    """Return, per model, the bounds of each metric along K, or why there are none.
+
+    How many cut-offs there are depends on about how long bounds take, told from the sizes of the linear
+    programs alone, so that equal samples always give equal charts.
+
+    Parameters
+    ----------
+    samples : sampled ranks by model
+    metrics : with cut-offs
+    level, ties : as in ``identified``; all bounds of a model hold at once
+    seconds : for all models together, about
+    progress : where models are reported
+    """
+    if not samples:
+        return {}
+    share = seconds / (len(samples) * len(metrics))
+    found = {}
+    with tracked(progress, "bounds for charts", len(samples)) as task:
+        for name, ranks in samples.items():
+            found[name] = _limits(ranks, metrics, level=level, ties=ties, seconds=share)
+            task.advance()
+    return found
+
+
+def _limits(
+    ranks: SampledRanks, metrics: Sequence[Metric], *, level: float, ties: TiePolicy, seconds: float
+) -> tuple[Limits, ...]:
+    try:
+        number = int(seconds / max(bound_seconds(ranks, ties), 1e-9))
+        if number < _FEWEST_LIMITS:
+            why = "bounds along K would take long for targets in so many different situations."
+            return tuple(Limits(metric, {}, why) for metric in metrics)
+        largest = int(ranks.n_pool.max())
+        cutoffs = {metric: telling(metric, largest, number) for metric in metrics}
+        every = [one for metric in metrics for one in at_cutoffs(metric, cutoffs[metric])]
+        bounds = iter(identified(ranks, every, level=level, ties=ties))
+    except CannotEstimate as error:
+        return tuple(Limits(metric, {}, str(error)) for metric in metrics)
+    return tuple(Limits(metric, {k: next(bounds) for k in cutoffs[metric]}) for metric in metrics)
+
+
+_VALUES = 20_000_000  # of users and cut-offs held at once: 160 MB
+_CELLS = 10_000_000  # of cells and cut-offs held at once: 80 MB
+_FEWEST = 4  # cut-offs of a curve
+
+
+def exact_series(
+    name: str, ranks: Ranks, metric: Metric, *, ties: TiePolicy = "expected", seed: int = 0, label: str = ""
+) -> Series:
+    """Return the exact metric of one model along K.
+
+    Examples
+    --------
+    >>> from truerank.metrics.registry import make_metrics
+    >>> series = exact_series("A", Ranks.single([0, 3], n_pool=5), make_metrics("recall@1")[0])
+    >>> series.x, series.y
+    ((1.0, 2.0, 3.0, 5.0), (0.5, 0.5, 0.5, 1.0))
+    """
+    cutoffs = ladder(metric, int(ranks.n_pool.max()))
+    every = at_cutoffs(metric, cutoffs)
+    step = max(_VALUES // max(ranks.n_users, 1), 1)
+    means: list[float] = []
+    for start in range(0, len(every), step):
+        means += values(every[start : start + step], ranks, ties=ties, seed=seed).mean(axis=0).tolist()
+    return Series(label or name, tuple(map(float, cutoffs)), tuple(means), model=name)
+
+
+def estimated_series(
+    name: str, ranks: SampledRanks, metric: Metric, setting: Setting, label: str = ""
+) -> Series:
+    """Return the estimated metric of one model along K, with its interval where there is one.
+
+    Raises
+    ------
+    CannotEstimate
+        When the estimator cannot treat the sample.
+    """
+    cutoffs = _affordable(metric, ranks, setting)
+    found = list(estimate_each(name, ranks, setting.estimation(at_cutoffs(metric, cutoffs))))
+    has_interval = all(one.low is not None for one in found)
+    return Series(
+        label or name,
+        tuple(map(float, cutoffs)),
+        tuple(one.value for one in found),
+        low=_ends(found, "low") if has_interval else (),
+        high=_ends(found, "high") if has_interval else (),
+        model=name,
+        is_dashed=True,
+    )
+
+
+def bound_series(name: str, limits: Limits, level: float) -> Series:
+    """Return all values that the sample of one model allows, along K."""
+    bounds = limits.bounds.values()
+    return Series(
+        f"every value the sample allows, at {percent(level)}",
+        tuple(map(float, limits.bounds)),
+        tuple((one.low + one.high) / 2 for one in bounds),
+        low=tuple(one.low for one in bounds),
+        high=tuple(one.high for one in bounds),
+        look="band",
+        model=name,
+    )
+
+
+def curves_chart(
+    metric: Metric,
+    exact: Mapping[str, Series],
+    estimated: Mapping[str, Series],
+    *,
+    key: str,
+    notes: Sequence[str] = (),
+) -> Chart:
+    """Return one metric of all models along K, without intervals.
+
+    Parameters
+    ----------
+    metric : at the cut-off that the words speak of
+    exact, estimated : series by model
+    key : of the chart
+    notes : what to read with it
+    """
+    lines = [*exact.values(), *(replace(one, low=(), high=()) for one in estimated.values())]
+    said = [_said(one, metric) for one in lines]
+    return Chart(
+        key=key,
+        title=f"{family_name(metric)} of all models",
+        words=f"{family_name(metric)} against K. At K = {metric.cutoff}: {each(said)}.",
+        x=ChartAxis("K", "log", "count"),
+        y=ChartAxis(family_name(metric), low=0.0),
+        series=tuple(lines),
+        notes=tuple(notes),
+    )
+
+
+def curve_chart(
+    name: str,
+    metric: Metric,
+    *,
+    exact: Series | None,
+    estimated: Series | None,
+    limits: Limits | None,
+    setting: Setting,
+    key: str,
+    notes: Sequence[str] = (),
+) -> Chart:
+    """Return one metric of one model along K: what the sample allows, the estimate, and the truth if known.
+
+    Parameters
+    ----------
+    name, metric : whose and which; the words speak of its cut-off
+    exact, estimated, limits : what is known; at least one
+    setting : how the result was made
+    key : of the chart
+    notes : what to read with it
+    """
+    kind, own = family_name(metric), metric.cutoff
+    series, said, told = [], [], list(notes)
+    if limits is not None and limits.bounds:
+        series.append(bound_series(name, limits, setting.level))
+        bound = limits.bounds.get(int(own or 0))
+        if bound is not None:
+            said.append(f"the sample allows {bound.low:.3f} to {bound.high:.3f}")
+        told.append(
+            "The wide band holds every value that some distribution of ranks, which fits the sample, gives; "
+            "no estimator enters. Where it is wide, the line depends on the estimator."
+        )
+    elif limits is not None:
+        told.append(f"No bounds are shown: {limits.why}")
+    if estimated is not None:
+        series.append(replace(estimated, label=str(setting.estimator)))
+        said.append(_said(series[-1], metric))
+        if estimated.low:
+            told.append(
+                f"The narrow band is the {percent(setting.level)} interval of the estimate, made as in the "
+                "table but with fewer resamples, if any; where that ignores bias, so does the band."
+            )
+    if exact is not None:
+        series.append(replace(exact, label="exact"))
+        said.append(_said(series[-1], metric))
+    return Chart(
+        key=key,
+        title=f"{kind} of {name}",
+        words=f"{kind} of {name} against K. At K = {own}: {each(said)}.",
+        x=ChartAxis("K", "log", "count"),
+        y=ChartAxis(kind, low=0.0),
+        series=tuple(series),
+        notes=tuple(told),
+    )
+
+
+def safely_estimated(
+    name: str, ranks: SampledRanks, metric: Metric, setting: Setting, label: str = ""
+) -> tuple[Series | None, str]:
+    """Return the estimated series, or why there is none."""
+    try:
+        return estimated_series(name, ranks, metric, setting, label), ""
+    except CannotEstimate as error:
+        return None, f"No estimate is shown: {error}"
+
+
+def _affordable(metric: Metric, ranks: SampledRanks, setting: Setting) -> tuple[int, ...]:
+    """Return the cut-offs of an estimated curve; fewer where a corrected value per cell takes much memory."""
+    largest = int(ranks.n_pool.max())
+    every = ladder(metric, largest)
+    number = _CELLS // max(tally(ranks, ties=setting.ties, seed=setting.seed).n_cells, 1)
+    return every if number >= len(every) else telling(metric, largest, max(number, _FEWEST))
+
+
+def _ends(found: Sequence[Estimate], which: str) -> tuple[float, ...]:
+    return tuple(float(np.nan if (end := getattr(one, which)) is None else end) for one in found)
+
+
+def _said(series: Series, metric: Metric) -> str:
+    """Return the value of a series at the metric's own cut-off."""
+    at = series.x.index(float(metric.cutoff or 0))
+    interval = f" ({series.low[at]:.4f} to {series.high[at]:.4f})" if series.low else ""
+    return f"{series.label} {series.y[at]:.4f}{interval}"
+
+
+def blind_spot_chart(
+    limits: Mapping[str, Limits], *, n_negatives: str, wanted: float = RESOLVED, key: str = "blind-spot"
+) -> Chart | None:
+    """Return half the width of the bounds along K by model; None where there are no bounds.
+
+    Parameters
+    ----------
+    limits : bounds of one metric by model
+    n_negatives : the size of the sample in words, such as ``99 negatives``
+    wanted : half-width up to which a metric counts as resolved
+    key : of the chart
+    """
+    known = {name: one for name, one in limits.items() if one.bounds}
+    if not known:
+        return None
+    kind = family_name(next(iter(known.values())).metric)
+    lines = {name: half_widths(one) for name, one in known.items()}
+    places = sorted({k for line in lines.values() for k in line})
+    blind = {name: unresolved(line, wanted) for name, line in lines.items()}
+    said = [_blind_sentence(name, blind[name], lines[name], kind, wanted) for name in lines]
+    missing = [f"{name}: {one.why}" for name, one in limits.items() if not one.bounds]
+    return Chart(
+        key=key,
+        title=f"Blind spot: which {kind} this sample resolves",
+        words=f"Half the width of what {n_negatives} allow, against K. {' '.join(said)}",
+        x=ChartAxis("K", "log", "count"),
+        y=ChartAxis(f"{kind} is known to within \N{PLUS-MINUS SIGN}", low=0.0),
+        series=(
+            Series(f"wanted: {wanted:g}", (places[0], places[-1]), (wanted, wanted), is_dashed=True),
+            *(
+                Series(name, tuple(map(float, line)), tuple(line.values()), model=name)
+                for name, line in lines.items()
+            ),
+        ),
+        spans=tuple(
+            Span(low, high, f"not resolved to \N{PLUS-MINUS SIGN}{wanted:g}: K from {_cutoffs(low, high)}")
+            for low, high in joined([span for spans in blind.values() for span in spans])
+        ),
+        notes=(
+            "Shaded: K at which the bounds of at least one model are wider than wanted. More negatives, not "
+            "a better estimator, make them narrower. A small value can be resolved because it is small.",
+            *missing,
+        ),
+    )
+
+
+def half_widths(limits: Limits) -> dict[int, float]:
+    """Return half the width of each bound by cut-off."""
+    return {k: bound.half_width for k, bound in limits.bounds.items()}
+
+
+def unresolved(line: Mapping[int, float], wanted: float) -> list[tuple[float, float]]:
+    """Return the stretches of K whose half-width exceeds what is wanted; between cut-offs lines are straight.
+
+    Examples
+    --------
+    >>> unresolved({1: 0.01, 100: 0.09, 200: 0.10}, 0.05)
+    [(10.0, 200.0)]
+    >>> unresolved({1: 0.01, 100: 0.02}, 0.05)
+    []
+    """
+    points = list(line.items())
+    found: list[tuple[float, float]] = []
+    if len(points) == 1 and points[0][1] > wanted:
+        return [(float(points[0][0]), float(points[0][0]))]
+    for (left, a), (right, b) in pairwise(points):
+        if max(a, b) <= wanted:
+            continue
+        low, high = float(left), float(right)
+        if min(a, b) <= wanted:
+            at = (wanted - a) / (b - a)
+            crossing = round(math.exp(math.log(left) + at * math.log(right / left)), 6)
+            low, high = (crossing, high) if b > wanted else (low, crossing)
+        found.append((low, high))
+    return joined(found)
+
+
+def joined(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return stretches that do not overlap and cover the same.
+
+    Examples
+    --------
+    >>> joined([(5, 9), (1, 3), (3, 4), (6, 7)])
+    [(1, 4), (5, 9)]
+    """
+    found: list[tuple[float, float]] = []
+    for low, high in sorted(spans):
+        if found and low <= found[-1][1]:
+            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        else:
+            found.append((low, high))
+    return found
+
+
+def _blind_sentence(
+    name: str, blind: Sequence[tuple[float, float]], line: Mapping[int, float], kind: str, wanted: float
+) -> str:
+    if not blind:
+        return f"{name}: {kind} is resolved to {wanted:g} at every K shown."
+    worst = max(line, key=lambda k: line[k])
+    spans = listed([_cutoffs(low, high) for low, high in blind])
+    return (
+        f"{name}: {kind} is not resolved to {wanted:g} for K from {spans}; at K = {worst} it is known to "
+        f"within {line[worst]:.2f} only."
+    )
+
+
+def _cutoffs(low: float, high: float) -> str:
+    """Return a stretch in whole cut-offs."""
+    return f"{about(math.ceil(low))} to {about(math.floor(high))}"

@@ -1,0 +1,344 @@
+"""Chart: the order of models against the size of the sample.
+
+What a metric of a short list is on average, for every length, in closed form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+import numpy as np
+
+from truerank.core.chart import Chart, ChartAxis, Series
+from truerank.core.errors import CannotEstimate
+from truerank.core.ranks import Design, Ranks, SampledRanks, TiePolicy
+from truerank.core.types import BoolArray, FloatArray, IntArray
+from truerank.metrics.base import Metric
+from truerank.metrics.ties import block_order, random_split
+from truerank.report.charts.wording import about, each, listed
+
+_SIZES = 40  # lengths on the axis
+_FEWEST = 8
+_TERMS = 100_000_000  # chances that may be computed, some 10 s
+_FEW = 16  # ties up to so many are written out, which rounds less
+
+
+@dataclass(frozen=True, eq=False)
+class Situations:
+    """Targets that are alike: what their gain depends on, and how much of the mean they are.
+
+    Parameters
+    ----------
+    n_listed : (n,) irrelevant items that were ranked: all candidates, or the negatives of a sample
+    n_above, n_tied : (n,) of them above the target and tied with it; tied ones are in random order
+    n_relevant_above, n_relevant : (n,) other targets above, and targets of the user
+    weight : (n,) targets / users
+    """
+
+    n_listed: IntArray
+    n_above: IntArray
+    n_tied: IntArray
+    n_relevant_above: IntArray
+    n_relevant: IntArray
+    weight: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.n_listed)
+
+    @classmethod
+    def of(cls, ranks: Ranks | SampledRanks, *, ties: TiePolicy = "expected", seed: int = 0) -> Situations:
+        """Count alike targets.
+
+        Targets that tie with each other are put in one order, at random under ``expected`` and ``random``.
+
+        Raises
+        ------
+        CannotEstimate
+            When the sample grew by a rule: what was drawn first is not known.
+        """
+        if isinstance(ranks, SampledRanks):
+            if ranks.design.stopping is not None:
+                raise CannotEstimate("an adaptive sample does not say what fewer negatives would have given.")
+            listed = ranks.n_negatives.astype(np.int64)
+        else:
+            listed = (ranks.n_pool - ranks.n_relevant).astype(np.int64)
+        above = (ranks.n_above - ranks.n_relevant_above).astype(np.int64)
+        tied = (ranks.n_tied - ranks.n_relevant_tied).astype(np.int64)
+        others = ranks.n_relevant_above.astype(np.int64)
+        is_settled = np.full(len(ranks), ties == "random") | (ranks.n_relevant_tied > 0)
+        rows = np.flatnonzero(is_settled & (ranks.n_tied > 0))
+        if len(rows):
+            order, before = _settled(ranks, rows, ties, seed)
+            others[rows] += order
+            above[rows] += before
+            tied[rows] = 0
+        if ties == "worst":
+            above += tied
+        if ties in ("best", "worst"):
+            tied[:] = 0
+        columns = np.stack([listed, above, tied, others, ranks.n_relevant])
+        distinct, counts = np.unique(columns, axis=1, return_counts=True)
+        listed, above, tied, others, relevant = distinct
+        weight = counts / ranks.n_users
+        return cls(listed, above, tied, others, relevant, weight)._with_few_ties_written_out()
+
+    def _with_few_ties_written_out(self) -> Situations:
+        times = np.where(self.n_tied <= _FEW, self.n_tied + 1, 1)
+        row = np.repeat(np.arange(len(self)), times)
+        step = np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times)
+        return Situations(
+            self.n_listed[row],
+            self.n_above[row] + step,
+            np.where(self.n_tied <= _FEW, 0, self.n_tied)[row],
+            self.n_relevant_above[row],
+            self.n_relevant[row],
+            (self.weight / times)[row],
+        )
+
+
+def list_sizes(most: int, n_terms: int) -> IntArray:
+    """Return sizes from 1 to ``most``, evenly spaced on a logarithmic axis.
+
+    Parameters
+    ----------
+    most : the last of them
+    n_terms : chances to compute for each; where they are very many there are fewer sizes
+
+    Examples
+    --------
+    >>> list_sizes(5, 10).tolist(), len(list_sizes(10_000, 10_000_000))
+    ([1, 2, 3, 4, 5], 10)
+    """
+    number = min(_SIZES, max(_TERMS // max(n_terms, 1), _FEWEST))
+    return np.unique(np.rint(np.geomspace(1, most, number)).astype(np.int64))
+
+
+def expected_metric(found: Situations, metric: Metric, sizes: IntArray) -> FloatArray:
+    r"""Return the mean over users of a metric when each target is compared with fewer items, (n_sizes,).
+
+    Of the M items that a target was compared with, s are drawn without replacement. With J of them above it,
+    j of those drawn are with the hypergeometric chance
+
+    .. math:: P(j \mid J) = \binom{J}{j} \binom{M - J}{s - j} \Big/ \binom{M}{s}.
+
+    That holds for items drawn with replacement too: any s of M draws are as good as any others. A target with
+    fewer than s items keeps them all. The list holds the drawn items and the user's targets.
+
+    Parameters
+    ----------
+    found : targets
+    metric : with a cut-off
+    sizes : s
+
+    Raises
+    ------
+    CannotEstimate
+        When the metric has no cut-off or is no sum over targets.
+
+    Notes
+    -----
+    Among t tied items J is any of a..a+t alike. Of M + 1 places s + 1 are drawn, and the (j + 1)-th of them
+    is the place J + 1 with chance P(j | J) (s + 1)/(M + 1); so sums over J are differences of the chances
+    that at least j + 1 of the places drawn are among the first a + t + 1, and among the first a.
+    """
+    if metric.cutoff is None:
+        raise CannotEstimate(f"'{metric}' has no cut-off. Use for example 'recall@10'.")
+    table = _log_factorials(int(found.n_listed.max(initial=0)) + 1)
+    return np.array([_at_size(found, metric, size, table) for size in sizes.tolist()])
+
+
+def _at_size(found: Situations, metric: Metric, size: int, table: FloatArray) -> float:
+    cutoff = metric.cutoff or 0
+    drawn = np.minimum(size, found.n_listed)
+    above, relevant, length = found.n_relevant_above, found.n_relevant, drawn + found.n_relevant
+    beyond = np.broadcast_to(
+        metric.gain(np.full(len(found), cutoff + 1), above, relevant, length), (len(found),)
+    )
+    total = beyond.astype(np.float64)
+    is_tied = found.n_tied > 0
+    below = np.zeros((2, len(found)))  # chances of at most j among the first a, and the first a + t + 1
+    for j in range(cutoff):
+        chance = np.zeros(len(found))
+        plain = ~is_tied & (j + above < cutoff)
+        chance[plain] = _chances(table, found.n_listed, found.n_above, drawn, j, plain)
+        if is_tied.any():
+            for side, first in enumerate((found.n_above, found.n_above + found.n_tied + 1)):
+                below[side, is_tied] += _chances(table, found.n_listed + 1, first, drawn + 1, j, is_tied)
+            factor = (found.n_listed + 1) / ((drawn + 1) * (found.n_tied + 1))
+            chance[is_tied] = (factor * (below[0] - below[1]))[is_tied]
+        rows = np.flatnonzero((chance > 0) & (j + above < cutoff))
+        gain = metric.gain(j + 1 + above[rows], above[rows], relevant[rows], length[rows])
+        total[rows] += chance[rows] * (gain - beyond[rows])
+    return float(found.weight @ total)
+
+
+def _settled(
+    ranks: Ranks | SampledRanks, rows: IntArray, ties: TiePolicy, seed: int
+) -> tuple[IntArray, IntArray]:
+    """Return how many tied targets and tied irrelevant items stand before each row, in one order."""
+    irrelevant = ranks.n_pool[rows] - ranks.n_relevant[rows]
+    part = SampledRanks(
+        user=ranks.user[rows],
+        item=ranks.item[rows],
+        n_above=ranks.n_above[rows],
+        n_tied=ranks.n_tied[rows],
+        n_pool=ranks.n_pool[rows],
+        n_relevant=ranks.n_relevant[rows],
+        n_relevant_above=ranks.n_relevant_above[rows],
+        n_relevant_tied=ranks.n_relevant_tied[rows],
+        n_negatives=ranks.n_negatives[rows] if isinstance(ranks, SampledRanks) else irrelevant,
+        n_candidates=ranks.n_candidates[rows] if isinstance(ranks, SampledRanks) else irrelevant,
+        design=ranks.design if isinstance(ranks, SampledRanks) else Design(),
+    )
+    tied = (part.n_tied - part.n_relevant_tied).astype(np.int64)
+    is_random = ties in ("expected", "random")
+    order = block_order(part, seed if is_random else None)
+    if not is_random:
+        return order, tied if ties == "worst" else np.zeros_like(tied)
+    return order, random_split(part, seed, part.n_relevant_tied.astype(np.int64) + 1, order, tied)
+
+
+def _log_factorials(most: int) -> FloatArray:
+    from scipy.special import gammaln
+
+    table: FloatArray = gammaln(np.arange(1, most + 2, dtype=np.float64))
+    return table
+
+
+def _chances(
+    table: FloatArray, size: IntArray, above: IntArray, drawn: IntArray, j: int, is_asked: BoolArray
+) -> FloatArray:
+    """Return, for the rows asked, the chance that j of those drawn are among the ones above."""
+    size, above, drawn = size[is_asked], above[is_asked], drawn[is_asked]
+    below, rest = size - above, drawn - j
+    is_possible = (j <= above) & (rest >= 0) & (rest <= below)
+    chance = np.zeros(len(size))
+    size, above, drawn = size[is_possible], above[is_possible], drawn[is_possible]
+    below, rest = below[is_possible], rest[is_possible]
+    chance[is_possible] = np.exp(
+        (table[above] - table[j] - table[above - j])
+        + (table[below] - table[rest] - table[below - rest])
+        - (table[size] - table[drawn] - table[size - drawn])
+    )
+    return chance
+
+
+_EQUAL = 1e-9  # relative difference below which two values count as equal
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Two models that change places.
+
+    Parameters
+    ----------
+    small, large : who is better below and above the size
+    size : about where
+    """
+
+    small: str
+    large: str
+    size: float
+
+
+def order_flip_chart(
+    ranks: Mapping[str, Ranks] | Mapping[str, SampledRanks],
+    metric: Metric,
+    *,
+    ties: TiePolicy = "expected",
+    seed: int = 0,
+) -> Chart:
+    """Return the expected metric among m sampled items, as it is printed without correction, against m.
+
+    From exact ranks m goes up to the catalogue; from sampled ones up to what was drawn, because drawing fewer
+    of those drawn is a sample too.
+
+    Parameters
+    ----------
+    ranks : exact or sampled ranks by model, at least one
+    metric : with a cut-off
+    ties, seed : how equal scores count
+
+    Raises
+    ------
+    CannotEstimate
+        When the metric is no sum over targets, or samples grew by a rule.
+    """
+    found = {name: Situations.of(one, ties=ties, seed=seed) for name, one in ranks.items()}
+    most = max(int(one.n_listed.max()) for one in found.values())
+    n_terms = sum(map(len, found.values())) * int(metric.cutoff or 1)
+    sizes = list_sizes(most, n_terms)
+    lines = {name: expected_metric(one, metric, sizes) for name, one in found.items()}
+    is_exact = all(isinstance(one, Ranks) for one in ranks.values())
+    turns = [crossings(*pair, lines, sizes) for pair in combinations(lines, 2)]
+    flips = (_flips(turns),) if len(lines) > 1 else ()
+    x = tuple(map(float, sizes.tolist()))
+    return Chart(
+        key="order-flip",
+        title=f"{metric} among m sampled items, uncorrected",
+        words=" ".join([_words(metric, lines, sizes, is_exact=is_exact), *flips]),
+        x=ChartAxis("m, sampled items per target", "log", "count"),
+        y=ChartAxis(f"{metric} as a sample prints it", low=0.0),
+        series=tuple(Series(name, x, tuple(line.tolist()), model=name) for name, line in lines.items()),
+        notes=(
+            *flips,
+            "Expected values over all samples of each size, in closed form: nothing was drawn for this. "
+            + (
+                "At the right end all items are ranked and the values are exact."
+                if is_exact
+                else "They reach as far as this sample; beyond it lines may cross again."
+            ),
+        ),
+    )
+
+
+def crossings(first: str, second: str, lines: Mapping[str, FloatArray], sizes: IntArray) -> list[Crossing]:
+    """Return where two lines cross, between sizes on a logarithmic scale.
+
+    Examples
+    --------
+    >>> lines = {"A": np.array([0.3, 0.2, 0.1]), "B": np.array([0.1, 0.0, 0.2])}
+    >>> crossings("A", "B", lines, np.array([1, 10, 100]))
+    [Crossing(small='A', large='B', size=46.4...)]
+    """
+    left, right = lines[first], lines[second]
+    gap = left - right
+    gap = np.where(np.abs(gap) <= _EQUAL * np.maximum(np.abs(left), np.abs(right)), 0.0, gap)
+    places = np.flatnonzero(gap)
+    found = []
+    for a, b in pairwise(places):
+        if gap[a] * gap[b] < 0:
+            at = gap[a] / (gap[a] - gap[b])
+            size = float(np.exp(np.log(sizes[a]) + at * np.log(sizes[b] / sizes[a])))
+            better = (first, second) if gap[a] > 0 else (second, first)
+            found.append(Crossing(*better, size))
+    return found
+
+
+def _words(metric: Metric, lines: Mapping[str, FloatArray], sizes: IntArray, *, is_exact: bool) -> str:
+    end = "with all items" if is_exact else f"with {sizes[-1]:,} items"
+    order = sorted(lines, key=lambda name: -lines[name][-1])
+    return (
+        f"Expected {metric} among m sampled items, for m from 1 to {sizes[-1]:,}. "
+        f"Best first {end}: {listed([f'{name} {lines[name][-1]:.4f}' for name in order])}."
+    )
+
+
+def _flips(turns: Sequence[Sequence[Crossing]]) -> str:
+    """Return which pairs change places and where, those that do so latest first."""
+    crossing = sorted((pair for pair in turns if pair), key=lambda pair: -pair[-1].size)
+    if not crossing:
+        return "No pair of models changes its order with m."
+    said = []
+    for pair in crossing:
+        last, size = pair[-1], about(pair[-1].size)
+        if len(pair) == 1:
+            said.append(f"{last.small} is ahead of {last.large} up to about m = {size}, behind it beyond")
+        else:
+            said.append(
+                f"{last.small} and {last.large} change places {len(pair)} times, and {last.large} is ahead "
+                f"beyond about m = {size}"
+            )
+    return f"Order that depends on m: {each(said, most=6)}."

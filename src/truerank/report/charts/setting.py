@@ -1,0 +1,181 @@
+"""How the numbers of a result were made, so that charts make more of them alike.
+
+Which metrics and cut-offs charts show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from truerank.core.errors import UnknownName
+from truerank.core.ranks import TiePolicy
+from truerank.core.result import Result
+from truerank.estimation.base import Estimator
+from truerank.estimation.corrections.naive import Naive
+from truerank.estimation.distribution.base import MixtureEstimator
+from truerank.estimation.registry import ESTIMATORS
+from truerank.inference.estimate_interval.auto import Auto
+from truerank.inference.estimate_interval.bootstrap import Bootstrap
+from truerank.inference.estimate_interval.registry import UNCERTAINTIES, Target, Uncertainty
+from truerank.metrics.base import Metric
+from truerank.metrics.registry import make_metrics
+from truerank.workflows.estimate import DEFAULT_ESTIMATORS, Estimation
+
+_RESAMPLES = 100  # a spread of so many is within a tenth, which nobody sees
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What charts of a result go by.
+
+    Parameters
+    ----------
+    estimators : in the order of the result; none for exact ranks
+    ties, level, seed, uncertainty, target : as in ``Estimation``
+    """
+
+    estimators: tuple[Estimator, ...] = ()
+    ties: TiePolicy = "expected"
+    level: float = 0.95
+    seed: int = 0
+    uncertainty: Uncertainty = field(default_factory=lambda: UNCERTAINTIES.make("auto"))
+    target: Target = "test-users"
+
+    @classmethod
+    def of(cls, result: Result) -> Setting:
+        """Read the setting from a result.
+
+        Examples
+        --------
+        >>> from truerank.core.result import Estimate
+        >>> one = Estimate("ease", "recall@10", 0.1, level=0.9, kind="estimate", estimator="mle")
+        >>> setting = Setting.of(Result("estimate", (one,), provenance={"ties": "best"}))
+        >>> str(setting.estimator), setting.level, setting.ties
+        ('mle', 0.9, 'best')
+        """
+        named = dict.fromkeys(e.estimator for e in result.estimates if e.kind == "estimate")
+        levels = [e.level for e in (*result.estimates, *result.bounds) if e.level is not None]
+        given = result.provenance
+        plain = cls()
+        return cls(
+            estimators=tuple(ESTIMATORS.make(name) for name in named if _is_known(name)),
+            ties=given.get("ties") or plain.ties,
+            level=levels[0] if levels else plain.level,
+            seed=int(given.get("seed") or 0),
+            uncertainty=UNCERTAINTIES.make(given.get("uncertainty") or "auto"),
+            target=given.get("target") or plain.target,
+        )
+
+    @property
+    def estimator(self) -> Estimator:
+        """The first that corrects, or the first there is."""
+        correcting = [one for one in self.estimators if not isinstance(one, Naive)]
+        return (*correcting, *self.estimators, ESTIMATORS.make(DEFAULT_ESTIMATORS))[0]
+
+    @property
+    def mixture(self) -> MixtureEstimator | None:
+        """The first that fits a distribution of ranks."""
+        fitting = [one for one in self.estimators if isinstance(one, MixtureEstimator)]
+        return fitting[0] if fitting else None
+
+    def estimation(self, metrics: Sequence[Metric]) -> Estimation:
+        """Return how metrics are estimated for a chart: by one estimator, with 100 resamples at most."""
+        return Estimation(
+            tuple(metrics),
+            (self.estimator,),
+            self.ties,
+            self.level,
+            self.seed,
+            uncertainty=_quick(self.uncertainty),
+            target=self.target,
+        )
+
+
+def _quick(uncertainty: Uncertainty) -> Uncertainty:
+    """Return intervals that a chart can wait for."""
+    if isinstance(uncertainty, Auto | Bootstrap) and uncertainty.resamples > _RESAMPLES:
+        return replace(uncertainty, resamples=_RESAMPLES)
+    return uncertainty
+
+
+def _is_known(name: str) -> bool:
+    """Whether a name is an estimator's; evaluation up to a precision has ways of its own."""
+    try:
+        ESTIMATORS.make(name)
+    except UnknownName:
+        return False
+    return True
+
+
+#: Cut-offs of metrics along a logarithmic axis.
+LADDER = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500)
+#: Those to take where each costs time, the ones that tell most first.
+TELLING = (10, 1, 100, 30, 3, 300, 50, 5, 20, 500)
+_FAMILIES = 3
+_STAND_IN = 10
+
+
+def families(metrics: Iterable[str], largest: int) -> tuple[Metric, ...]:
+    """Return the metrics with a cut-off, one for each kind and three at most; recall where there is none.
+
+    Parameters
+    ----------
+    metrics : spec strings
+    largest : items of the largest pool
+
+    Examples
+    --------
+    >>> [str(metric) for metric in families(["ndcg@10", "ap", "ndcg@5", "recall@10"], 1000)]
+    ['ndcg@10', 'recall@10']
+    >>> [str(metric) for metric in families(["auc"], 7)]
+    ['recall@7']
+    """
+    found: dict[Metric, Metric] = {}
+    for metric in make_metrics(list(metrics)):
+        if metric.cutoff is not None:
+            found.setdefault(replace(metric, cutoff=1), metric)
+    if not found:
+        return make_metrics(f"recall@{min(_STAND_IN, largest)}")
+    return tuple(found.values())[:_FAMILIES]
+
+
+def at_cutoffs(metric: Metric, cutoffs: Iterable[int]) -> tuple[Metric, ...]:
+    """Return the metric at other cut-offs."""
+    return tuple(replace(metric, cutoff=k) for k in cutoffs)
+
+
+def family_name(metric: Metric) -> str:
+    """Return the metric with K in the place of its cut-off.
+
+    Examples
+    --------
+    >>> [family_name(metric) for metric in make_metrics("recall@10,ap(norm=rel)@5")]
+    ['recall@K', 'ap(norm=rel)@K']
+    """
+    return f"{replace(metric, cutoff=None)}@K"
+
+
+def ladder(metric: Metric, largest: int, *, least: int = 1) -> tuple[int, ...]:
+    """Return the cut-offs of a curve: round ones up to 500, and the metric's own.
+
+    Examples
+    --------
+    >>> ladder(make_metrics("recall@12")[0], 25)
+    (1, 2, 3, 5, 7, 10, 12, 15, 20)
+    """
+    own = set() if metric.cutoff is None else {metric.cutoff}
+    return tuple(sorted(k for k in {*LADDER, *own} if least <= k <= largest))
+
+
+def telling(metric: Metric, largest: int, number: int) -> tuple[int, ...]:
+    """Return the metric's own cut-off and others that tell most, ascending, ``number`` of them at most.
+
+    Examples
+    --------
+    >>> telling(make_metrics("recall@7")[0], 60, 4)
+    (1, 7, 10, 30)
+    """
+    own = [] if metric.cutoff is None else [metric.cutoff]
+    ordered = dict.fromkeys([*own, *(k for k in TELLING if k <= largest)])
+    return tuple(sorted(list(ordered)[: min(number, len(TELLING))]))

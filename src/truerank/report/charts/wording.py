@@ -1,0 +1,87 @@
+"""Numbers and lists as they stand in sentences.
+
+What is needed to repeat a result, as names and texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+
+def facts_of(entries: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return nested entries as flat pairs of names and texts.
+
+    Examples
+    --------
+    >>> facts_of({"seed": 0, "tie_margin": None, "data": {"n_users": 6040}, "metrics": ["auc", "ap"]})
+    (('seed', '0'), ('tie margin', 'none'), ('data: n users', '6040'), ('metrics', 'auc, ap'))
+    """
+    return tuple(_leaves("", entries))
+
+
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for key, entry in value.items():
+            words = str(key).replace("_", " ")
+            yield from _leaves(f"{name}: {words}" if name else words, entry)
+    elif isinstance(value, list | tuple):
+        yield name, ", ".join(_plain(entry) for entry in value)
+    else:
+        yield name, _plain(value)
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+_MOST = 6  # entries of a list in a sentence
+
+
+def listed(entries: Sequence[str], most: int = _MOST) -> str:
+    """Return entries as a list in a sentence; those beyond ``most`` are counted.
+
+    Examples
+    --------
+    >>> listed(["a"]), listed(["a", "b", "c"]), listed(["a", "b", "c", "d"], most=2)
+    ('a', 'a, b and c', 'a, b and 2 more')
+    """
+    shown = list(entries[:most])
+    if len(entries) > most:
+        return f"{', '.join(shown)} and {len(entries) - most:,} more"
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def each(entries: Sequence[str], most: int = 2 * _MOST) -> str:
+    """Return clauses that hold commas of their own; those beyond ``most`` are counted.
+
+    Examples
+    --------
+    >>> each(["ease, exact 0.1", "ease, bv 0.2"]), each(["a", "b", "c"], most=1)
+    ('ease, exact 0.1; ease, bv 0.2', 'a; and 2 more')
+    """
+    more = [f"and {len(entries) - most:,} more"] if len(entries) > most else []
+    return "; ".join([*entries[:most], *more])
+
+
+def share(value: float) -> str:
+    """Return a share as a percentage for reading.
+
+    Examples
+    --------
+    >>> share(0.1234), share(0.0004), share(1.0)
+    ('12 %', '0.04 %', '100 %')
+    """
+    return f"{100 * value:.2g} %" if value < 0.995 else f"{100 * value:.3g} %"
+
+
+def about(value: float) -> str:
+    """Return a number to two digits, thousands marked.
+
+    Examples
+    --------
+    >>> about(1234.5), about(7), about(0.126)
+    ('1,200', '7', '0.13')
+    """
+    rounded = float(f"{value:.1e}")
+    return f"{rounded:,.0f}" if rounded >= 10 or rounded == round(rounded) else f"{rounded:g}"

@@ -1,0 +1,1 @@
+"""Charts as matplotlib figures, for notebooks and papers."""

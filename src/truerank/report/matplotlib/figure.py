@@ -1,0 +1,477 @@
+"""A figure that is saved the same way every time and shows itself in a notebook.
+
+Any chart as a figure.
+
+One series: lines, steps, bars, dots and bands.
+
+Heat maps: a colour and a number in every cell.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
+from truerank.core.chart import LIGHT, Chart, HeatMap, Picture, Scale, Series
+from truerank.core.errors import InvalidData
+from truerank.core.table import MISSING, decimals, fixed, shortened
+from truerank.core.types import FloatArray
+from truerank.report.matplotlib.axes import (
+    COLUMN,
+    GRID,
+    INK,
+    LETTER,
+    MIDDLE,
+    SHADE,
+    SMALL,
+    colour_of,
+    dress,
+    figure_of,
+    folded,
+    model_marks,
+    plain,
+    room_for,
+    set_axis,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.legend import Legend
+
+
+# Equal figures make equal files, and fonts in a PDF are what publishers ask for.
+_SAVING: dict[Any, Any] = {
+    "svg.hashsalt": "truerank",
+    "svg.fonttype": "path",
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+}
+_DATES = {"svg": "Date", "svgz": "Date", "pdf": "CreationDate"}
+
+
+class Canvas(Figure):
+    """A matplotlib figure without a window.
+
+    ``savefig`` writes equal bytes for equal figures: no date and no random names.
+    """
+
+    def savefig(self, fname: Any, **options: Any) -> None:
+        """Save as matplotlib does: the ending of the name or ``format`` says how."""
+        named = PurePath(fname).suffix[1:] if isinstance(fname, (str, PurePath)) else ""
+        form = str(options.get("format") or named).lower()
+        if form in _DATES:
+            options["metadata"] = {_DATES[form]: None, **(options.get("metadata") or {})}
+        with mpl.rc_context(_SAVING):
+            super().savefig(fname, **options)
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        """Show in notebooks, sharp on screens with small pixels too."""
+        target = io.BytesIO()
+        self.savefig(target, format="png", dpi=200)
+        return target.getvalue(), {"width": int(100 * self.get_figwidth())}
+
+
+def make_canvas(wide: float, high: float) -> Canvas:
+    """Return an empty white figure of so many inches."""
+    return Canvas(figsize=(wide, high), layout="constrained", facecolor="white")
+
+
+Slots: TypeAlias = dict[float, tuple[float, float]]
+
+_FEW = 12  # points that all get a marker
+_DASHES = (0, (4, 2))
+
+
+def draw_series(axes: Axes, series: Series, *, colour: str, marker: str, depth: float, turn: float) -> Artist:
+    """Draw a line, step, band or dots, and return what stands for it in the legend.
+
+    Parameters
+    ----------
+    axes : whose scales and ends are set
+    series : what to draw
+    colour, marker : of its model; without a marker it is a reference
+    depth : those with more lie on top
+    turn : in [0, 1), shifts markers along the line so that series do not hide each other's
+    """
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    x, y = (np.asarray(values, dtype=np.float64) for values in (series.x, series.y))
+    low, high = (np.asarray(ends, dtype=np.float64) for ends in (series.low, series.high))
+    step: Literal["post"] | None = "post" if series.look == "step" else None
+    strength = 0.16 if series.model else 0.25
+    if series.look == "band":
+        axes.fill_between(x, low, high, color=colour, alpha=strength, linewidth=0, zorder=depth)
+        if series.is_dashed:
+            for end in (low, high):
+                axes.plot(x, end, color=colour, linewidth=0.8, linestyle=_DASHES, zorder=depth)
+        return Patch(facecolor=colour, alpha=strength + 0.1, linewidth=0)
+    thin: dict[str, Any] = {
+        "color": colour,
+        "linewidth": 1.1 if series.is_dashed or not series.model else 1.5,
+    }
+    if series.look == "dots":
+        if len(low):
+            known = np.isfinite(low) & np.isfinite(high)
+            wide: dict[str, Any] = {"linewidth": 1.5} if marker else {"linewidth": 5.0, "alpha": 0.3}
+            axes.vlines(x[known], low[known], high[known], color=colour, zorder=depth, **wide)
+        shape = marker or "o"
+        size = 5.0 if marker else 3.5
+        axes.plot(x, y, shape, color=colour, markersize=size, markeredgewidth=0, zorder=depth + 0.01)
+        return Line2D([], [], color=colour, marker=shape, markersize=size, linestyle="")
+    if len(low):
+        axes.fill_between(
+            x, low, high, step=step, color=colour, alpha=strength, linewidth=0, zorder=depth - 0.05
+        )
+    thin["linestyle"] = _DASHES if series.is_dashed else "-"
+    axes.plot(
+        x,
+        y,
+        drawstyle="steps-post" if step else "default",
+        marker=marker,
+        markevery=_marked(axes, x, y, turn),
+        markersize=5.0,
+        markeredgewidth=0,
+        zorder=depth,
+        **thin,
+    )
+    return Line2D([], [], marker=marker, markersize=5.0, markeredgewidth=0, **thin)
+
+
+def draw_bars(axes: Axes, series: Series, slots: Slots, *, colour: str, depth: float) -> Artist:
+    """Draw bars from 0, or from the lower end of a logarithmic axis, each in its slot."""
+    from matplotlib.patches import Patch
+
+    known = [at for at, y in enumerate(series.y) if math.isfinite(y)]
+    left = [slots[series.x[at]][0] for at in known]
+    wide = [slots[series.x[at]][1] - slots[series.x[at]][0] for at in known]
+    bottom = axes.get_ylim()[0] if axes.get_yscale() == "log" else 0.0
+    style: dict[str, Any] = {"facecolor": colour, "alpha": 0.65 if series.model else 0.4}
+    style |= {"edgecolor": "white", "linewidth": 0.6}
+    if series.is_dashed:
+        style |= {"fill": False, "alpha": 1.0, "linewidth": 1.0, "linestyle": _DASHES, "edgecolor": colour}
+    axes.bar(left, [series.y[at] - bottom for at in known], wide, bottom, align="edge", zorder=depth, **style)
+    ends = [at for at in known if series.low and math.isfinite(series.low[at] + series.high[at])]
+    middles = [slots[series.x[at]] for at in ends]
+    places = [math.sqrt(a * b) if axes.get_xscale() == "log" else (a + b) / 2 for a, b in middles]
+    axes.vlines(
+        places,
+        [series.low[at] for at in ends],
+        [series.high[at] for at in ends],
+        color=colour,
+        linewidth=1.2,
+        zorder=depth + 0.01,
+    )
+    return Patch(**style)
+
+
+def bar_slots(series: Sequence[Series], scale: Scale) -> list[Slots]:
+    """Return where each bar of each series begins and ends.
+
+    Neighbours touch half way between their places. Series with places in common share each slot side by side.
+
+    Examples
+    --------
+    >>> one, other = (Series(name, (1, 2, 4), (5, 6, 7), look="bars") for name in "ab")
+    >>> bar_slots([one], "linear")
+    [{1: (0.5, 1.5), 2: (1.5, 3.0), 4: (3.0, 5.0)}]
+    >>> [slots[2] for slots in bar_slots([one, other], "linear")]
+    [(1.5, 2.25), (2.25, 3.0)]
+    """
+    places = sorted({x for one in series for x in one.x})
+    if not places:
+        return [{} for _ in series]
+    at = np.asarray(places, dtype=np.float64)
+    edges = _edges(np.log(at) if scale == "log" else at)
+    is_shared = sum(len(one.x) for one in series) > len(places)
+    n_parts = len(series) if is_shared else 1
+    found: list[Slots] = []
+    for position, one in enumerate(series):
+        part = position if is_shared else 0
+        slots: Slots = {}
+        for x in one.x:
+            index = places.index(x)
+            begin, length = edges[index], (edges[index + 1] - edges[index]) / n_parts
+            cut = begin + part * length, begin + (part + 1) * length
+            slots[x] = (
+                (math.exp(cut[0]), math.exp(cut[1])) if scale == "log" else (float(cut[0]), float(cut[1]))
+            )
+        found.append(slots)
+    return found
+
+
+def _edges(places: FloatArray) -> FloatArray:
+    if len(places) == 1:
+        return np.array([places[0] - 0.5, places[0] + 0.5])
+    middles = (places[1:] + places[:-1]) / 2
+    return np.concatenate([[2 * places[0] - middles[0]], middles, [2 * places[-1] - middles[-1]]])
+
+
+def _marked(axes: Axes, x: FloatArray, y: FloatArray, turn: float) -> list[int]:
+    """Return which points get a marker: all of a few, else five along the axis."""
+    finite = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+    if len(finite) <= _FEW:
+        return [int(at) for at in finite]
+    across = np.log(x[finite]) if axes.get_xscale() == "log" else x[finite]
+    order = np.argsort(across, kind="stable")
+    wanted = across.min() + (np.arange(5) + turn) / 5 * np.ptp(across)
+    near = np.searchsorted(across[order], wanted).clip(max=len(finite) - 1)
+    return sorted({int(at) for at in finite[order[near]]})
+
+
+_ABOVE, _BELOW = LIGHT[0], LIGHT[1]
+_CELL = 0.26  # inches of height
+
+
+def draw_heat(
+    chart: HeatMap, *, axes: Axes | None = None, width: float | None = None, title: bool = True
+) -> Figure:
+    """Return the heat map as a figure; see ``draw``."""
+    texts = cell_texts(chart)
+    beside = room_for(chart.rows)
+    if axes is None:
+        longest = max((len(text) for line in texts for text in line), default=1)
+        needed = beside + 0.3 + len(chart.columns) * (longest * LETTER * SMALL + 0.12)
+        wide = max(COLUMN, needed) if width is None else width
+        below = 0.75 * room_for(chart.columns) if _is_crowded(chart, wide - beside) else 0.2
+        drawn: Figure = make_canvas(
+            wide, _CELL * max(len(chart.rows), 1) + below + 0.25 + (0.3 if title else 0)
+        )
+        axes = drawn.subplots()
+    else:
+        drawn = figure_of(axes)
+        wide = drawn.get_figwidth() * axes.get_position().width + beside
+    dress(axes, grid="", title=chart.title if title else "", wide=wide - beside)
+    for row, (values, line) in enumerate(zip(chart.values, texts, strict=True)):
+        for column, (value, text) in enumerate(zip(values, line, strict=True)):
+            _draw_cell(axes, row, column, chart, value, text)
+    axes.set_xlim(0, len(chart.columns))
+    axes.set_ylim(len(chart.rows), 0)
+    is_crowded = _is_crowded(chart, wide - beside)
+    axes.set_xticks(
+        [column + 0.5 for column in range(len(chart.columns))],
+        [shortened(name) for name in chart.columns],
+        rotation=35 if is_crowded else 0,
+        ha="right" if is_crowded else "center",
+        rotation_mode="anchor" if is_crowded else "default",
+    )
+    axes.set_yticks([row + 0.5 for row in range(len(chart.rows))], [shortened(name) for name in chart.rows])
+    axes.tick_params(axis="y", labelsize=MIDDLE)
+    axes.spines["bottom"].set_visible(False)
+    plain([*axes.get_xticklabels(), *axes.get_yticklabels()])
+    axes.set_xlabel(folded(chart.label, wide - beside, MIDDLE), fontsize=MIDDLE, color=INK, parse_math=False)
+    return drawn
+
+
+def cell_texts(chart: HeatMap) -> list[list[str]]:
+    """Return the numbers as written: two decimals at least where the scale is about 1, a dash for none."""
+    known = [value for line in chart.values for value in line if value is not None]
+    places = 2 if max(abs(chart.low), abs(chart.high)) <= 1 else min(decimals(known), 2)
+    return [[fixed(value, places) for value in line] for line in chart.values]
+
+
+def cell_colour(chart: HeatMap, value: float) -> tuple[float, float, float]:
+    """Return the colour of a value as red, green and blue in [0, 1].
+
+    Examples
+    --------
+    >>> heat = HeatMap("t", "", "", ("a",), ("b",), ((0.0,),), "tau", -1, 1, middle=0)
+    >>> cell_colour(heat, 0.0), cell_colour(heat, 1.0) == cell_colour(heat, 7.0)
+    ((1.0, 1.0, 1.0), True)
+    """
+    start = chart.low if chart.middle is None else chart.middle
+    end, strong = (chart.high, _ABOVE) if value >= start else (chart.low, _BELOW)
+    share = min(1.0, abs(value - start) / (abs(end - start) or 1.0))
+    red, green, blue = (int(strong[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    return 1 + share * (red - 1), 1 + share * (green - 1), 1 + share * (blue - 1)
+
+
+def ink_on(colour: tuple[float, float, float]) -> str:
+    """Return black or white, whichever stands out more.
+
+    Examples
+    --------
+    >>> ink_on((1.0, 1.0, 1.0)), ink_on((0.0, 0.3, 0.7))
+    ('#000000', '#ffffff')
+    """
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "#000000" if (luminance + 0.05) / 0.05 >= 1.05 / (luminance + 0.05) else "#ffffff"
+
+
+def _draw_cell(axes: Axes, row: int, column: int, chart: HeatMap, value: float | None, text: str) -> None:
+    from matplotlib.patches import Rectangle
+
+    is_known = value is not None and math.isfinite(value)
+    colour = cell_colour(chart, value) if value is not None and is_known else (1.0, 1.0, 1.0)
+    box = Rectangle((column, row), 1, 1, facecolor=colour, edgecolor="white", linewidth=1.0)
+    if not is_known:
+        box.set(hatch="///", edgecolor=GRID, linewidth=0)
+    axes.add_patch(box)
+    axes.text(
+        column + 0.5,
+        row + 0.52,
+        text if is_known else MISSING,
+        ha="center",
+        va="center",
+        fontsize=SMALL,
+        color=ink_on(colour),
+    )
+
+
+def _is_crowded(chart: HeatMap, wide: float) -> bool:
+    return room_for(chart.columns, SMALL) + 0.08 > wide / max(len(chart.columns), 1)
+
+
+Handles: TypeAlias = list[tuple[str, "Artist"]]
+
+_BESIDE, _HANDLE = 0.65, 0.42  # inches left of the axes, and beside a name in the legend
+
+
+def draw(
+    chart: Picture,
+    *,
+    axes: Axes | None = None,
+    width: float | None = None,
+    models: Sequence[str] = (),
+    title: bool = True,
+) -> Figure:
+    """Return the chart as a figure; save it with ``savefig("x.pdf")``, or as ``.svg`` or ``.png``.
+
+    Parameters
+    ----------
+    chart : what to draw
+    axes : draw into these instead of into a new figure
+    width : inches; one column of a paper by default
+    models : names in the order that gives them their colours, where several figures shall agree
+    title : whether to write the title above; a paper has it in its caption
+
+    Raises
+    ------
+    InvalidData
+        When a point of a logarithmic axis is not above 0.
+
+    Examples
+    --------
+    >>> from truerank.core.chart import ChartAxis
+    >>> line = Series("ease", (1, 10, 100), (0.1, 0.3, 0.8), model="ease")
+    >>> chart = Chart("k", "recall@K", "", ChartAxis("K", "log"), ChartAxis("recall"), (line,))
+    >>> float(draw(chart).get_figwidth())
+    3.4
+    """
+    if isinstance(chart, HeatMap):
+        return draw_heat(chart, axes=axes, width=width, title=title)
+    if axes is not None:
+        drawn = figure_of(axes)
+        wide = drawn.get_figwidth() * axes.get_position().width
+        handles = _fill(axes, chart, models, wide, title)
+        if len(handles) > 1:
+            _name(axes.legend(**_legend(handles, n_columns=1)), handles, wide)
+        return drawn
+
+    wide = COLUMN if width is None else width
+    drawn = make_canvas(wide, 0.62 * wide + 0.35)
+    handles = _fill(drawn.subplots(), chart, models, wide, title)
+    if len(handles) > 1:
+        across = _across(handles, wide)
+        _name(drawn.legend(loc="outside lower center", **_legend(handles, n_columns=across)), handles, wide)
+        drawn.set_figheight(drawn.get_figheight() + 0.17 * -(-len(handles) // across))
+    return drawn
+
+
+def _fill(axes: Axes, chart: Chart, models: Sequence[str], wide: float, title: bool) -> Handles:
+    """Draw everything and return what belongs into the legend."""
+    from matplotlib.patches import Patch
+
+    _check(chart)
+    bars = {position: one for position, one in enumerate(chart.series) if one.look == "bars"}
+    slots = dict(zip(bars, bar_slots(list(bars.values()), chart.x.scale), strict=True))
+    edges = [edge for found in slots.values() for slot in found.values() for edge in slot]
+    spans = [end for span in chart.spans for end in (span.low, span.high) if math.isfinite(end)]
+    heights = [
+        y for one in chart.series for y in (*(() if one.look == "band" else one.y), *one.low, *one.high)
+    ]
+    dress(axes, grid="y", title=chart.title if title else "", wide=wide - _BESIDE)
+    low, high = set_axis(
+        axes,
+        "x",
+        chart.x,
+        [*(x for one in chart.series for x in one.x), *edges, *spans],
+        wide=0.8 * wide,
+    )
+    set_axis(axes, "y", chart.y, heights, wide=0.45 * wide, has_zero=bool(bars))
+    handles: Handles = []
+    for span in chart.spans:
+        axes.axvspan(max(span.low, low), min(span.high, high), color=SHADE, linewidth=0, zorder=0.5)
+        handles.append((span.label, Patch(facecolor=SHADE, linewidth=0)))
+    marks = model_marks(chart.series, models)
+    for position, one in enumerate(chart.series):
+        if not any(map(math.isfinite, one.low if one.look == "band" else one.y)):
+            continue
+        colour, depth = colour_of(one, marks), 2 + 0.1 * position
+        if one.look == "bars":
+            handle = draw_bars(axes, one, slots[position], colour=colour, depth=depth)
+        else:
+            marker = marks[one.model].code if one.model else ""
+            turn = (position + 0.5) / len(chart.series)
+            handle = draw_series(axes, one, colour=colour, marker=marker, depth=depth, turn=turn)
+        handles.append((one.label, handle))
+    if not handles:
+        axes.text(0.5, 0.5, "no values", transform=axes.transAxes, ha="center", fontsize=SMALL, color=INK)
+    return handles
+
+
+def _check(chart: Chart) -> None:
+    for name, axis in (("x", chart.x), ("y", chart.y)):
+        if axis.scale != "log":
+            continue
+        for one in chart.series:
+            wrong = [value for value in _points(one, name) if value <= 0]
+            if wrong:
+                raise InvalidData(
+                    f"a logarithmic axis needs values above 0, but {one.label!r} of the chart {chart.key!r} "
+                    f"has {name} = {wrong[0]:g}. Use a linear axis, or leave the point out."
+                )
+
+
+def _points(series: Series, name: str) -> tuple[float, ...]:
+    if name == "x":
+        return series.x
+    return () if series.look == "band" else series.y
+
+
+def _legend(handles: Handles, *, n_columns: int) -> dict[str, Any]:
+    """Return the options of a legend; its names come later, since matplotlib drops those like ``_a``."""
+    return {
+        "handles": [handle for _, handle in handles],
+        "labels": [str(position) for position in range(len(handles))],
+        "ncols": n_columns,
+        "frameon": False,
+        "fontsize": SMALL,
+        "handlelength": 1.6,
+        "columnspacing": 1.2,
+        "labelspacing": 0.35,
+        "borderpad": 0.2,
+        "labelcolor": INK,
+    }
+
+
+def _across(handles: Handles, wide: float) -> int:
+    """Return how many columns of the legend fit."""
+    longest = max(len(name) for name, _ in handles) * LETTER * SMALL + _HANDLE
+    return max(1, min(len(handles), int(wide / longest)))
+
+
+def _name(legend: Legend, handles: Handles, wide: float) -> None:
+    texts = legend.get_texts()
+    plain(texts)
+    for text, (name, _) in zip(texts, handles, strict=True):
+        text.set_text(shortened(name, int((wide - _HANDLE) / (LETTER * SMALL))))

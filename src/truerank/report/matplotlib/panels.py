@@ -1,0 +1,225 @@
+"""Dots and whiskers in rows, one panel per chart: leaderboards and forests of differences.
+
+The leaderboard: values of all models with their intervals, one panel per metric.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from truerank.core.chart import Chart, ChartAxis, Mark, Series
+from truerank.core.errors import InvalidData
+from truerank.core.result import Estimate, Result
+from truerank.core.table import decimals, fixed, percent, shortened
+from truerank.report.matplotlib.axes import (
+    COLUMN,
+    INK,
+    LETTER,
+    MIDDLE,
+    PAGE,
+    SMALL,
+    colour_of,
+    dress,
+    folded,
+    model_marks,
+    plain,
+    room_for,
+    set_axis,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+_LEAST, _GOOD = 1.3, 1.9  # inches of a panel
+_ROW = 0.3
+_LONGEST = 40  # letters of a name
+
+
+def draw_panels(
+    charts: Sequence[Chart],
+    *,
+    width: float | None = None,
+    columns: int | None = None,
+    models: Sequence[str] = (),
+    strong: frozenset[tuple[str, str]] = frozenset(),
+    caption: str = "",
+) -> Figure:
+    """Return charts of dots turned on their side: x counts rows from the top, y goes across.
+
+    The rows have the names of the series that have a model. Grey dots are drawn as wide bars, lines as lines.
+
+    Parameters
+    ----------
+    charts : one per panel, with the same rows
+    width : inches; as many as the panels need by default, from one column of a paper to both
+    columns : panels side by side; as many as fit by default
+    models : names in the order that gives them their colours
+    strong : values to print bold, as (key of the chart, label of the series)
+    caption : what to write below
+
+    Raises
+    ------
+    InvalidData
+        When there is no chart.
+    """
+    from truerank.report.matplotlib.figure import make_canvas
+
+    if not charts:
+        raise InvalidData("a figure needs at least one estimate or difference, but there is none.")
+    names = {one.x[0]: one.label for chart in charts for one in chart.series if one.model and one.x}
+    longest = _LONGEST if width is None else max(12, int(0.5 * width / (LETTER * MIDDLE)))
+    beside = room_for(names.values(), longest=longest) + 0.15
+    across = min(columns or len(charts), len(charts))
+    if width is None:
+        wide = max(COLUMN, beside + _GOOD * across)
+        wide = wide if columns else min(wide, PAGE)
+    else:
+        wide = width
+    if columns is None:
+        across = max(1, min(across, int((wide - beside) / _LEAST)))
+    down = -(-len(charts) // across)
+    across = -(-len(charts) // down) if columns is None else across
+    n_rows = len(names)
+    drawn: Figure = make_canvas(
+        wide, down * (0.62 + _ROW * n_rows) + 0.15 * (1 + folded(caption, wide, SMALL).count("\n"))
+    )
+    grid = drawn.subplots(down, across, sharey=True, squeeze=False)
+    marks = model_marks((one for chart in charts for one in chart.series), models)
+    for axes, chart in zip(grid.flat, charts, strict=False):
+        bold = {label for key, label in strong if key == chart.key}
+        _draw_panel(axes, chart, marks, bold, (wide - beside) / across)
+    for axes in grid.flat[len(charts) :]:
+        axes.remove()
+    for axes in drawn.axes:
+        axes.set_ylim(max(names, default=1) + 0.6, min(names, default=1) - 0.75)
+        axes.set_yticks(list(names), [shortened(name, longest) for name in names.values()])
+        axes.tick_params(axis="y", labelsize=MIDDLE)
+        plain(axes.get_yticklabels())
+    if caption:
+        drawn.supxlabel(folded(caption, wide, SMALL), fontsize=SMALL, color=INK, parse_math=False)
+    return drawn
+
+
+def _draw_panel(axes: Axes, chart: Chart, marks: dict[str, Mark], bold: set[str], wide: float) -> None:
+    from matplotlib.patheffects import withStroke
+
+    dress(axes, grid="x", title=chart.title, wide=wide)
+    values = [value for one in chart.series for value in (*one.y, *one.low, *one.high)]
+    set_axis(axes, "x", chart.y, values, wide=wide, most=5, room=0.15)
+    known = [y for one in chart.series if one.model for y in one.y if math.isfinite(y)]
+    places = decimals(known)
+    for position, one in enumerate(chart.series):
+        depth = 2 + 0.1 * position
+        if one.look != "dots":
+            style = (0, (4, 2)) if one.is_dashed else "-"
+            axes.plot(one.y, one.x, color=colour_of(one, marks), linewidth=1.0, linestyle=style, zorder=depth)
+            continue
+        _draw_whiskers(axes, one, colour_of(one, marks), depth)
+        if not one.model:
+            continue
+        axes.plot(
+            one.y,
+            one.x,
+            marks[one.model].code,
+            color=colour_of(one, marks),
+            markersize=5.5,
+            markeredgewidth=0,
+            zorder=depth + 0.01,
+        )
+        for x, y in zip(one.x, one.y, strict=True):
+            if math.isfinite(y):
+                axes.annotate(
+                    fixed(y, places),
+                    (y, x),
+                    xytext=(0, 5),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=SMALL,
+                    fontweight="bold" if one.label in bold else "normal",
+                    color=INK,
+                    zorder=9,
+                    path_effects=[withStroke(linewidth=2, foreground="white")],
+                )
+
+
+def _draw_whiskers(axes: Axes, series: Series, colour: str, depth: float) -> None:
+    thick, alpha = (1.5, 1.0) if series.model else (6.0, 0.3)
+    for x, low, high in zip(series.x, series.low, series.high, strict=False):
+        if math.isfinite(low) and math.isfinite(high):
+            axes.plot(
+                (low, high),
+                (x, x),
+                color=colour,
+                linewidth=thick,
+                alpha=alpha,
+                solid_capstyle="butt",
+                zorder=depth,
+            )
+
+
+def draw_leaderboard(result: Result, *, width: float | None = None, columns: int | None = None) -> Figure:
+    """Return dots and whiskers of every model, one panel per metric.
+
+    A model that was estimated in several ways has one row for each; exact values come first. Within one
+    estimator the best model of the first metric is on top, and the highest value of each metric is bold.
+
+    Parameters
+    ----------
+    result : what to draw
+    width, columns : as in ``draw_panels``
+
+    Raises
+    ------
+    InvalidData
+        When the result holds no estimates.
+    """
+    ways = _ordered(result)
+    labels = {way: way[0] if len({e for _, e in ways}) == 1 else " · ".join(way) for way in ways}
+    charts = [_chart(metric, result, ways, labels) for metric in result.metrics()]
+    strong = frozenset(
+        (metric, labels[model, estimator])
+        for metric in result.metrics()
+        for model, estimator in ways
+        if model in result.best(metric, estimator)
+    )
+    levels = sorted({e.level for e in result.estimates if e.level is not None and _has_ends(e)})
+    caption = f"whiskers: {' and '.join(map(percent, levels))} intervals" if levels else ""
+    return draw_panels(
+        charts, width=width, columns=columns, models=result.models(), strong=strong, caption=caption
+    )
+
+
+def _chart(
+    metric: str, result: Result, ways: list[tuple[str, str]], labels: dict[tuple[str, str], str]
+) -> Chart:
+    found = {(e.model, e.estimator): e for e in result.estimates if e.metric == metric}
+    series = []
+    for row, way in enumerate(ways):
+        if way in found:
+            e = found[way]
+            low, high = ((e.low,), (e.high,)) if e.low is not None and e.high is not None else ((), ())
+            series.append(Series(labels[way], (row,), (e.value,), low, high, look="dots", model=e.model))
+    return Chart(metric, metric, "", ChartAxis("model"), ChartAxis(""), tuple(series))
+
+
+def _ordered(result: Result) -> list[tuple[str, str]]:
+    """Return models with their estimators in the order of the rows."""
+    estimators = list(dict.fromkeys(e.estimator for e in result.estimates))
+    first = "exact" if "exact" in estimators or not estimators else estimators[-1]
+    blocks = [first, *(estimator for estimator in estimators if estimator != first)]
+    leading = next(iter(result.metrics()), "")
+    values = {(e.model, e.estimator): e.value for e in result.estimates if e.metric == leading}
+
+    def place(way: tuple[str, str]) -> tuple[int, bool, float]:
+        value = values.get(way, math.nan)
+        return blocks.index(way[1]), math.isnan(value), -value if math.isfinite(value) else 0.0
+
+    return sorted(dict.fromkeys((e.model, e.estimator) for e in result.estimates), key=place)
+
+
+def _has_ends(estimate: Estimate) -> bool:
+    return estimate.low is not None and estimate.high is not None

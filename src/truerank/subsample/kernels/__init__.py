@@ -1,1 +1,0 @@
-"""Compiled loops over events, groups and graphs; imported on first use."""

@@ -1,0 +1,341 @@
+"""Rows by group, and the score from which on they are kept.
+
+What a factor model gets wrong about events, and items that users have not met.
+
+Build and search the bipartite graph.
+
+One half of a sweep of PageRank.
+
+Visits of nodes by random walks and by forest fires.
+
+Both write the number of each node's visit into ``place`` (``len(place)`` stays for those not visited) and
+stop when the visited nodes have ``n_wanted`` events among them, or when there is nothing left to visit.
+
+Random words inside compiled loops.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from truerank.core.jit import compiled
+from truerank.core.types import FloatArray, IntArray
+
+
+@compiled
+def list_rows(group: IntArray, free: IntArray, rows: IntArray) -> None:
+    """Write the rows of each group one after the other; ``free`` holds where each group begins."""
+    for row in range(len(group)):
+        place = free[group[row]]
+        rows[place] = row
+        free[group[row]] = place + 1
+
+
+@compiled
+def cut_groups(
+    indptr: IntArray, rows: IntArray, bits: IntArray, quota: IntArray, first: int, last: int, cuts: IntArray
+) -> None:
+    """Write the quota-th largest word of the groups first..last-1 that have a quota."""
+    longest = 0
+    for g in range(first, last):
+        longest = max(longest, indptr[g + 1] - indptr[g])
+    scratch = np.empty(longest, dtype=np.uint64)
+    for g in range(first, last):
+        if quota[g] > 0:
+            size = indptr[g + 1] - indptr[g]
+            for k in range(size):
+                scratch[k] = bits[rows[indptr[g] + k]]
+            own = scratch[:size]
+            own.sort()
+            cuts[g] = own[size - quota[g]]
+
+
+@compiled
+def link(user: IntArray, item: IntArray, n_users: int, indptr: IntArray, neighbours: IntArray) -> None:
+    """Fill the sorted neighbours of users 0..n_users-1 and of the items behind them.
+
+    Users' lists are filled in the order of the events, items' lists from them user by user, hence sorted, and
+    users' lists again from those item by item.
+    """
+    free = indptr[:-1].copy()
+    for event in range(len(user)):
+        neighbours[free[user[event]]] = item[event] + n_users
+        free[user[event]] += 1
+    for who in range(n_users):
+        for place in range(indptr[who], indptr[who + 1]):
+            what = neighbours[place]
+            neighbours[free[what]] = who
+            free[what] += 1
+    for who in range(n_users):
+        free[who] = indptr[who]
+    for what in range(n_users, len(free)):
+        for place in range(indptr[what], indptr[what + 1]):
+            who = neighbours[place]
+            neighbours[free[who]] = what
+            free[who] += 1
+
+
+@compiled
+def spread(
+    indptr: IntArray,
+    neighbours: IntArray,
+    base: float,
+    damping: float,
+    first: int,
+    last: int,
+    flow: FloatArray,
+    score: FloatArray,
+) -> float:
+    """Renew the scores of nodes first..last-1 from their neighbours' and return the sum of changes.
+
+    ``flow`` holds score / degree of every node; that of the renewed nodes is renewed too, which no other call
+    of the same half reads, because neighbours lie on the other side.
+    """
+    change = 0.0
+    for node in range(first, last):
+        degree = indptr[node + 1] - indptr[node]
+        if degree > 0:
+            total = 0.0
+            for place in range(indptr[node], indptr[node + 1]):
+                total += flow[neighbours[place]]
+            new = base + damping * total
+            change += abs(new - score[node])
+            score[node] = new
+            flow[node] = new / degree
+    return change
+
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+
+
+@compiled
+def next_word(state: IntArray) -> np.uint64:
+    """Return the next 64 random bits of SplitMix64; ``state`` is its one word."""
+    state[0] += _GOLDEN
+    word = (state[0] ^ (state[0] >> np.uint64(30))) * _MIX_1
+    word = (word ^ (word >> np.uint64(27))) * _MIX_2
+    return np.uint64(word ^ (word >> np.uint64(31)))
+
+
+@compiled
+def uniform(state: IntArray) -> float:
+    """Return a number in [0, 1), a multiple of 2**-53."""
+    return float(next_word(state) >> np.uint64(11)) * 2.0**-53
+
+
+@compiled
+def below(state: IntArray, n: int) -> int:
+    """Return an integer in 0..n-1, all equally likely; n is at most 2**32.
+
+    The upper half of a word is scaled to n and drawn again where it would favour a number.
+    """
+    size = np.uint64(n)
+    product = (next_word(state) >> _HALF) * size
+    if (product & _LOW) < size:
+        least = (np.uint64(1 << 32) - size) % size
+        while (product & _LOW) < least:
+            product = (next_word(state) >> _HALF) * size
+    return int(product >> _HALF)
+
+
+@compiled
+def draw_unmet(
+    indptr: IntArray,
+    met: IntArray,
+    n_items: int,
+    user: IntArray,
+    keys: IntArray,
+    word: np.uint64,
+    out: IntArray,
+) -> None:
+    """Fill row e with items that ``user[e]`` has not met, uniformly and with replacement.
+
+    Row e is a function of its key and the word alone. -1 for a user who has met all items.
+    """
+    state = np.empty(1, np.uint64)
+    for e in range(len(user)):
+        first, last = indptr[user[e]], indptr[user[e] + 1]
+        n_unmet = n_items - (last - first)
+        state[0] = keys[e] ^ word
+        for k in range(out.shape[1]):
+            out[e, k] = -1
+            if n_unmet > 0:
+                place = below(state, n_unmet)  # among the unmet items in their order
+                low, high = first, last
+                while low < high:  # met items that stand before it
+                    middle = (low + high) >> 1
+                    if met[middle] - (middle - first) <= place:
+                        low = middle + 1
+                    else:
+                        high = middle
+                out[e, k] = place + (low - first)
+
+
+@compiled
+def pair_score(U: FloatArray, V: FloatArray, bias: FloatArray, user: int, item: int) -> float:
+    """Return the score of a pair, summed in float64 and in the order of the factors."""
+    total = 0.0
+    for k in range(U.shape[1]):
+        total += np.float64(U[user, k]) * np.float64(V[item, k])  # float() would leave it at float32
+    return float(total + np.float64(bias[item]))
+
+
+@compiled
+def add_lost(
+    user: IntArray,
+    item: IntArray,
+    negative: IntArray,
+    U: FloatArray,
+    V: FloatArray,
+    bias: FloatArray,
+    ties: bool,
+    total: FloatArray,
+) -> None:
+    """Add how many negatives of each event stand above it, with ``ties`` also those that stand level."""
+    for e in range(len(user)):
+        own = pair_score(U, V, bias, user[e], item[e])
+        for k in range(negative.shape[1]):
+            if negative[e, k] >= 0:
+                other = pair_score(U, V, bias, user[e], negative[e, k])
+                if other > own or (ties and other == own):
+                    total[e] += 1.0
+                elif np.isnan(own) or np.isnan(other):
+                    total[e] = np.nan
+
+
+@compiled
+def add_squared(
+    user: IntArray,
+    item: IntArray,
+    value: FloatArray,
+    U: FloatArray,
+    V: FloatArray,
+    bias: FloatArray,
+    total: FloatArray,
+) -> None:
+    """Add the squared error of each event's rating."""
+    for e in range(len(user)):
+        error = pair_score(U, V, bias, user[e], item[e]) - value[e]
+        total[e] += error * error
+
+
+BACKLOG = 100  # neighbours that did not burn and are remembered
+HOP = 10  # of them, how many a fire that died down goes on from
+
+
+@compiled
+def visit(indptr: IntArray, neighbours: IntArray, node: int, n_seen: int, place: IntArray) -> int:
+    """Mark a node as visited and return how many events it has with nodes visited before."""
+    place[node] = n_seen
+    count = 0
+    for k in range(indptr[node], indptr[node + 1]):
+        if place[neighbours[k]] < len(place):
+            count += 1
+    return count
+
+
+@compiled
+def walk(
+    indptr: IntArray,
+    neighbours: IntArray,
+    starts: IntArray,
+    restart: float,
+    patience: int,
+    n_wanted: int,
+    state: IntArray,
+    place: IntArray,
+) -> None:
+    """Walk from each start in turn; a walk is given up after ``patience`` steps per node it found."""
+    unseen, n_seen, n_events = len(place), 0, 0
+    for start in starts:
+        if n_events >= n_wanted:
+            return
+        if place[start] < unseen:
+            continue
+        n_events += visit(indptr, neighbours, start, n_seen, place)
+        n_seen += 1
+        at, found, steps = start, 1, 0
+        while n_events < n_wanted and steps < patience * found:
+            steps += 1
+            if uniform(state) < restart:
+                at = start
+                continue
+            at = neighbours[indptr[at] + below(state, indptr[at + 1] - indptr[at])]
+            if place[at] == unseen:
+                n_events += visit(indptr, neighbours, at, n_seen, place)
+                n_seen += 1
+                found += 1
+
+
+@compiled
+def burn(
+    indptr: IntArray,
+    neighbours: IntArray,
+    starts: IntArray,
+    chance: float,
+    n_wanted: int,
+    state: IntArray,
+    place: IntArray,
+) -> None:
+    """Let a fire spread from each start in turn until it dies down.
+
+    A burning node sets fire to a geometric number (support 1, 2, ...) of its neighbours not visited; some of
+    the others are remembered, the newest first, and a fire that has died down goes on from them.
+    """
+    unseen, n_seen, n_events = len(place), 0, 0
+    longest = 0
+    for node in range(unseen):
+        longest = max(longest, indptr[node + 1] - indptr[node])
+    fresh = np.empty(longest, dtype=np.int32)
+    queue = np.empty(unseen, dtype=np.int32)  # in the order of visits
+    backlog = np.empty(BACKLOG, dtype=np.int32)
+    for start in starts:
+        if n_events >= n_wanted:
+            return
+        if place[start] < unseen:
+            continue
+        burning = n_seen
+        queue[n_seen] = start
+        n_events += visit(indptr, neighbours, start, n_seen, place)
+        n_seen += 1
+        newest, n_left = 0, 0
+        while n_events < n_wanted:
+            if burning == n_seen:  # died down
+                if n_left == 0:
+                    break
+                for _ in range(min(HOP, n_left)):
+                    newest -= 1
+                    n_left -= 1
+                    node = backlog[newest % BACKLOG]
+                    if place[node] == unseen and n_events < n_wanted:
+                        queue[n_seen] = node
+                        n_events += visit(indptr, neighbours, node, n_seen, place)
+                        n_seen += 1
+                continue
+            node = queue[burning]
+            burning += 1
+            size = 0
+            for k in range(indptr[node], indptr[node + 1]):
+                # a repeated pair stands in neighbouring places
+                is_new = k == indptr[node] or neighbours[k] != neighbours[k - 1]
+                if is_new and place[neighbours[k]] == unseen:
+                    fresh[size] = neighbours[k]
+                    size += 1
+            count = min(1, size)
+            while count < size and uniform(state) >= chance:
+                count += 1
+            for k in range(min(size, count + BACKLOG)):
+                other = k + below(state, size - k)
+                fresh[k], fresh[other] = fresh[other], fresh[k]
+                if k >= count:
+                    backlog[newest % BACKLOG] = fresh[k]
+                    newest += 1
+                    n_left = min(n_left + 1, BACKLOG)
+                elif n_events < n_wanted:
+                    queue[n_seen] = fresh[k]
+                    n_events += visit(indptr, neighbours, fresh[k], n_seen, place)
+                    n_seen += 1

@@ -1,0 +1,387 @@
+"""A smaller data set, and what it has lost.
+
+Sub-samples by any strategy.
+
+What a sub-sample has lost.
+
+A sub-sample as a table with the user's own ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from truerank.core.checkpoint import Store, check_output, replace_file
+from truerank.core.errors import InvalidParameter
+from truerank.core.interactions import Interactions
+from truerank.core.progress import SILENT, Progress, tracked
+from truerank.core.random import check_seed
+from truerank.core.split import Split
+from truerank.core.types import BoolArray, FloatArray, IntArray
+from truerank.subsampling.base import STRATEGIES, ProxyStrategy, Strategy, check_fraction
+from truerank.subsampling.importance import importance as compute
+from truerank.subsampling.importance import make_strategy
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+QUANTILES = {"min": 0.0, "q10": 0.1, "median": 0.5, "q90": 0.9, "max": 1.0}
+HEAD = 0.1  # share of the items that are called the head
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What can be counted in a set of events.
+
+    Parameters
+    ----------
+    events, users, items : how many events, and users and items that have any
+    history : quantiles of the users' numbers of events, of users that have any
+    gini : inequality of the items' numbers of events, 0 (all equal) to 1; over the items of the full data, so
+        that lost items count as 0
+    head : share of the events that belong to the most popular tenth of the items of the full data
+    """
+
+    events: int
+    users: int
+    items: int
+    history: dict[str, int]
+    gini: float | None
+    head: float | None
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A set of events before and after sub-sampling.
+
+    Parameters
+    ----------
+    strategy, fraction, seed : what was asked for
+    before, after : what there was and what is left
+    """
+
+    strategy: str
+    fraction: float
+    seed: int
+    before: Profile
+    after: Profile
+
+    @property
+    def users_emptied(self) -> int:
+        """Users that have lost all their events."""
+        return self.before.users - self.after.users
+
+    @property
+    def items_emptied(self) -> int:
+        """Items that have lost all their events."""
+        return self.before.items - self.after.items
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        emptied = {"users_emptied": self.users_emptied, "items_emptied": self.items_emptied}
+        return {**asdict(self), **emptied}
+
+    def rows(self) -> list[tuple[str, int | float | None, int | float | None]]:
+        """Return name, before and after of each figure, for tables."""
+        before, after = self.before, self.after
+        return [
+            ("events", before.events, after.events),
+            ("users with events", before.users, after.users),
+            ("items with events", before.items, after.items),
+            *(
+                (f"events per user, {name}", before.history.get(name), after.history.get(name))
+                for name in QUANTILES
+            ),
+            ("Gini of item popularity", before.gini, after.gini),
+            ("share of the top tenth of items", before.head, after.head),
+        ]
+
+
+def compare(full: Interactions, kept: Interactions, *, strategy: str, fraction: float, seed: int) -> Loss:
+    """Count the events before and after.
+
+    Examples
+    --------
+    >>> full = Interactions.from_codes([0, 0, 1], [0, 1, 0])
+    >>> loss = compare(full, full.take(np.array([0, 1])), strategy="demo", fraction=0.7, seed=0)
+    >>> loss.users_emptied, loss.items_emptied, loss.after.history["max"], round(loss.before.gini, 3)
+    (1, 0, 2, 0.167)
+    """
+    before, after = ((events.user_counts(), events.item_counts()) for events in (full, kept))
+    return compare_counts(before, after, strategy=strategy, fraction=fraction, seed=seed)
+
+
+def compare_counts(
+    before: tuple[IntArray, IntArray],
+    after: tuple[IntArray, IntArray],
+    *,
+    strategy: str,
+    fraction: float,
+    seed: int,
+) -> Loss:
+    """Return what `compare` does, from the numbers of events of users and of items.
+
+    Parameters
+    ----------
+    before, after : events of each user, in any order, and of each item, in the same order in both
+    """
+    counts = before[1]
+    listed = counts > 0
+    n_head = int(np.ceil(HEAD * listed.sum()))
+    head = np.zeros(len(counts), dtype=np.bool_)
+    head[np.argsort(-counts, kind="stable")[:n_head]] = True
+    profiles = [_profile(lengths, items, listed, head) for lengths, items in (before, after)]
+    return Loss(strategy, float(fraction), seed, *profiles)
+
+
+def gini(counts: IntArray) -> float | None:
+    """Return the Gini coefficient of non-negative counts; None without any count above 0.
+
+    Examples
+    --------
+    >>> gini(np.array([2, 2])), gini(np.array([0, 0, 0, 4])), gini(np.array([0]))
+    (0.0, 0.75, None)
+    """
+    total = int(counts.sum())
+    if total == 0:
+        return None
+    n, ordered = len(counts), np.sort(counts)
+    weights = 2 * np.arange(1, n + 1) - n - 1
+    return float((weights * ordered).sum() / (n * total))
+
+
+def _profile(lengths: IntArray, counts: IntArray, listed: BoolArray, head: BoolArray) -> Profile:
+    lengths = lengths[lengths > 0]
+    n_events = int(lengths.sum())
+    found: list[int] = []
+    if len(lengths):
+        found = np.quantile(lengths, list(QUANTILES.values()), method="lower").tolist()
+    return Profile(
+        events=n_events,
+        users=len(lengths),
+        items=int((counts > 0).sum()),
+        history=dict(zip(QUANTILES, found, strict=False)),
+        gini=gini(counts[listed]),
+        head=float(counts[head].sum() / n_events) if n_events else None,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SubSample:
+    """Some of the train events.
+
+    Parameters
+    ----------
+    train : the kept events, in their order and in the vocabularies of all
+    loss : what was there and what is left
+    split : the kept events with the validation and test events as they were; None where no split was given
+    """
+
+    train: Interactions
+    loss: Loss
+    split: Split | None = None
+
+
+def select_events(
+    data: Interactions | Split,
+    strategy: str | Strategy,
+    fraction: float,
+    *,
+    seed: int = 0,
+    progress: Progress = SILENT,
+    importance: FloatArray | None = None,
+) -> SubSample:
+    """Keep a fraction of the train events.
+
+    Strategies with a proxy need ``importance`` here; ``subsample`` fits the proxy.
+
+    Parameters
+    ----------
+    data : the events, or a split of which only the train part is sampled
+    strategy : which events to keep, such as ``random-walk``
+    fraction : share of the events to keep, 0 to 1
+    seed : of everything random
+    progress : where long jobs report
+    importance : (n,) of each train event, for strategies with a proxy alone
+
+    Returns
+    -------
+    SubSample
+        Users and items without events stay in the vocabularies. ``split.counts`` says how many users and
+        items have targets but no train events now (``users_without_history``, ``items_without_history``).
+
+    Examples
+    --------
+    >>> events = Interactions.from_codes([0, 0, 1, 1], [0, 1, 0, 1])
+    >>> small = select_events(events, "random", 0.5)
+    >>> len(small.train), small.train.n_users, small.loss.before.events
+    (2, 2, 4)
+    """
+    chosen = STRATEGIES.make(strategy)
+    full = data.train if isinstance(data, Split) else data
+    with tracked(progress, f"sub-sampling by {chosen}"):
+        if importance is None:
+            mask = chosen.keep(full, fraction, seed=seed, progress=progress)
+        elif isinstance(chosen, ProxyStrategy):
+            mask = chosen.keep_by(full, importance, fraction, seed=seed, progress=progress)
+        else:
+            raise InvalidParameter(f"strategy {str(chosen)!r} does not choose by importance. Leave it out.")
+        kept = full.where(mask)
+    loss = compare(full, kept, strategy=str(chosen), fraction=fraction, seed=seed)
+    return SubSample(kept, loss, _with_train(data, kept) if isinstance(data, Split) else None)
+
+
+def _with_train(split: Split, train: Interactions) -> Split:
+    in_test, in_train = split.test.user_counts() > 0, train.user_counts() > 0
+    items_in_test, items_in_train = split.test.item_counts() > 0, train.item_counts() > 0
+    counts = {
+        **split.counts,
+        "users_without_history": int(np.sum(in_test & ~in_train)),
+        "items_without_history": int(np.sum(items_in_test & ~items_in_train)),
+    }
+    return replace(split, train=train, counts=counts)
+
+
+def subsample(
+    data: Interactions | Split,
+    strategy: str | Strategy,
+    fraction: float,
+    *,
+    seed: int = 0,
+    progress: Progress = SILENT,
+    importance: FloatArray | None = None,
+    store: Store | None = None,
+) -> SubSample:
+    """Keep a fraction of the train events, by any strategy.
+
+    A strategy with a proxy fits it first, on all train events; the fit depends on the seed, not on the
+    fraction. To keep several fractions, compute `importance` once and hand it on, or use a store.
+
+    Parameters
+    ----------
+    data : the events, or a split of which only the train part is sampled
+    strategy : which events to keep, such as ``random-walk`` or ``svp-cf(proxy=bias)``
+    fraction : share of the events to keep, 0 to 1
+    seed : of everything random, the proxy's training included
+    progress : where long jobs report
+    importance : (n,) of each train event, for strategies with a proxy; None fits the proxy
+    store : where the importance is kept, and found again
+
+    Returns
+    -------
+    SubSample
+        As from ``truerank.subsampling.subsample.select_events``.
+
+    Examples
+    --------
+    >>> events = Interactions.from_codes([0, 0, 1, 1], [0, 1, 1, 2])
+    >>> len(subsample(events, "svp-cf(proxy=bias(epochs=2))", 0.5).train)
+    2
+    """
+    chosen = make_strategy(strategy)
+    check_fraction(fraction)
+    check_seed(seed)
+    train = data.train if isinstance(data, Split) else data
+    if isinstance(chosen, ProxyStrategy) and importance is None and len(train) and fraction not in (0, 1):
+        chosen.check(train)
+        importance = importance_for(chosen, train, seed=seed, progress=progress, store=store)
+    return select_events(data, chosen, fraction, seed=seed, progress=progress, importance=importance)
+
+
+def importance_for(
+    strategy: ProxyStrategy,
+    train: Interactions,
+    *,
+    seed: int = 0,
+    progress: Progress = SILENT,
+    store: Store | None = None,
+) -> FloatArray:
+    """Return the importance of each event that a strategy chooses by; see `importance`."""
+    return compute(
+        train,
+        strategy.proxy,
+        feedback=strategy.feedback,
+        negatives=strategy.negatives,
+        auc=strategy.auc,
+        legacy=strategy.legacy,
+        seed=seed,
+        progress=progress,
+        store=store,
+    )
+
+
+def events_frame(events: Interactions, part: str | None = None) -> pl.DataFrame:
+    """Return ``user_id, item_id[, rating][, timestamp]`` and the further columns that were read.
+
+    With a part, a column ``split`` holds it in every row.
+
+    Examples
+    --------
+    >>> events_frame(Interactions.from_codes([0, 1], [1, 0]), "train").rows()
+    [(0, 1, 'train'), (1, 0, 'train')]
+    """
+    import polars as pl
+
+    columns = {"user_id": events.users.take(events.user), "item_id": events.items.take(events.item)}
+    for name, array in {"rating": events.value, "timestamp": events.time, **events.labels}.items():
+        if array is not None:
+            columns[name] = pl.Series(name, array, strict=False)
+    if part is not None:
+        columns["split"] = pl.Series([part], dtype=pl.String).new_from_index(0, len(events))
+    return pl.DataFrame(columns)
+
+
+def write_events(path: str | Path, events: Interactions | Split) -> None:
+    """Write events, or the parts of a split one after the other, so that truerank can read them again.
+
+    Times that were read from dates are written as seconds. The file appears whole or not at all.
+
+    Parameters
+    ----------
+    path : ends in .parquet, .csv or .tsv
+    events : a split gets a column ``split`` (train, valid, test), which the split rule ``column`` reads
+
+    Raises
+    ------
+    InvalidParameter
+        When the ending is another one, or the place cannot be written to.
+    """
+    import polars as pl
+
+    path = Path(path)
+    write = check_path(path)
+    if isinstance(events, Split):
+        parts = {"train": events.train, "valid": events.valid, "test": events.test}
+        frame = pl.concat([events_frame(part, name) for name, part in parts.items() if part is not None])
+    else:
+        frame = events_frame(events)
+    replace_file(path, lambda part: write(frame, part), "the table of events")
+
+
+def check_path(path: Path) -> Callable[[pl.DataFrame, Path], None]:
+    """Return what writes such a file, or raise when events cannot be written there."""
+    writers = {".parquet": _write_parquet, ".csv": _write_csv, ".tsv": _write_tsv}
+    if path.suffix.lower() not in writers:
+        raise InvalidParameter(
+            f"the table of events must end in {', '.join(writers)}, got '{path.name}'. Choose one of them."
+        )
+    check_output(path, "the table of events")
+    return writers[path.suffix.lower()]
+
+
+def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
+    frame.write_parquet(path, compression="zstd")
+
+
+def _write_csv(frame: pl.DataFrame, path: Path) -> None:
+    frame.write_csv(path)
+
+
+def _write_tsv(frame: pl.DataFrame, path: Path) -> None:
+    frame.write_csv(path, separator="\t")

@@ -1,0 +1,1 @@
+"""Whether models keep their order on smaller data."""

@@ -1,0 +1,212 @@
+"""What to compare: strategies, fractions, scenarios, models and seeds, checked before any work.
+
+Hyper-parameters to try for each model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from truerank.core.errors import InvalidParameter, UnknownName, check_at_least, check_level
+from truerank.core.model import Model
+from truerank.core.plugin import parse_spec, split_specs
+from truerank.core.random import check_seed
+from truerank.models.registry import MODELS
+from truerank.subsampling.base import Strategy
+from truerank.subsampling.importance import make_strategy
+from truerank.workflows.agreement.scenarios import SCENARIOS, Scenario
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Values to try; where there are none, a model stays as it was written.
+
+    Parameters
+    ----------
+    sizes : widths of vectors and layers
+    dropouts : shares dropped in training
+    rates : learning rates
+    """
+
+    sizes: tuple[int, ...] = ()
+    dropouts: tuple[float, ...] = ()
+    rates: tuple[float, ...] = ()
+
+
+#: ``paper`` is the search of [sachdeva2021]_, App. B, on its three small data sets, ``paper-large`` that on
+#: its three large ones; ``repo`` is the default of the published code.
+GRIDS: Mapping[str, Grid] = {
+    "none": Grid(),
+    "reduced": Grid(sizes=(8, 32)),
+    "repo": Grid(sizes=(8, 16, 32, 50)),
+    "paper": Grid((4, 8, 16, 32, 50), (0.0, 0.3, 0.5), (0.001, 0.006, 0.02)),
+    "paper-large": Grid((4, 8, 16, 32, 50), (0.0, 0.3, 0.5)),
+}
+
+_SIZES: Mapping[str, Callable[[int], dict[str, Any]]] = {
+    "ials": lambda d: {"factors": d},
+    "mf": lambda d: {"factors": d},
+    "multi-vae": lambda d: {"hidden": d, "latent": d},
+    "neumf": lambda d: {"factors": d, "layers": f"{2 * d}-{d}-{d}"},
+    "sasrec": lambda d: {"factors": d},
+    "svae": lambda d: {"embedding": d, "recurrent": d, "hidden": d, "latent": d},
+}
+
+
+def find_grid(name: str) -> Grid:
+    """Return a grid by its name."""
+    if name not in GRIDS:
+        raise UnknownName("grid", name, GRIDS)
+    return GRIDS[name]
+
+
+def configurations(model: Model, grid: Grid) -> tuple[Model, ...]:
+    """Return the model with every combination of the grid's values that it has a parameter for.
+
+    Examples
+    --------
+    >>> from truerank.models.registry import MODELS
+    >>> [str(one) for one in configurations(MODELS.make("mf"), GRIDS["reduced"])]
+    ['mf(factors=8)', 'mf(factors=32)']
+    >>> len(configurations(MODELS.make("mf"), GRIDS["paper"]))
+    45
+    >>> len(configurations(MODELS.make("popularity"), GRIDS["paper"]))
+    1
+    """
+    sized = [replace(model, **_SIZES[model.key](size)) for size in grid.sizes if model.key in _SIZES]
+    found: list[Model] = sized or [model]
+    for field, values in (("dropout", grid.dropouts), ("learning_rate", grid.rates)):
+        if values and hasattr(model, field):
+            found = [_with(one, field, value) for one in found for value in values]
+    return tuple(dict.fromkeys(found))
+
+
+def _with(model: Model, field: str, value: float) -> Model:
+    return replace(model, **{field: value})
+
+
+#: Shares kept in [sachdeva2021]_.
+PAPER_FRACTIONS = (0.8, 0.6, 0.4, 0.2, 0.1, 0.01)
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A model of a scenario under the name it has in tables, with the configurations to try."""
+
+    name: str
+    configurations: tuple[Model, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An experiment without its data.
+
+    Parameters
+    ----------
+    strategies : by name
+    fractions : shares of the train events, largest first
+    entrants : the models of each scenario
+    seeds : of sub-samples and trainings
+    seed : of the split and the resamples
+    grid : the name of the grid
+    level : of intervals, and of what counts as certain
+    resamples : bootstrap samples of users
+    threshold : how large the lower end of tau over certain pairs must be for an order to count as kept
+    """
+
+    strategies: Mapping[str, Strategy]
+    fractions: tuple[float, ...]
+    entrants: Mapping[Scenario, tuple[Entrant, ...]]
+    seeds: tuple[int, ...]
+    seed: int
+    grid: str
+    level: float
+    resamples: int
+    threshold: float
+
+
+def make_plan(
+    strategies: str | Strategy | Sequence[str | Strategy],
+    fractions: Sequence[float] = PAPER_FRACTIONS,
+    scenario: str | Scenario | Sequence[str | Scenario] = "implicit",
+    models: str | Sequence[str | Model] | None = None,
+    *,
+    seeds: int = 3,
+    seed: int = 0,
+    grid: str = "none",
+    level: float = 0.95,
+    resamples: int = 400,
+    threshold: float = 0.8,
+) -> Plan:
+    """Build a plan from spec strings or objects.
+
+    Examples
+    --------
+    >>> plan = make_plan("random,head-user", [0.1, 0.5], models="popularity,mf")
+    >>> list(plan.strategies), plan.fractions, plan.seeds
+    (['random', 'head-user'], (0.5, 0.1), (0, 1, 2))
+    """
+    check_seed(seed)
+    check_level(level)
+    check_at_least("resamples", resamples, 50)
+    check_at_least("seeds", seeds, 1)
+    if not 0 < threshold <= 1:
+        raise InvalidParameter(f"threshold must be above 0 and at most 1, got {threshold!r}. Use 0.8.")
+    return Plan(
+        strategies=_strategies(strategies),
+        fractions=_fractions(fractions),
+        entrants={one: _entrants(one, models, grid) for one in SCENARIOS.make_all(scenario)},
+        seeds=tuple(range(seed, seed + seeds)),
+        seed=seed,
+        grid=grid,
+        level=level,
+        resamples=resamples,
+        threshold=threshold,
+    )
+
+
+def _strategies(given: str | Strategy | Sequence[str | Strategy]) -> dict[str, Strategy]:
+    listed = split_specs(given) if isinstance(given, str) else given
+    listed = [listed] if isinstance(listed, Strategy) else listed
+    made = {(_name(one)): make_strategy(one) for one in listed}
+    if not made:
+        raise InvalidParameter("at least one strategy is needed, got none. Use for example random.")
+    return made
+
+
+def _fractions(given: Sequence[float]) -> tuple[float, ...]:
+    wrong = [one for one in given if not 0 < one < 1]
+    if wrong or not given:
+        raise InvalidParameter(
+            f"fractions must lie strictly between 0 and 1, got {wrong[0] if wrong else 'none'}. "
+            "The full data is fitted anyway; use for example 0.5,0.1."
+        )
+    return tuple(sorted({float(one) for one in given}, reverse=True))
+
+
+def _entrants(
+    scenario: Scenario, given: str | Sequence[str | Model] | None, grid: str
+) -> tuple[Entrant, ...]:
+    chosen = find_grid(grid)
+    named: list[tuple[str, str | Model]] = (
+        list(scenario.models.items())
+        if given is None
+        else [(_name(one), one) for one in (split_specs(given) if isinstance(given, str) else given)]
+    )
+    made: dict[str, Model] = {}
+    for name, written in named:
+        model = scenario.adapt(MODELS.make(written))
+        if name in made or model in made.values():
+            raise InvalidParameter(f"model {name!r} is given twice. Leave one out.")
+        made[name] = model
+    if len(made) < 2:
+        raise InvalidParameter(
+            f"an order needs at least two models, got {', '.join(made) or 'none'}. Add another one."
+        )
+    return tuple(Entrant(name, configurations(model, chosen)) for name, model in made.items())
+
+
+def _name(given: str | Strategy | Model) -> str:
+    return str(parse_spec(given)) if isinstance(given, str) else str(given)

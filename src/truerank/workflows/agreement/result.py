@@ -1,0 +1,315 @@
+"""What an experiment found, as it is printed and written.
+
+What an experiment found, as tables.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from truerank.core.errors import InvalidData, check_choice
+from truerank.core.table import Table
+from truerank.core.types import FloatArray
+from truerank.version import __version__
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Board:
+    """Values of all models by one metric of one scenario, and the taus they give.
+
+    Parameters
+    ----------
+    scenario, metric : spec strings
+    higher_is_better : whether larger values are better
+    models : names
+    full : values on the full data, seeds x models; None where a model could not be fitted
+    small : values on sub-samples, strategies x fractions x seeds x models
+    tau, expected, certain : strategies x fractions x seeds; as in `Cell`
+    n_pairs, n_certain : pairs of models, and those whose order on the full data is certain
+    ceiling : mean tau between full data and full data under another seed; None with one seed
+    """
+
+    scenario: str
+    metric: str
+    higher_is_better: bool
+    models: list[str]
+    full: list[Any]
+    small: list[Any]
+    tau: list[Any]
+    expected: list[Any]
+    certain: list[Any]
+    n_pairs: int
+    n_certain: int
+    ceiling: float | None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """How well a strategy keeps the order at one fraction.
+
+    Parameters
+    ----------
+    strategy, fraction : which sub-sample
+    scenario, metric : which values; empty for the mean over all
+    tau, low, high : Kendall's tau-b with the order on the full data, mean over seeds; None if missing
+    expected : mean tau when users are resampled: pairs that might as well stand the other way count about 0
+    certain, certain_low, certain_high : agreement over pairs whose order on the full data is certain
+    n_missing : taus that do not exist, because a model could not be fitted or all values are equal
+    seconds : CPU seconds of drawing and training, mean over seeds; None for a single metric
+    speedup : seconds of training on the full data over these
+    speedup_validated : the same with what early stopping takes to validate, which costs as much on every
+        sub-sample as on the full data
+    """
+
+    strategy: str
+    fraction: float
+    scenario: str
+    metric: str
+    tau: float | None
+    low: float | None
+    high: float | None
+    expected: float | None
+    certain: float | None
+    certain_low: float | None
+    certain_high: float | None
+    n_missing: int
+    seconds: float | None = None
+    speedup: float | None = None
+    speedup_validated: float | None = None
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well a strategy keeps the order over all fractions.
+
+    Parameters
+    ----------
+    strategy : name
+    psi, low, high : mean tau over metrics, fractions and seeds
+    expected, certain, certain_low, certain_high : as in `Cell`
+    keeps_to : the smallest fraction down to which all tried ones keep the order; None if not even the largest
+    """
+
+    strategy: str
+    psi: float | None
+    low: float | None
+    high: float | None
+    expected: float | None
+    certain: float | None
+    certain_low: float | None
+    certain_high: float | None
+    keeps_to: float | None
+
+
+@dataclass(frozen=True)
+class Move:
+    """P_MLE: above one half when a model stands better on sub-samples than on the full data."""
+
+    scenario: str
+    model: str
+    fraction: float
+    probability: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The result of an experiment; the JSON form is what ``--format json`` prints.
+
+    Parameters
+    ----------
+    answer : one answer in words
+    strategies, fractions, seeds : the axes of the arrays of ``boards``
+    boards, cells, scores, moves : values and taus, per strategy and fraction, per strategy, per model
+    problems : models that could not be fitted to a sub-sample, and why
+    level, threshold : see ``Plan``
+    data, provenance : counts of the splits; grid, resamples and how many pieces there were
+    """
+
+    answer: str
+    strategies: list[str]
+    fractions: list[float]
+    seeds: list[int]
+    boards: list[Board]
+    cells: list[Cell]
+    scores: list[Score]
+    moves: list[Move]
+    problems: list[str]
+    level: float
+    threshold: float
+    data: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    version: str = __version__
+
+    def cell(self, strategy: str, fraction: float, metric: str = "", scenario: str = "") -> Cell:
+        """Return one cell; without a metric that of all metrics and scenarios."""
+        for found in self.cells:
+            if (found.strategy, found.fraction, found.metric) == (strategy, fraction, metric) and (
+                scenario in ("", found.scenario)
+            ):
+                return found
+        raise InvalidData(
+            f"there is no cell of {strategy!r} at {fraction}{f' by {metric!r}' if metric else ''}. "
+            f"Strategies: {', '.join(self.strategies)}; fractions: {', '.join(map(str, self.fractions))}."
+        )
+
+    def score(self, strategy: str) -> Score:
+        """Return what a strategy is worth."""
+        for found in self.scores:
+            if found.strategy == strategy:
+                return found
+        raise InvalidData(f"there is no strategy {strategy!r}. There are: {', '.join(self.strategies)}.")
+
+    def to_table(self, which: Literal["fractions", "metrics", "strategies", "models"] = "fractions") -> Table:
+        """Return agreement per strategy and fraction, the same per metric, per strategy, or models' moves.
+
+        Parameters
+        ----------
+        which : ``fractions`` and ``metrics`` show ``cells``, ``strategies`` shows ``scores``, ``models``
+            shows ``moves``
+        """
+        return agreement_table(self, which)
+
+    def plot(
+        self,
+        by: Literal["fraction", "metric"] = "fraction",
+        *,
+        what: Literal["tau", "expected", "certain"] = "tau",
+        width: float | None = None,
+    ) -> Figure:
+        """Return a heat map of the agreement as a matplotlib figure.
+
+        Parameters
+        ----------
+        by : what the columns are; metrics show the mean over fractions
+        what : as in ``Cell``
+        width : inches; one column of a paper by default, more where the numbers need it
+        """
+        from truerank.core.errors import check_choice
+        from truerank.report.charts.documents import heat_by_fraction, heat_by_metric
+        from truerank.report.matplotlib.figure import draw
+
+        check_choice("by", by, ("fraction", "metric"))
+        make = heat_by_fraction if by == "fraction" else heat_by_metric
+        return draw(make(self, what=what), width=width)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a plain dictionary for JSON."""
+        return {"command": "agreement", **asdict(self)}
+
+    def to_json(self) -> str:
+        """Return the JSON text."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Agreement:
+        """Read what ``to_json`` wrote."""
+        kinds: dict[str, type] = {"boards": Board, "cells": Cell, "scores": Score, "moves": Move}
+        try:
+            fields = json.loads(text)
+            if fields.pop("command") != "agreement":
+                raise KeyError("command")
+            for name, kind in kinds.items():
+                fields[name] = [kind(**entry) for entry in fields[name]]
+            return cls(**fields)
+        except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidData(
+                f"an agreement must be the JSON that truerank wrote ({error!r}). Write it anew."
+            ) from None
+
+
+def number(value: float | FloatArray) -> float | None:
+    """Return a plain number, None for NaN."""
+    plain = float(value)
+    return None if np.isnan(plain) else plain
+
+
+def listed(values: FloatArray) -> list[Any]:
+    """Return nested lists with None for NaN."""
+    plain = values.astype(object)
+    plain[np.isnan(values)] = None
+    found: list[Any] = plain.tolist()
+    return found
+
+
+Which: TypeAlias = Literal["fractions", "metrics", "strategies", "models"]
+
+_KEPT = ("tau", "expected", "certain pairs")
+_COLUMNS = ("strategy", "fraction", *_KEPT, "CPU s", "times faster", "with validation")
+
+
+def agreement_table(found: Agreement, which: Which = "fractions") -> Table:
+    """Return one of the four tables of an experiment; see ``Agreement.to_table``."""
+    tables = {"fractions": _fractions, "metrics": _metrics, "strategies": _strategies, "models": _models}
+    check_choice("which", which, tuple(tables))
+    return tables[which](found)
+
+
+def _fractions(found: Agreement) -> Table:
+    rows = (
+        (*_kept(cell), _number(cell.seconds, ".3g"), *(_number(s, ".2f") for s in _speedups(cell)))
+        for cell in found.cells
+        if not cell.metric
+    )
+    return Table(_COLUMNS, tuple(rows))
+
+
+def _metrics(found: Agreement) -> Table:
+    rows = ((cell.scenario, cell.metric, *_kept(cell)) for cell in found.cells if cell.metric)
+    return Table(("scenario", "metric", *_COLUMNS[:5]), tuple(rows))
+
+
+def _strategies(found: Agreement) -> Table:
+    rows = (
+        (
+            score.strategy,
+            _band(score.psi, score.low, score.high),
+            _number(score.expected),
+            _band(score.certain, score.certain_low, score.certain_high),
+            _number(score.keeps_to, "g"),
+        )
+        for score in found.scores
+    )
+    return Table(("strategy", "Psi", *_KEPT[1:], "keeps order to"), tuple(rows))
+
+
+def _models(found: Agreement) -> Table:
+    rows = []
+    for scenario, model in dict.fromkeys((move.scenario, move.model) for move in found.moves):
+        moves = (move for move in found.moves if (move.scenario, move.model) == (scenario, model))
+        rows.append((scenario, model, *(_band(move.probability, move.low, move.high) for move in moves)))
+    heads = (f"P_MLE at {fraction:g}" for fraction in found.fractions)
+    return Table(("scenario", "model", *heads), tuple(rows))
+
+
+def _kept(cell: Cell) -> tuple[str, ...]:
+    return (
+        cell.strategy,
+        f"{cell.fraction:g}",
+        _band(cell.tau, cell.low, cell.high),
+        _number(cell.expected),
+        _band(cell.certain, cell.certain_low, cell.certain_high),
+    )
+
+
+def _speedups(cell: Cell) -> tuple[float | None, float | None]:
+    return cell.speedup, cell.speedup_validated
+
+
+def _number(value: float | None, form: str = ".3f") -> str:
+    return "" if value is None else format(value, form)
+
+
+def _band(value: float | None, low: float | None, high: float | None) -> str:
+    if value is None or low is None or high is None:
+        return _number(value)
+    return f"{value:.3f} [{low:.2f}, {high:.2f}]"

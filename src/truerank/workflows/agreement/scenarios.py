@@ -1,0 +1,367 @@
+"""What every scenario is: a split, models, metrics, and how a fitted model is judged.
+
+What the scenarios share in which items are ranked.
+
+Items at random from each history are to be found.
+
+Ratings are to be predicted.
+
+The last item of each history is to be found.
+
+The scenarios by name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from truerank.core.errors import InvalidData, InvalidParameter, check_at_least, check_choice
+from truerank.core.interactions import Interactions, Vocabulary
+from truerank.core.model import Model, Validate
+from truerank.core.plugin import Plugin, Registry, Source
+from truerank.core.scorer import Scorer
+from truerank.core.split import Split
+from truerank.core.types import BoolArray, FloatArray
+from truerank.data.clean import min_history
+from truerank.metrics.registry import make_metrics, values
+from truerank.ranking.exact import exact_ranks
+from truerank.split.base import make_split
+from truerank.subsampling.base import ProxyStrategy, Strategy
+from truerank.workflows.evaluate import make_validate
+
+Selection: TypeAlias = Literal["validation", "test"]
+
+
+@dataclass(frozen=True, eq=False)
+class Arena:
+    """Where one sub-sample is fitted and judged.
+
+    Parameters
+    ----------
+    train : what models learn from
+    judged : its test events are the targets; its train and validation events are what users have seen
+    """
+
+    train: Interactions
+    judged: Split
+
+    @property
+    def validated(self) -> Split | None:
+        """The validation events as targets, None where there are none."""
+        if self.judged.valid is None or len(self.judged.valid) == 0:
+            return None
+        return Split(self.judged.train, self.judged.valid, method=self.judged.method)
+
+
+@dataclass(frozen=True)
+class Scenario(Plugin, ABC):
+    """A kind of feedback with its split, models and metrics.
+
+    A subclass has its own default for ``split`` and lists the models of [sachdeva2021]_, Table 2.
+
+    Parameters
+    ----------
+    split : how events are divided
+    least_history : users with fewer events are left out
+    selection : the part on which hyper-parameters are chosen; ``test`` is what the published code does
+    """
+
+    models: ClassVar[Mapping[str, str]] = {}
+
+    split: str = ""
+    least_history: int = 3
+    selection: Selection = "validation"
+
+    def __post_init__(self) -> None:
+        check_choice("selection", self.selection, ("validation", "test"))
+        check_at_least("least_history", self.least_history, 1)
+
+    def divide(self, events: Interactions, seed: int) -> Split:
+        """Filter and split the events.
+
+        Raises
+        ------
+        InvalidData
+            When the events lack what the scenario needs.
+        """
+        self.check(events)
+        kept = min_history(events, self.least_history)
+        return make_split(kept, self.split, seed=seed)
+
+    def arena(self, full: Split, train: Interactions) -> Arena:
+        """Return where a sub-sample of the train events is fitted and judged."""
+        return Arena(train, full)
+
+    def adapt_strategy(self, strategy: Strategy) -> Strategy:
+        """Return the strategy as this scenario uses it: a proxy learns from the scenario's feedback."""
+        return strategy
+
+    def weights(self, targets: Interactions) -> FloatArray:
+        """Return what each user's total is divided by, over users with targets."""
+        return np.ones(int((targets.user_counts() > 0).sum()))
+
+    @abstractmethod
+    def check(self, events: Interactions) -> None:
+        """Raise when the events lack what the scenario needs."""
+
+    @abstractmethod
+    def metric_names(self) -> tuple[str, ...]:
+        """Return the metrics as written."""
+
+    @property
+    @abstractmethod
+    def higher_is_better(self) -> bool:
+        """Whether larger values are better, for all metrics of the scenario."""
+
+    @abstractmethod
+    def adapt(self, model: Model) -> Model:
+        """Return the model as this scenario trains it.
+
+        Raises
+        ------
+        InvalidParameter
+            When the model cannot be used here.
+        """
+
+    @abstractmethod
+    def totals(self, scorer: Scorer, judged: Split) -> FloatArray:
+        """Return one total per user with test events and metric, (n_users, n_metrics)."""
+
+    @abstractmethod
+    def watch(self, arena: Arena) -> Validate | None:
+        """Return what early stopping watches; None without validation events."""
+
+
+Catalogue: TypeAlias = Literal["full", "surviving"]
+
+
+@dataclass(frozen=True)
+class Ranked(Scenario, ABC):
+    """Rank all items that a user has not seen.
+
+    Parameters
+    ----------
+    metrics : of ranks, separated by commas; the defaults are those of [sachdeva2021]_
+    stop : the metric that early stopping watches
+    catalogue : ``full`` keeps the pool of every user as it is on the full data: all items, without those of
+        the user's full train and validation events, so that values are comparable. ``surviving`` is what the
+        published code does: items that are left in no part leave the catalogue, and train events that were
+        sampled away count as not seen
+    """
+
+    metrics: str = "auc,recall(norm=min)@100,ndcg@10"
+    stop: str = "ndcg@10"
+    catalogue: Catalogue = "full"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("catalogue", self.catalogue, ("full", "surviving"))
+        make_metrics(self.metrics)
+        make_metrics(self.stop)
+
+    def check(self, events: Interactions) -> None:
+        """Need nothing but events."""
+
+    def metric_names(self) -> tuple[str, ...]:
+        """Return the metrics as written."""
+        return tuple(str(metric) for metric in make_metrics(self.metrics))
+
+    @property
+    def higher_is_better(self) -> bool:
+        """All metrics of ranks are better large."""
+        return True
+
+    def adapt(self, model: Model) -> Model:
+        """Take the model as it is: every model ranks."""
+        return model
+
+    def arena(self, full: Split, train: Interactions) -> Arena:
+        """Keep the catalogue, or shrink it to what is left."""
+        if self.catalogue == "full" or train is full.train:
+            return Arena(train, full)
+        parts = [train, full.test, *([] if full.valid is None else [full.valid])]
+        alive = np.sum([part.item_counts() for part in parts], axis=0) > 0
+        vocabulary = Vocabulary(train.items.take(np.flatnonzero(alive)))
+        kept = [_recoded(part, alive, vocabulary) for part in parts]
+        valid = None if full.valid is None else kept[2]
+        return Arena(kept[0], Split(kept[0], kept[1], valid, method=full.method))
+
+    def totals(self, scorer: Scorer, judged: Split) -> FloatArray:
+        """Return the value of each user."""
+        return values(make_metrics(self.metrics), exact_ranks(scorer, judged, n_threads=1))
+
+    def watch(self, arena: Arena) -> Validate | None:
+        """Watch one metric on the validation events."""
+        return make_validate(arena.judged, self.stop, n_threads=1)
+
+
+def _recoded(events: Interactions, alive: BoolArray, vocabulary: Vocabulary) -> Interactions:
+    codes = np.cumsum(alive) - 1
+    return replace(events, item=codes[events.item], items=vocabulary)
+
+
+@dataclass(frozen=True)
+class Implicit(Ranked):
+    """Find a random tenth of each history; metrics of ranks among all items.
+
+    Parameters
+    ----------
+    split, least_history, selection : as in every scenario
+    metrics, stop, catalogue : as in every scenario in which items are ranked
+    """
+
+    key: ClassVar[str] = "implicit"
+    source: ClassVar[Source | None] = Source("sachdeva2021", "Sec. 3.1")
+    models: ClassVar[Mapping[str, str]] = {
+        "popularity": "popularity",
+        "bias-only": "s21-bias-only",
+        "mf": "s21-mf",
+        "neumf": "s21-neumf",
+        "multi-vae": "s21-multi-vae",
+    }
+
+    split: str = "ratio"
+
+
+_BLOCK = 1 << 16
+_CAN_RATE = ("bias-only", "mf", "neumf")
+
+
+@dataclass(frozen=True)
+class Explicit(Scenario):
+    r"""Predict ratings; mean squared error over test events.
+
+    .. math:: \mathrm{MSE} = \frac{1}{|T|} \sum_{(u, i, r) \in T} (\hat y_{ui} - r)^2
+
+    Parameters
+    ----------
+    split, least_history, selection : as in every scenario
+    """
+
+    key: ClassVar[str] = "explicit"
+    source: ClassVar[Source | None] = Source("sachdeva2021", "Sec. 3.1")
+    models: ClassVar[Mapping[str, str]] = {
+        "bias-only": "s21-bias-only",
+        "mf": "s21-mf",
+        "neumf": "s21-neumf",
+    }
+
+    split: str = "ratio"
+
+    def check(self, events: Interactions) -> None:
+        """Ask for ratings."""
+        if events.value is None:
+            raise InvalidData(
+                f"scenario 'explicit' needs a rating for each event, but {events.name!r} has none. Name the "
+                "column with --columns rating=NAME or use scenario 'implicit'."
+            )
+
+    def metric_names(self) -> tuple[str, ...]:
+        """Return the only one."""
+        return ("mse",)
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Errors are better small."""
+        return False
+
+    def adapt(self, model: Model) -> Model:
+        """Let the model learn ratings."""
+        if model.key not in _CAN_RATE:
+            raise InvalidParameter(
+                f"scenario 'explicit' needs models that predict ratings, but {str(model)!r} does not. "
+                f"Use {', '.join(_CAN_RATE)}."
+            )
+        learns: dict[str, Any] = {"loss": "mse"}
+        return replace(model, **learns)
+
+    def adapt_strategy(self, strategy: Strategy) -> Strategy:
+        """Let a proxy learn ratings."""
+        if not isinstance(strategy, ProxyStrategy):
+            return strategy
+        return replace(strategy, feedback="explicit", negatives=1, auc="complement")
+
+    def weights(self, targets: Interactions) -> FloatArray:
+        """Return the number of targets of each user."""
+        counts = targets.user_counts()
+        return counts[counts > 0].astype(np.float64)
+
+    def totals(self, scorer: Scorer, judged: Split) -> FloatArray:
+        """Return the sum of squared errors of each user."""
+        errors = squared_errors(scorer, judged.test)
+        sums = np.zeros(judged.test.n_users)
+        np.add.at(sums, judged.test.user, errors)
+        return sums[judged.test.user_counts() > 0, None]
+
+    def watch(self, arena: Arena) -> Validate | None:
+        """Watch the error of the validation events."""
+        validated = arena.validated
+        if validated is None:
+            return None
+        return lambda scorer: -float(squared_errors(scorer, validated.test).mean())
+
+
+def squared_errors(scorer: Scorer, events: Interactions) -> FloatArray:
+    """Return the squared error of each event's rating, by blocks."""
+    if events.value is None:
+        raise InvalidData(f"{events.name!r} must have ratings to compare with, but has none. Read a column.")
+    errors = np.empty(len(events))
+    for start in range(0, len(events), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        users, items = events.user[rows].astype(np.int64), events.item[rows].astype(np.int64)
+        found = np.asarray(scorer.score(users, items[:, None]))[:, 0]
+        errors[rows] = (found.astype(np.float64) - events.value[rows]) ** 2
+    return errors
+
+
+@dataclass(frozen=True)
+class Sequential(Ranked):
+    """Find each user's last item, after learning from all but the last two; metrics among all items.
+
+    Parameters
+    ----------
+    split, least_history, selection : as in every scenario
+    metrics, stop, catalogue : as in every scenario in which items are ranked
+
+    Notes
+    -----
+    All models learn from the train part alone: at the test, those that read histories do not know the
+    validation item, which [sachdeva2022]_'s code appends for some models and not for others.
+    """
+
+    key: ClassVar[str] = "sequential"
+    source: ClassVar[Source | None] = Source("sachdeva2021", "Sec. 3.1")
+    models: ClassVar[Mapping[str, str]] = {
+        "popularity": "popularity",
+        "bias-only": "s21-bias-only",
+        "mf": "s21-mf",
+        "neumf": "s21-neumf",
+        "multi-vae": "s21-multi-vae",
+        "svae": "s21-svae",
+        "sasrec": "s21-sasrec",
+    }
+
+    split: str = "leave-last-out(valid=true)"
+
+    def check(self, events: Interactions) -> None:
+        """Ask for times."""
+        if events.time is None:
+            raise InvalidData(
+                f"scenario 'sequential' needs a timestamp for each event, but {events.name!r} has none. Name "
+                "the column with --columns timestamp=NAME or use scenario 'implicit'."
+            )
+
+
+SCENARIOS: Registry[Scenario] = Registry(
+    "scenario",
+    {
+        "explicit": "truerank.workflows.agreement.scenarios:Explicit",
+        "implicit": "truerank.workflows.agreement.scenarios:Implicit",
+        "sequential": "truerank.workflows.agreement.scenarios:Sequential",
+    },
+)

@@ -1,0 +1,1 @@
+"""Ranks of several models in, their differences and a verdict out."""

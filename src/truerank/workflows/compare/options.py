@@ -1,0 +1,159 @@
+"""How to compare; checked once, before any work starts.
+
+One model of a comparison: its values, per user where they are sums over users.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from truerank.core.errors import (
+    InvalidData,
+    InvalidParameter,
+    UnknownName,
+    check_at_least,
+    check_choice,
+    check_level,
+)
+from truerank.core.random import check_seed
+from truerank.core.ranks import TIE_POLICIES, Ranks, SampledRanks, TiePolicy
+from truerank.core.types import FloatArray, IntArray
+from truerank.estimation.base import Estimator
+from truerank.estimation.distribution.base import MixtureEstimator
+from truerank.estimation.tally import tally
+from truerank.inference.bounds.problem import Shape
+from truerank.inference.estimate_interval.registry import TARGETS, Estimated, Target
+from truerank.metrics.base import Metric
+from truerank.metrics.registry import values
+
+Correction: TypeAlias = Literal["max-t", "holm", "none"]
+CORRECTIONS: tuple[str, ...] = get_args(Correction)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is compared, and by which rules.
+
+    Parameters
+    ----------
+    metrics : in the order of the result
+    estimator : what to make of sampled ranks; exact ones need none
+    target : what intervals and verdicts are about: these test users, or all users like them
+    level : of all intervals together, and of all bounds together
+    correction : for many comparisons: ``max-t``, ``holm`` (with Bonferroni intervals) or ``none``
+    baseline : compare every other model with this one; None compares all pairs
+    tie_margin : differences up to this much count as none; None where every difference matters
+    bounds : whether a verdict from sampled ranks must hold for every rank distribution they allow
+    shape : what such a distribution is known to be, see ``truerank.inference.bounds.identify.identified``
+    common_users : whether to leave out users that not all models have
+    ties, seed : as in ``evaluate``
+    resamples : of users; at least 10 must be expected beyond the level
+    """
+
+    metrics: tuple[Metric, ...]
+    estimator: Estimator
+    target: Target = "test-users"
+    level: float = 0.95
+    correction: Correction = "max-t"
+    baseline: str | None = None
+    tie_margin: float | None = None
+    bounds: bool = True
+    shape: Shape | None = None
+    common_users: bool = False
+    ties: TiePolicy = "expected"
+    seed: int = 0
+    resamples: int = 2000
+
+    def __post_init__(self) -> None:
+        check_choice("target", self.target, TARGETS)
+        check_level(self.level)
+        check_choice("correction", self.correction, CORRECTIONS)
+        check_choice("shape", self.shape or "decreasing", ("decreasing",))
+        check_choice("ties", self.ties, TIE_POLICIES)
+        check_seed(self.seed)
+        check_at_least("resamples", self.resamples, round(10 / (1 - self.level)))
+        if self.tie_margin is not None and not 0 < self.tie_margin < 1:
+            raise InvalidParameter(
+                f"tie_margin must lie between 0 and 1, got {self.tie_margin!r}. Leave it out for none."
+            )
+        if self.shape is not None and not self.bounds:
+            raise InvalidParameter("a shape is what bounds assume. Leave it out, or let bounds be computed.")
+
+    def pairs(self, names: Sequence[str]) -> list[tuple[int, int]]:
+        """Return which models are compared: all pairs as given, or every other one minus the baseline."""
+        if len(names) < 2:
+            raise InvalidParameter(f"a comparison needs at least two models, got {len(names)}. Add one.")
+        if self.baseline is None:
+            return [(a, b) for a in range(len(names)) for b in range(a + 1, len(names))]
+        if self.baseline not in names:
+            raise UnknownName("baseline", self.baseline, names)
+        base = list(names).index(self.baseline)
+        return [(a, base) for a in range(len(names)) if a != base]
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """What is compared.
+
+    Parameters
+    ----------
+    name : of the model
+    ranks : exact or sampled
+    value : (n_metrics,) exact values, or estimates
+    per_user : (n_users, n_metrics) what ``value`` is the mean of; None where a distribution is fitted
+    found : the estimates and what they were made from; None for exact ranks
+    """
+
+    name: str
+    ranks: Ranks | SampledRanks
+    value: FloatArray
+    per_user: FloatArray | None
+    found: Estimated | None
+
+    @property
+    def users(self) -> IntArray:
+        """Codes of the users, in the order of ``per_user``."""
+        codes: IntArray = self.ranks.user[self.ranks.starts]
+        return codes
+
+    @property
+    def digest(self) -> str:
+        """What names the users, so that models with the same ones get the same resamples."""
+        content = np.ascontiguousarray(self.users, np.int64).tobytes()
+        return hashlib.blake2b(content, digest_size=8).hexdigest()
+
+    @property
+    def n_negatives(self) -> int | None:
+        """Negatives per target; None for exact ranks and where they differ."""
+        if isinstance(self.ranks, Ranks):
+            return None
+        sizes = np.unique(self.ranks.n_negatives)
+        return int(sizes[0]) if len(sizes) == 1 else None
+
+
+def make_entry(name: str, ranks: Ranks | SampledRanks, options: Options) -> Entry:
+    """Evaluate or estimate the metrics of one model."""
+    if len(ranks) == 0:
+        raise InvalidData(f"model {name!r} must have at least one user, got none. Leave it out.")
+    largest = int(ranks.n_pool.max())
+    for metric in options.metrics:
+        if metric.cutoff is not None and metric.cutoff > largest:
+            raise InvalidParameter(
+                f"cutoff of {metric} must be at most the largest pool of {largest} items. Lower it."
+            )
+    if isinstance(ranks, Ranks):
+        exact = values(options.metrics, ranks, ties=options.ties, seed=options.seed)
+        return Entry(name, ranks, exact.mean(axis=0), exact, None)
+    counted = tally(ranks, ties=options.ties, seed=options.seed)
+    estimator = options.estimator
+    if isinstance(estimator, MixtureEstimator):
+        per_user, value = None, estimator.estimate(counted, options.metrics).value
+    else:
+        per_user = estimator.per_user(counted, options.metrics)
+        value = per_user.mean(axis=0)
+    return Entry(name, ranks, value, per_user, Estimated(ranks, counted, estimator, options.metrics, value))

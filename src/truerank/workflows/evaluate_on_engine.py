@@ -1,0 +1,483 @@
+"""Evaluation on an engine: the same numbers as ``evaluate``, computed elsewhere.
+
+Bootstrap intervals whose resamples are drawn on an engine.
+
+Means of resampled users, the resamples being tasks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from truerank.core.checkpoint import Store
+from truerank.core.errors import InvalidData, InvalidParameter, check_at_least, check_choice
+from truerank.core.model import Model
+from truerank.core.progress import SILENT, Progress
+from truerank.core.ranks import Ranks, SampledRanks
+from truerank.core.result import Estimate, Result
+from truerank.core.scorer import Scorer
+from truerank.core.split import Split
+from truerank.core.types import FloatArray
+from truerank.distributed.engine import ENGINES, Engine, Job, Task
+from truerank.distributed.engine import started as running
+from truerank.distributed.files import Files, cut, negatives_of, rows_per_task, write_files
+from truerank.distributed.rank_job import Form, Ranked, RankJob, normal_band, put_together
+from truerank.distributed.storage import Partial, is_remote, join, map_array, work_folder, write_array
+from truerank.inference.resample import resampled_means as means_of
+from truerank.inference.user_interval import Auto, Band, BCa, Interval
+from truerank.metrics.base import Metric
+from truerank.metrics.registry import values
+from truerank.ranking.samplers.given import Given, GivenLists
+from truerank.workflows.estimate import Bounded, bound, estimate_each
+from truerank.workflows.evaluate import (
+    Evaluated,
+    assemble,
+    check_targets,
+    described,
+    fit_scorer,
+    make_validate,
+    name_models,
+    summarise,
+    take_users,
+)
+from truerank.workflows.options import DEFAULT_METRICS, Options, make_options
+
+#: Resamples of one task.
+PER_TASK = 50
+
+
+@dataclass(frozen=True)
+class MeansJob(Job):
+    """Means over users drawn with replacement.
+
+    Parameters
+    ----------
+    values : .npy file of values per user, (n_users, n_columns)
+    digest : of its contents
+    seed, stage : resample b is drawn from the stream (seed, stage, b)
+    """
+
+    values: str
+    digest: str
+    seed: int
+    stage: str
+
+    @property
+    def key(self) -> str:
+        """Everything the means depend on."""
+        return f"means {self.digest} {self.seed} {self.stage}"
+
+    def open(self) -> FloatArray:
+        """Map the values."""
+        return map_array(self.values)
+
+    def run(self, state: FloatArray, task: Task) -> bytes:
+        """Return the means of some resamples; the task says which."""
+        numbers = range(*task.payload)
+        means = means_of(state, numbers, seed=self.seed, stage=self.stage, n_threads=1)
+        return Partial({"means": means.ravel()}).pack()
+
+
+def resampled_means(
+    engine: str | Engine,
+    values: FloatArray,
+    *,
+    resamples: int = 2000,
+    seed: int = 0,
+    stage: str = "bca",
+    work_dir: str | Path | None = None,
+    progress: Progress = SILENT,
+    store: Store | None = None,
+) -> FloatArray:
+    """Return the mean of each column over each of many resamples of the users, (resamples, n_columns).
+
+    All columns share the resamples. Which resamples are drawn depends on seed and stage alone, the default
+    being those of the interval ``bca``; sums are formed on one thread, so all engines give the same digits.
+
+    Parameters
+    ----------
+    engine : a spec string or an engine
+    values : (n_users, n_columns)
+    resamples : how many
+    seed, stage : of the draws
+    work_dir : a folder or URL that all workers can read; None takes a folder of this machine and removes it
+    progress, store : as in ``Engine.map``
+
+    Examples
+    --------
+    >>> resampled_means("local", np.array([[0.0, 1.0], [0.0, 1.0]]), resamples=3).tolist()
+    [[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
+    """
+    check_at_least("resamples", resamples, 1)
+    values = np.ascontiguousarray(values, dtype=np.float64)
+    if values.ndim != 2 or len(values) == 0:
+        raise InvalidData(f"there must be values of at least one user, got shape {values.shape}.")
+    digest = hashlib.blake2b(values.data, digest_size=12).hexdigest()
+    with tempfile.TemporaryDirectory(prefix="truerank-work-") as own:
+        folder = own if work_dir is None else str(work_dir)
+        folder = folder if is_remote(folder) else str(Path(folder).resolve())
+        place = join(folder, f"values-{digest}-{'x'.join(map(str, values.shape))}.npy")
+        write_array(place, values)
+        tasks = [
+            Task(f"{start:09d}", (start, min(start + PER_TASK, resamples)), PER_TASK)
+            for start in range(0, resamples, PER_TASK)
+        ]
+        job = MeansJob(place, f"{digest} {values.shape}", seed, stage)
+        made = ENGINES.make(engine)
+        found = made.map(job, tasks, label=f"resampling on {made.key}", progress=progress, store=store)
+    means = [Partial.unpack(partial).arrays["means"] for partial in found.values()]
+    return np.concatenate(means).reshape(resamples, values.shape[1])
+
+
+#: With fewer users the resamples are drawn sooner than they are sent.
+LEAST_USERS = 10_000
+
+
+@dataclass(frozen=True)
+class ResampledBy(Interval):
+    """What ``interval`` gives, to the digit; bootstrap samples of many users are tasks of an engine.
+
+    Parameters
+    ----------
+    engine : where they are drawn
+    folder : work folder that all workers can read
+    interval : the interval that was asked for
+    progress, store : as in ``Engine.map``
+    """
+
+    key: ClassVar[str] = "resampled-by"
+
+    engine: Engine
+    folder: str
+    interval: Interval
+    progress: Progress = SILENT
+    store: Store | None = None
+
+    def band(self, values: FloatArray, *, level: float = 0.95, seed: int = 0) -> Band:
+        """Return the intervals."""
+        asked = self.interval.chosen(len(values)) if isinstance(self.interval, Auto) else self.interval
+        if not isinstance(asked, BCa) or len(values) < LEAST_USERS:
+            return asked.band(values, level=level, seed=seed)
+
+        def means(varying: FloatArray) -> FloatArray:
+            return resampled_means(
+                self.engine,
+                varying,
+                resamples=asked.resamples,
+                seed=seed,
+                work_dir=self.folder,
+                progress=self.progress,
+                store=self.store,
+            )
+
+        return asked.band(values, level=level, seed=seed, means=means)
+
+
+Keep: TypeAlias = Literal["auto", "ranks", "sums"]
+KEEPS: tuple[Keep, ...] = ("auto", "ranks", "sums")
+#: Up to this many users ``auto`` keeps a rank per target, above it sums.
+MOST_RANKS = 20_000_000
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and how tasks run.
+
+    Parameters
+    ----------
+    engine : runs the tasks
+    options : as in ``evaluate``
+    keep : what comes back: ``ranks``, or ``sums`` of each metric, or the one that fits the number of users
+    rows : users per task; None takes what suits the size of the catalogue
+    store : where finished tasks are kept
+    progress : where rows are reported
+    folder : a work folder that all workers can read; None where there is none, intervals are then made here
+    """
+
+    engine: Engine
+    options: Options
+    keep: Keep = "auto"
+    rows: int | None = None
+    store: Store | None = None
+    progress: Progress = SILENT
+    folder: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("keep", self.keep, KEEPS)
+        if self.rows is not None:
+            check_at_least("rows", self.rows, 1)
+        if isinstance(self.options.sampler, Given | GivenLists | Mapping):
+            raise InvalidParameter(
+                "candidate lists are not sent to workers. Evaluate without an engine, or draw negatives, for "
+                "example by uniform(m=99)."
+            )
+        if self.keep == "sums" and self.options.sampler is not None:
+            raise InvalidParameter(
+                "estimates need all sampled ranks, got keep='sums'. Use keep='ranks', and fewer users where "
+                "they do not fit: users=1000000."
+            )
+
+    def form(self, files: Files) -> Form:
+        """Return what exact ranks come back as."""
+        if self.keep == "auto":
+            return "ranks" if files.n_rows <= MOST_RANKS else "sums"
+        return self.keep
+
+    def interval(self) -> Interval:
+        """Return the interval over users, resampled by the engine where that is worth it."""
+        own = self.options.interval
+        if self.folder is None:
+            return own
+        return ResampledBy(self.engine, self.folder, own, self.progress, self.store)
+
+    def run(self, name: str, files: Files, *, is_sampled: bool) -> Ranked:
+        """Rank all users of the files."""
+        options = self.options
+        job = RankJob(
+            replace(files, users=()),  # tasks name their files, a job is sent with each of them
+            files.key,
+            seen=options.seen,
+            sampler=options.sampler if is_sampled else None,
+            seed=options.seed,
+            label=name,
+            form="ranks" if is_sampled else self.form(files),
+            metrics=options.metrics,
+            ties=options.ties,
+            n_users=files.n_rows,
+        )
+        suited = rows_per_task(files.n_rows, files.size, negatives_of(job.sampler, files.size))
+        tasks = cut(files, self.rows or suited)
+        label = f"{'sampling' if is_sampled else 'ranking'} on {self.engine.key}"
+        partials = self.engine.map(job, tasks, label=label, progress=self.progress, store=self.store)
+        return put_together(job, list(partials.values()))
+
+
+def evaluate_on(
+    engine: str | Engine,
+    models: Any,
+    split: Split,
+    metrics: str | Metric | Sequence[str | Metric] = DEFAULT_METRICS,
+    *,
+    work_dir: str | Path | None = None,
+    keep: Keep = "auto",
+    rows: int | None = None,
+    progress: Progress = SILENT,
+    **options: Any,
+) -> Result:
+    """Return what ``evaluate`` returns, to the digit, ranked by an engine.
+
+    Models are fitted here. User vectors, targets and seen items are then written as Parquet, item vectors as
+    arrays that each worker maps; workers read their slices of users and send small partials back.
+
+    Parameters
+    ----------
+    engine : a spec string: ``local(threads=4)``, ``dask(address=tcp://host:8786)``, ``spark(master=yarn)``
+    models, split, metrics, **options : as in ``evaluate``
+    work_dir : a folder or URL (``s3://``, ``gs://``) that all workers can read. Finished tasks are kept in a
+        folder, so that the same call after a failure goes on where it stopped. None takes a folder of this
+        machine and removes it.
+    keep : ``ranks`` brings a rank per target back and gives the very numbers of ``evaluate``; ``sums`` brings
+        a few numbers per task, for more users than fit one machine: means without rounding errors and normal
+        intervals; ``auto`` takes sums above 20 million users
+    rows : users per task; None takes what suits the catalogue. No number depends on it.
+    progress : where rows are reported
+
+    Examples
+    --------
+    >>> from truerank.core.interactions import Interactions
+    >>> train = Interactions.from_codes([0, 0, 1, 2], [0, 1, 1, 1], n_users=3, n_items=3)
+    >>> test = Interactions.from_codes([1, 2], [0, 2], n_users=3, n_items=3)
+    >>> evaluate_on("local", "popularity", Split(train, test), "recall@1").value("recall@1")
+    0.5
+    """
+    chosen = make_options(metrics, **options)
+    return evaluate_split(
+        ENGINES.make(engine),
+        name_models(models),
+        take_users(split, chosen),
+        chosen,
+        work_dir=work_dir,
+        keep=keep,
+        rows=rows,
+        progress=progress,
+    )
+
+
+def evaluate_split(
+    engine: Engine,
+    models: Mapping[str, Model | Scorer],
+    split: Split,
+    chosen: Options,
+    *,
+    work_dir: str | Path | None = None,
+    keep: Keep = "auto",
+    rows: int | None = None,
+    progress: Progress = SILENT,
+) -> Result:
+    """Return what ``evaluate_on`` returns, for named models, options and users that are chosen already."""
+    check_targets(split)
+    asked = Place(engine, chosen, keep, rows, _store(work_dir), progress)
+    done = []
+    with work_folder(work_dir) as folder, running(engine) as run_by:
+        place = replace(asked, engine=run_by, folder=folder)
+        validate = make_validate(split, seen=chosen.seen, n_threads=chosen.n_threads)
+        for name, model in models.items():
+            started = time.perf_counter()
+            scorer = fit_scorer(model, split, validate=validate, seed=chosen.seed, progress=progress)
+            fitted = time.perf_counter()
+            files = write_files(folder, scorer, split, chosen.seen)
+            seconds = {"fit": fitted - started, "write": time.perf_counter() - fitted}
+            done.append(_evaluated(place, name, described(model), files, seconds)[0])
+    result = assemble(done, split, chosen)
+    return replace(result, provenance={**result.provenance, "engine": str(engine)})
+
+
+def evaluate_files(
+    engine: str | Engine,
+    models: Files | Mapping[str, Files],
+    metrics: str | Metric | Sequence[str | Metric] = DEFAULT_METRICS,
+    *,
+    work_dir: str | Path | None = None,
+    keep: Keep = "auto",
+    rows: int | None = None,
+    progress: Progress = SILENT,
+    **options: Any,
+) -> Result:
+    """Return metrics of models whose users and vectors lie in files, for data that never were on one machine.
+
+    Parameters
+    ----------
+    engine, metrics, keep, rows, progress : as in ``evaluate_on``
+    models : what workers read, of one model or of several by name
+    work_dir : a folder of the driver where finished tasks are kept; None keeps none
+    **options : as in ``evaluate``, but ``users``: draw them when the files are made
+    """
+    chosen = make_options(metrics, **options)
+    if chosen.users is not None:
+        raise InvalidParameter(
+            "users cannot be drawn from files. Write those that were drawn, and say from how many in "
+            "n_test_users."
+        )
+    named = models if isinstance(models, Mapping) else {models.name: models}
+    if not named:
+        raise InvalidParameter("at least one model is needed, got none. Name its files.")
+    place = Place(ENGINES.make(engine), chosen, keep, rows, _store(work_dir), progress)
+    done, counts = [], {}
+    for name, files in named.items():
+        evaluated, ranked = _evaluated(place, name, f"files ({files.users})", files, {})
+        done.append(evaluated)
+        counts = {
+            "name": files.name,
+            "n_items": files.size,
+            "n_test": ranked.n_test,
+            "users_with_targets": ranked.n_users,
+            "users_without_targets": ranked.n_without_targets,
+        }
+    return Result(
+        command="evaluate",
+        estimates=tuple(estimate for model in done for estimate in model.estimates),
+        bounds=tuple(entry for model in done for entry in model.bounded.bounds),
+        notes=tuple(note for model in done for note in model.bounded.notes),
+        data=counts,
+        provenance={
+            "engine": str(place.engine),
+            "models": {model.name: model.model for model in done},
+            "ties": chosen.ties,
+            "seen": chosen.seen,
+            "interval": str(chosen.interval),
+            "uncertainty": str(chosen.uncertainty),
+            "target": chosen.target,
+            "sampler": None if chosen.sampler is None else str(chosen.sampler),
+            "seed": chosen.seed,
+            "data_hash": {name: files.key for name, files in named.items()},
+            "versions": {"python": platform.python_version(), "numpy": np.__version__},
+            "seconds": {model.name: dict(model.seconds) for model in done},
+            "scores_computed": {model.name: model.n_scores for model in done},
+        },
+        ranks={model.name: model.ranks for model in done if model.ranks is not None},
+        sampled={model.name: model.sampled for model in done if model.sampled is not None},
+    )
+
+
+def _evaluated(
+    place: Place, name: str, described: str, files: Files, seconds: dict[str, float]
+) -> tuple[Evaluated, Ranked]:
+    """Rank one model's users as the options ask and estimate its metrics."""
+    options, estimates, n_scores = place.options, list[Estimate](), 0
+    kept, drawn, found, bounded = None, None, None, Bounded()
+    if options.sampler is not None:
+        started = time.perf_counter()
+        found = place.run(name, files, is_sampled=True)
+        seconds["sample"] = time.perf_counter() - started
+        assert isinstance(found.ranks, SampledRanks)  # noqa: S101 - what samplers give
+        drawn = found.ranks
+        estimates += estimate_each(name, drawn, options.estimation(), progress=place.progress)
+        if options.bounds is not False:
+            bounded = bound(
+                name,
+                drawn,
+                options.estimation(),
+                is_limited=options.bounds is None,
+                progress=place.progress,
+            )
+        n_scores += found.n_scores
+    if options.sampler is None or options.check:
+        started = time.perf_counter()
+        found = place.run(name, files, is_sampled=False)
+        seconds["rank"] = time.perf_counter() - started
+        n_scores += found.n_scores
+        if isinstance(found.ranks, Ranks):
+            kept = found.ranks
+            per_user = values(options.metrics, kept, ties=options.ties, seed=options.seed)
+            asked = replace(options, interval=place.interval())
+            estimates += summarise(name, per_user, asked, n_test_users=files.n_test_users)
+        else:
+            estimates += _from_sums(name, found, options, files.n_test_users)
+    assert found is not None  # noqa: S101 - one of the two ran
+    return Evaluated(name, described, tuple(estimates), kept, seconds, n_scores, bounded, drawn), found
+
+
+def _from_sums(name: str, found: Ranked, options: Options, n_test_users: int | None) -> Iterator[Estimate]:
+    """Yield the mean of each metric with its normal interval."""
+    if options.interval.key not in ("auto", "normal"):
+        raise InvalidParameter(
+            f"interval {options.interval} needs a value per user, which sums do not keep. "
+            "Use interval='normal', or keep='ranks'."
+        )
+    band = normal_band(found.sums, options.level)
+    is_finite = n_test_users is not None and options.target == "test-users"
+    factor = np.sqrt(1 - found.n_users / n_test_users) if is_finite and n_test_users else 1.0
+    for column, (metric, one) in enumerate(zip(options.metrics, found.sums, strict=True)):
+        if metric.cutoff is not None and metric.cutoff > found.largest_pool:
+            raise InvalidParameter(
+                f"cutoff of {metric} must be at most the largest pool of {found.largest_pool} items, "
+                f"got {metric.cutoff}."
+            )
+        yield Estimate(
+            model=name,
+            metric=str(metric),
+            value=one.mean,
+            low=float(one.mean - factor * (one.mean - band.low[column])),
+            high=float(one.mean + factor * (band.high[column] - one.mean)),
+            level=options.level,
+            kind="exact",
+            method=band.method[column] + (", finite population" if is_finite else ""),
+            n_users=found.n_users,
+            target="test-users" if is_finite else "population",
+        )
+
+
+def _store(work_dir: str | Path | None) -> Store | None:
+    """Return where finished tasks are kept: in a work folder of this machine, or nowhere."""
+    if work_dir is None or is_remote(str(work_dir)):
+        return None
+    return Store(Path(work_dir) / "partials")

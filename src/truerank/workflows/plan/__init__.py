@@ -1,0 +1,1 @@
+"""How many negatives and users an evaluation needs, and what it costs."""

@@ -1,0 +1,1 @@
+"""Evaluation of slow models that stops when the intervals are narrow enough."""

@@ -1,0 +1,349 @@
+"""Composer: how far estimators are off on data where the exact values are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from truerank.core.checkpoint import Store
+from truerank.core.errors import InvalidParameter, check_choice
+from truerank.core.model import Model
+from truerank.core.progress import SILENT, Progress, tracked
+from truerank.core.random import check_seed
+from truerank.core.ranks import SEEN_POLICIES, TIE_POLICIES, SeenPolicy, TiePolicy
+from truerank.core.scorer import Scorer
+from truerank.core.split import Split
+from truerank.core.types import FloatArray, IntArray
+from truerank.estimation.base import Estimator
+from truerank.estimation.corrections.priors import averaged_prior, fitted_prior
+from truerank.estimation.registry import ESTIMATORS
+from truerank.estimation.tally import Tally, tally
+from truerank.metrics.base import Metric
+from truerank.metrics.registry import make_metrics, values
+from truerank.ranking.exact import exact_ranks
+from truerank.ranking.negatives import Sampler
+from truerank.ranking.sampled import sample
+from truerank.ranking.samplers.registry import SAMPLERS
+from truerank.workflows.evaluate import data_hash, make_validate, name_models
+
+PriorMode: TypeAlias = Literal["per-run", "averaged", "both"]
+PRIOR_MODES: tuple[PriorMode, ...] = ("per-run", "averaged", "both")
+DEFAULT_FAMILIES = "recall,ndcg,ap"
+AVERAGED = "averaged prior"
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Exact values and the estimates of all repeats.
+
+    Parameters
+    ----------
+    models, estimators : names, in the order of the arrays
+    families : metrics without their cut-off
+    cutoffs : (n_cutoffs,) K
+    exact : (n_models, n_families, n_cutoffs)
+    runs : (n_estimators, n_models, n_repeats, n_families, n_cutoffs)
+    items_per_user : (n_models,) scores computed per user and repeat, the targets included
+    """
+
+    models: tuple[str, ...]
+    estimators: tuple[str, ...]
+    families: tuple[str, ...]
+    cutoffs: tuple[int, ...]
+    exact: FloatArray
+    runs: FloatArray
+    items_per_user: FloatArray
+
+    @property
+    def n_repeats(self) -> int:
+        """How often was sampled."""
+        return int(self.runs.shape[2])
+
+    def errors(self) -> tuple[FloatArray, FloatArray]:
+        """Return the relative error in percent, its mean and standard deviation over repeats.
+
+        Of each repeat the mean over K of abs(estimate / exact - 1) is taken; where the exact value is 0 the
+        term counts as 0. Both arrays are (n_estimators, n_models, n_families).
+        """
+        exact = self.exact[None, :, None]
+        gap = np.abs(self.runs - exact)
+        terms = np.divide(gap, exact, out=np.zeros_like(gap), where=exact > 0)
+        per_repeat = 100 * terms.mean(axis=-1)
+        return per_repeat.mean(axis=2), per_repeat.std(axis=2)
+
+    def best(self, family: str, cutoff: int) -> str:
+        """Return the model whose exact value is largest, the first of equal ones."""
+        return self.models[int(np.argmax(self._exact(family, cutoff)))]
+
+    def winners(self, family: str, cutoff: int) -> IntArray:
+        """Return in how many repeats each estimator names the best model, (n_estimators,).
+
+        Of models with equal values the first is named.
+        """
+        place = (..., self.families.index(family), self.cutoffs.index(cutoff))
+        named = np.argmax(self.runs[place], axis=1)
+        counts: IntArray = (named == int(np.argmax(self._exact(family, cutoff)))).sum(axis=1)
+        return counts
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a plain dictionary for JSON: errors and winners, and the values they come from."""
+        mean, spread = self.errors()
+        return {
+            "models": list(self.models),
+            "estimators": list(self.estimators),
+            "metrics": list(self.families),
+            "cutoffs": list(self.cutoffs),
+            "repeats": self.n_repeats,
+            "items_per_user": self.items_per_user.tolist(),
+            "error_percent": mean.tolist(),
+            "error_spread": spread.tolist(),
+            "exact": self.exact.tolist(),
+            "mean": self.runs.mean(axis=2).tolist(),
+            "named_best": {
+                f"{family}@{cutoff}": self.winners(family, cutoff).tolist()
+                for family in self.families
+                for cutoff in self.cutoffs
+            },
+        }
+
+    def _exact(self, family: str, cutoff: int) -> FloatArray:
+        found: FloatArray = self.exact[:, self.families.index(family), self.cutoffs.index(cutoff)]
+        return found
+
+
+def study(
+    models: Any,
+    split: Split,
+    sampler: str | Sampler = "uniform(m=99)",
+    estimators: str | Estimator | Sequence[str | Estimator] = "naive,bv(gamma=0.01),mle",
+    *,
+    families: str = DEFAULT_FAMILIES,
+    cutoffs: Sequence[int] = tuple(range(1, 51)),
+    repeats: int = 20,
+    prior_mode: PriorMode = "per-run",
+    ties: TiePolicy = "expected",
+    seen: SeenPolicy = "remove",
+    seed: int = 0,
+    n_threads: int | None = None,
+    store: Store | None = None,
+    progress: Progress = SILENT,
+) -> Study:
+    """Return how far estimators are from the exact metrics of these models, over repeated samples.
+
+    Every model is ranked against all items once, and against ``repeats`` samples. Samples are shared between
+    models unless the sampler says otherwise, so that models are compared on the same draws.
+
+    Parameters
+    ----------
+    models : as in ``evaluate``
+    split : train and test events
+    sampler, estimators : spec strings or objects
+    families : metrics without a cut-off, separated by commas
+    cutoffs : K, the same for all metrics
+    repeats : samples per model
+    prior_mode : an estimator with a fitted prior fits it to each sample (``per-run``), or takes the mean of
+        all samples' priors (``averaged``, as the tables of Li et al. 2023 do: ``repeats`` times the budget)
+    ties, seen, seed, n_threads : as in ``evaluate``
+    store : where finished pieces are kept, so that an interrupted study goes on where it stopped
+    progress : where it reports
+
+    Examples
+    --------
+    >>> from truerank.core.interactions import Interactions
+    >>> train = Interactions.from_codes([0, 0, 1, 2], [0, 1, 1, 1], n_users=3, n_items=3)
+    >>> test = Interactions.from_codes([1, 2], [0, 2], n_users=3, n_items=3)
+    >>> found = study("popularity", Split(train, test), "full", "naive", cutoffs=[1, 2], repeats=2)
+    >>> found.errors()[0].tolist()  # all items were sampled
+    [[[0.0, 0.0, 0.0]]]
+    """
+    check_choice("prior_mode", prior_mode, PRIOR_MODES)
+    check_choice("ties", ties, TIE_POLICIES)
+    check_choice("seen", seen, SEEN_POLICIES)
+    check_seed(seed)
+    if repeats < 2:
+        raise InvalidParameter(f"repeats must be at least 2, got {repeats}.")
+    largest = max(cutoffs, default=0)
+    if not cutoffs or min(cutoffs) < 1 or largest > split.train.n_items:
+        raise InvalidParameter(
+            f"cutoffs must lie in 1..{split.train.n_items}, the items of the data, got {tuple(cutoffs)}."
+        )
+    job = _Job(
+        split=split,
+        sampler=SAMPLERS.make(sampler),
+        estimators=_with_modes(ESTIMATORS.make_all(estimators), prior_mode),
+        metrics=_metrics(families, cutoffs),
+        repeats=repeats,
+        ties=ties,
+        seen=seen,
+        seed=seed,
+        n_threads=n_threads,
+        store=store or Store(),
+        progress=progress,
+    )
+    named = name_models(models)
+    parts = list(job.run(named))
+    names = tuple(family.strip() for family in families.split(","))
+    shape = (len(names), len(cutoffs))
+    return Study(
+        models=tuple(named),
+        estimators=tuple(label for label, _, _ in job.estimators),
+        families=names,
+        cutoffs=tuple(cutoffs),
+        exact=np.stack([exact.reshape(shape) for exact, _, _ in parts]),
+        runs=np.stack([runs.reshape(len(runs), repeats, *shape) for _, runs, _ in parts], axis=1),
+        items_per_user=np.array([items for _, _, items in parts]),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    split: Split
+    sampler: Sampler
+    estimators: tuple[tuple[str, Estimator, bool], ...]
+    metrics: tuple[Metric, ...]
+    repeats: int
+    ties: TiePolicy
+    seen: SeenPolicy
+    seed: int
+    n_threads: int | None
+    store: Store
+    progress: Progress
+
+    def run(self, models: Mapping[str, Model | Scorer]) -> Iterator[tuple[FloatArray, FloatArray, float]]:
+        """Yield exact values, the estimates of all repeats, and scores per user, model by model."""
+        digest = data_hash(self.split)
+        steps = len(models) * (self.repeats + len(self.estimators))
+        with tracked(self.progress, "study", steps) as task:
+            for name, model in models.items():
+                unit = _Unit(self, name, model, digest)
+                exact = unit.exact()
+                runs = []
+                for label, estimator, is_averaged in self.estimators:
+                    runs.append(unit.estimates(label, estimator, is_averaged, task.advance))
+                    task.advance()
+                yield exact, np.stack(runs), unit.items_per_user(task.advance)
+
+
+class _Unit:
+    """One model of a study: fitted and sampled only if a piece is missing."""
+
+    def __init__(self, job: _Job, name: str, model: Model | Scorer, digest: str) -> None:
+        self.job, self.name, self.model = job, name, model
+        described = str(model) if isinstance(model, Model) else f"scores {name}"
+        self.key = f"{digest} {described} seen={job.seen} ties={job.ties} seed={job.seed}"
+        self.keeps = isinstance(model, Model)  # foreign scores cannot be told apart by their name
+        self._scorer: Scorer | None = None
+        self._tallies: tuple[list[Tally], float] | None = None
+
+    def exact(self) -> FloatArray:
+        """Return the exact metrics."""
+        key = f"study exact {self.key} {_listed(self.job.metrics)}"
+        return self._kept(key, "exact", lambda: self._exact())
+
+    def estimates(self, label: str, estimator: Estimator, is_averaged: bool, advance: Any) -> FloatArray:
+        """Return the estimates of one estimator in all repeats, (n_repeats, n_metrics)."""
+        job = self.job
+        key = (
+            f"study runs {self.key} {job.sampler} x{job.repeats} {self._label()} {label} "
+            f"{_listed(job.metrics)}"
+        )
+
+        def compute() -> FloatArray:
+            tallies = self.tallies(advance)[0]
+            used = averaged(estimator, tallies) if is_averaged else estimator
+            return used.estimate_runs(tallies, job.metrics)
+
+        return self._kept(key, "runs", compute)
+
+    def items_per_user(self, advance: Any) -> float:
+        """Return the scores computed per user and repeat."""
+        job = self.job
+        key = f"study items {self.key} {job.sampler} x{job.repeats} {self._label()}"
+        return float(self._kept(key, "items", lambda: np.array([self.tallies(advance)[1]]))[0])
+
+    def tallies(self, advance: Any) -> tuple[list[Tally], float]:
+        """Return what each repeat counted, and the scores per user."""
+        if self._tallies is None:
+            job, found, n_scores = self.job, [], 0
+            for repeat in range(job.repeats):
+                drawn = sample(
+                    self.scorer(),
+                    job.split,
+                    job.sampler,
+                    seen=job.seen,
+                    seed=job.seed,
+                    repeat=repeat,
+                    label=self.name,
+                    n_threads=job.n_threads,
+                )
+                n_scores += drawn.n_scores
+                found.append(tally(drawn.ranks, ties=job.ties, seed=job.seed))
+                advance()
+            self._tallies = found, n_scores / (job.repeats * found[0].n_users)
+        return self._tallies
+
+    def scorer(self) -> Scorer:
+        """Return the fitted model."""
+        if self._scorer is None:
+            job = self.job
+            if isinstance(self.model, Model):
+                validate = make_validate(job.split, seen=job.seen, n_threads=job.n_threads)
+                self._scorer = self.model.fit(
+                    job.split.train, validate=validate, seed=job.seed, progress=job.progress
+                )
+            else:
+                self._scorer = self.model
+        return self._scorer
+
+    def _exact(self) -> FloatArray:
+        job = self.job
+        ranks = exact_ranks(self.scorer(), job.split, seen=job.seen, n_threads=job.n_threads)
+        means: FloatArray = values(job.metrics, ranks, ties=job.ties, seed=job.seed).mean(axis=0)
+        return means
+
+    def _label(self) -> str:
+        return "" if self.job.sampler.is_shared else f"label={self.name}"
+
+    def _kept(self, key: str, name: str, compute: Any) -> FloatArray:
+        found: FloatArray = (
+            self.job.store.arrays(key, lambda: {name: compute()})[name] if self.keeps else compute()
+        )
+        return found
+
+
+def averaged(estimator: Estimator, tallies: Sequence[Tally]) -> Estimator:
+    """Return the estimator with the mean of the priors fitted to all samples in place of its own."""
+    prior = fitted_prior(estimator)
+    if prior is None:
+        raise InvalidParameter(
+            f"'{estimator}' has no prior that is fitted to the sample. Use for example bv(prior=mle)."
+        )
+    return replace(estimator, prior=averaged_prior(prior, tallies))  # type: ignore[call-arg]
+
+
+def _with_modes(estimators: Sequence[Estimator], mode: PriorMode) -> tuple[tuple[str, Estimator, bool], ...]:
+    """Return (label, estimator, whether its prior is averaged over the repeats)."""
+    chosen = []
+    for estimator in estimators:
+        has_prior = fitted_prior(estimator) is not None
+        if mode != "averaged" or not has_prior:
+            chosen.append((str(estimator), estimator, False))
+        if mode != "per-run" and has_prior:
+            chosen.append((f"{estimator}, {AVERAGED}", estimator, True))
+    return tuple(chosen)
+
+
+def _metrics(families: str, cutoffs: Sequence[int]) -> tuple[Metric, ...]:
+    names = [family.strip() for family in families.split(",")]
+    if any("@" in name for name in names):
+        raise InvalidParameter(
+            f"families must be metrics without a cut-off, got {families!r}. Give K by cutoffs."
+        )
+    return make_metrics([f"{name}@{cutoff}" for name in names for cutoff in cutoffs])
+
+
+def _listed(metrics: Sequence[Metric]) -> str:
+    return ",".join(str(metric) for metric in metrics)

@@ -1,0 +1,83 @@
+"""Finished pieces: kept to the digit, computed again when damaged, never half-written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from truerank.core.checkpoint import Store
+from truerank.core.errors import InvalidParameter
+
+
+def boom() -> dict[str, np.ndarray]:
+    raise AssertionError("must not be computed again")
+
+
+def test_values_survive_the_process_to_the_digit(tmp_path: Path) -> None:
+    value = {"a": 0.1 + 0.2, "b": [1, None, "x"]}
+    Store(tmp_path).value("key one", lambda: value)
+    assert Store(tmp_path).value("key one", boom) == value
+
+
+def test_arrays_survive_with_their_types(tmp_path: Path) -> None:
+    arrays: dict[str, np.ndarray] = {
+        "x": np.array([1, 2], np.int32),
+        "y": np.random.default_rng(0).random((3, 2)),
+    }
+    Store(tmp_path).arrays("ranks ml-1m", lambda: arrays)
+    found = Store(tmp_path).arrays("ranks ml-1m", boom)
+    assert sorted(found) == ["x", "y"]
+    assert found["x"].dtype == np.int32
+    np.testing.assert_array_equal(found["y"], arrays["y"])
+
+
+def test_keys_that_look_alike_in_a_file_name_do_not_collide(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert store.value("model(a=1)", lambda: 1) == 1
+    assert store.value("model[a=1]", lambda: 2) == 2
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"PK\x03\x04rubbish", b'{"key": "other", "value": 3}'])
+def test_a_damaged_file_is_computed_again(tmp_path: Path, damage: bytes) -> None:
+    Store(tmp_path).value("v", lambda: 1)
+    Store(tmp_path).arrays("a", lambda: {"x": np.zeros(2)})
+    for path in tmp_path.iterdir():
+        path.write_bytes(damage)
+    fresh = Store(tmp_path)
+    assert fresh.value("v", lambda: 5) == 5
+    assert fresh.arrays("a", lambda: {"x": np.ones(2)})["x"].sum() == 2
+    assert Store(tmp_path).value("v", boom) == 5
+
+
+def test_an_interrupted_piece_leaves_nothing(tmp_path: Path) -> None:
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    store = Store(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        store.value("v", interrupted)
+    assert list(tmp_path.iterdir()) == []
+    assert store.value("v", lambda: 1) == 1
+
+
+def test_without_a_folder_results_stay_in_memory() -> None:
+    store = Store()
+    assert store.value("v", lambda: [1]) == [1]
+    assert store.value("v", boom) == [1]
+
+
+def test_arrays_that_are_not_held_are_read_again(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    first = store.arrays("a", lambda: {"x": np.zeros(2)}, hold=False)
+    assert store.arrays("a", boom, hold=False)["x"] is not first["x"]
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        InvalidParameter, match=r"results must be kept in a folder, but .* Choose another place"
+    ):
+        Store(tmp_path / "file")

@@ -1,0 +1,52 @@
+"""What tests on a real cluster share."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from truerank.core.progress import Task
+from truerank.distributed.dask import DaskProcesses, dask_processes
+
+#: Where workers find the package ``tests``.
+ROOT = Path(__file__).parents[2]
+
+
+@contextmanager
+def loopback() -> Iterator[DaskProcesses]:
+    """Start a scheduler and two workers that can import the tests."""
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+        with dask_processes(2) as cluster:
+            yield cluster
+
+
+class CallOnce:
+    """A progress that calls a function when the first row is reported."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self.function: Callable[[], None] | None = function
+        self.rows = 0
+
+    def task(self, label: str, total: int | None = None) -> Task:
+        return self
+
+    def done(self, task: Task) -> None:
+        pass
+
+    def advance(self, steps: int = 1) -> None:
+        self.rows += steps
+        if self.function is not None:
+            function, self.function = self.function, None
+            function()
+
+
+def kill(pid: int) -> None:
+    """End a process without a farewell."""
+    os.kill(pid, signal.SIGKILL)

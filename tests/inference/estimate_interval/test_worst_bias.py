@@ -1,0 +1,135 @@
+"""The worst bias against a linear program over every single rank."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from scipy.special import stdtrit
+
+from tests.inference.estimate_interval.samples import estimated, population, several, values_of
+from truerank.core.ranks import Ranks, Stopping
+from truerank.core.types import FloatArray
+from truerank.estimation.adaptive_law import AdaptiveLaw
+from truerank.estimation.corrections.equations import gain_at
+from truerank.inference.bounds.problem import Shape
+from truerank.inference.bounds.region import make_events, observe
+from truerank.inference.estimate_interval.linear import Linear
+from truerank.inference.estimate_interval.outcomes import outcomes_of
+from truerank.inference.estimate_interval.registry import UNCERTAINTIES, Estimated
+from truerank.inference.estimate_interval.worst_bias import largest_bias, worst_bias
+from truerank.ranking.simulate import simulate_adaptive, simulate_sample
+
+METRICS = "recall@10,ndcg@5,auc"
+RULE = Stopping((6, 15, 40))
+
+
+def by_all_ranks(linear: Linear, level: float, shape: Shape | None) -> FloatArray:
+    """Slow twin: one place per rank (or per uniform distribution of first ranks), one pool, solved whole."""
+    (outcomes,) = outcomes_of(linear.counted)
+    law, cells = outcomes.law, outcomes.cells[0]
+    every = np.arange(law.n_candidates + 1)
+    rows = law.pmf(every)
+    if isinstance(law, AdaptiveLaw):
+        events = make_events(law.stopping.sizes[-1])
+        happen = events.happen(law.n_negatives, law.n_above)
+    else:
+        events = make_events(law.n_negatives)
+        happen = events.happen(np.full(rows.shape[1], law.n_negatives), np.arange(rows.shape[1]))
+    everyone = np.ones(len(linear.counted.contexts), dtype=bool)
+    region, _ = observe(linear.counted, everyone, events, level=level)
+    chances, one = rows @ happen, linear.counted.contexts.take(outcomes.contexts[:1])
+    gains = np.stack([gain_at(metric, every, one)[0] for metric in linear.found.metrics], axis=1)
+    bias = rows @ linear.x[cells] - gains
+    if shape:
+        chances, bias = (np.cumsum(t, axis=0) / (every + 1)[:, None] for t in (chances, bias))
+    limits = np.concatenate([region.high, -region.low])
+    ends = []
+    for column in bias.T:
+        for sign in (1, -1):
+            found = linprog(
+                sign * column, np.hstack([chances, -chances]).T, limits, np.ones((1, len(every))), [1.0]
+            )
+            assert found.status == 0
+            ends.append(sign * float(found.fun or 0.0))
+    return np.array(ends).reshape(-1, 2)
+
+
+@pytest.mark.parametrize("shape", [None, "decreasing"])
+@pytest.mark.parametrize("design", ["fixed", "replacement", "adaptive"])
+def test_ends_are_those_of_the_whole_program(design: str, shape: Shape | None) -> None:
+    ranks = population(300, 150)
+    if design == "adaptive":
+        sample = simulate_adaptive(ranks, RULE)
+    else:
+        sample = simulate_sample(ranks, 25, replacement=design == "replacement")
+    linear = Linear.of(estimated(sample, "bv(gamma=0.01)", METRICS))
+    ends = worst_bias(linear.found, linear.counted, linear.x, level=0.9, shape=shape)
+    expected = by_all_ranks(linear, 0.9, shape)
+    assert (ends[:, 0] <= expected[:, 0] + 1e-6).all() and (ends[:, 1] >= expected[:, 1] - 1e-6).all()
+    np.testing.assert_allclose(ends, expected, atol=0.02)
+
+
+def true_bias(linear: Linear, ranks: Ranks) -> FloatArray:
+    """Return the bias for one target per user and known ranks, by the law that each pool has."""
+    by_pool = {o.law.n_candidates: o for o in outcomes_of(linear.counted)}
+    total = np.zeros(len(linear.found.metrics))
+    for above, size in zip(ranks.n_above.tolist(), (ranks.n_pool - 1).tolist(), strict=True):
+        outcomes = by_pool[size]
+        total += outcomes.law.pmf([above])[0] @ linear.x[outcomes.cells[0]]
+    return total / len(ranks) - values_of(ranks, METRICS)
+
+
+def test_the_true_bias_lies_within_for_pools_of_many_sizes() -> None:
+    ranks = population(200, np.arange(100, 300))
+    linear = Linear.of(estimated(simulate_sample(ranks, 25), "bv", METRICS, width=0.0))
+    ends, true = worst_bias(linear.found, linear.counted, linear.x, level=0.99), true_bias(linear, ranks)
+    assert (ends[:, 0] <= true).all() and (true <= ends[:, 1]).all()
+    binned = Linear.of(estimated(simulate_sample(ranks, 25), "bv", METRICS, width=0.02))
+    other = worst_bias(binned.found, binned.counted, binned.x, level=0.99)
+    np.testing.assert_allclose(other, ends, atol=0.03)
+
+
+def test_known_targets_have_a_known_bias() -> None:
+    """Half of the pools were drawn whole; ``rank-estimate`` knows them, and what is left is bounded."""
+    pools = np.where(np.arange(60) % 2, 21, 200)
+    ranks = population(60, pools)
+    linear = Linear.of(estimated(simulate_sample(ranks, 20), "rank-estimate", METRICS, width=0.0))
+    ends = worst_bias(linear.found, linear.counted, linear.x, level=0.9)
+    whole = Linear.of(estimated(simulate_sample(Ranks.single([3, 8], n_pool=21), 20), "naive", METRICS))
+    np.testing.assert_allclose(worst_bias(whole.found, whole.counted, whole.x, level=0.9), 0.0, atol=1e-12)
+    assert (np.abs(ends) < 0.55).all() and (ends[:2, 1] > ends[:2, 0]).all()
+
+
+def test_largest_bias_holds_for_every_rank() -> None:
+    linear = Linear.of(estimated(simulate_sample(population(50, 100), 20), "bv", METRICS))
+    (outcomes,) = outcomes_of(linear.counted)
+    mean = outcomes.law.pmf(np.arange(100)) @ linear.x[outcomes.cells[0]]
+    one = linear.counted.contexts
+    for column, metric in enumerate(linear.found.metrics):
+        expected = np.abs(mean[:, column] - gain_at(metric, np.arange(100), one)[0]).max()
+        assert largest_bias(linear.counted, linear.x, metric, column) == pytest.approx(expected)
+    naive = Linear.of(estimated(several(30, 20), "naive", "auc"))
+    assert largest_bias(naive.counted, naive.x, naive.found.metrics[0], 0) < 1e-12
+
+
+def test_bias_aware_holds_noise_and_bias() -> None:
+    """The interval is that of its docstring, and within the bounds."""
+    found = estimated(simulate_sample(population(300, 150), 25), "bv", METRICS)
+    linear = Linear.of(found)
+    half = stdtrit(299, 1 - 0.05 / 2) * linear.standard_error("test-users")
+    bias = worst_bias(found, linear.counted, linear.x, level=0.95)
+    bounds = UNCERTAINTIES.make("bounds").band(found, level=0.95)
+    band = UNCERTAINTIES.make("bias-aware").band(found, level=0.9)
+    np.testing.assert_allclose(band.low, np.maximum(found.value - half - bias[:, 1], bounds.low))
+    np.testing.assert_allclose(band.high, np.minimum(found.value + half - bias[:, 0], bounds.high))
+    wide = UNCERTAINTIES.make("bias-aware").band(found, target="population", level=0.9)
+    assert (wide.low <= band.low).all() and (wide.high >= band.high).all()
+
+
+def test_an_impossible_estimate_leaves_the_bounds() -> None:
+    found = estimated(simulate_sample(population(300, 150), 25), "naive", "recall@10")
+    away = Estimated(found.ranks, found.tally, found.estimator, found.metrics, found.value + 5)
+    band = UNCERTAINTIES.make("bias-aware").band(away, level=0.9)
+    bounds = UNCERTAINTIES.make("bounds").band(found, level=0.95)
+    np.testing.assert_allclose([band.low, band.high], [bounds.low, bounds.high])

@@ -1,0 +1,262 @@
+"""Counts on a device equal the float64 definition, whatever the factors, the lists and the chunks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from tests.ranking.cpu.problems import (
+    KINDS,
+    Lists,
+    Problem,
+    draw_factors,
+    draw_lists,
+    gaussian_problem,
+    problems,
+    rows_of,
+)
+from tests.ranking.gpu.engines import ENGINES, Where
+from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.ranking.cpu.factors import count_factors
+from truerank.ranking.gpu import device as limit
+from truerank.ranking.gpu import torch_blocks as blocks
+from truerank.ranking.gpu import triton_count as fused
+from truerank.ranking.gpu.exact import DeviceCounter, count_on_device
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small problems go the way of large ones."""
+    monkeypatch.setattr(blocks, "WHOLE_WORK", 0)
+    monkeypatch.setattr(fused, "WHOLE_WORK", 0)
+
+
+@pytest.mark.parametrize("where", ENGINES)
+def test_small_problems_in_float64_alone(where: Where, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "WHOLE_WORK", 1 << 40)
+    monkeypatch.setattr(fused, "WHOLE_WORK", 1 << 40)
+
+    @settings(max_examples=40, deadline=None)
+    @given(problem=problems())
+    def check(problem: Problem) -> None:
+        counts = count_on_device(*problem.arguments, **where)
+        assert rows_of(counts) == problem.literal()
+        assert counts.n_recomputed == len(problem.arguments[4]) * len(problem.items)
+
+    check()
+
+
+@pytest.mark.parametrize("where", ENGINES)
+def test_equals_the_definition(where: Where) -> None:
+    @settings(max_examples=80, deadline=None)
+    @given(problem=problems())
+    def check(problem: Problem) -> None:
+        assert rows_of(count_on_device(*problem.arguments, **where)) == problem.literal()
+
+    check()
+
+
+@pytest.mark.parametrize("where", ENGINES)
+@pytest.mark.parametrize("user_kind", KINDS)
+@pytest.mark.parametrize("item_kind", KINDS)
+def test_every_pair_of_kinds(user_kind: str, item_kind: str, where: Where) -> None:
+    draw = np.random.default_rng(3)
+    for dtype, has_bias in ((np.float32, False), (np.float64, True)):
+        users = draw_factors(draw, (37, 19), user_kind, dtype)
+        items = draw_factors(draw, (301, 19), item_kind, dtype)
+        bias = draw.standard_normal(301).astype(dtype) if has_bias else None
+        problem = Problem(users, items, bias, draw_lists(draw, 37, 301, most_targets=4, seen="some"))
+        expected = count_factors(*problem.arguments, path="numpy")
+        assert rows_of(count_on_device(*problem.arguments, **where)) == rows_of(expected)
+
+
+@pytest.mark.skipif(Where(device="cuda", engine="triton") not in ENGINES, reason="needs a GPU and triton")
+@pytest.mark.parametrize(("open_rows", "near_pairs"), [(1, 1 << 20), (1 << 20, 1 << 14), (1, 1 << 14)])
+def test_lists_that_overflow(open_rows: int, near_pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More undecided pairs than a list holds: what was counted is halved until they fit."""
+    monkeypatch.setattr(fused, "OPEN_ROWS", open_rows)
+    monkeypatch.setattr(fused, "NEAR_PAIRS", near_pairs)
+    for kind in ("integers", "last bit", "gaussian"):
+        draw = np.random.default_rng(6)
+        users, items = (draw_factors(draw, (n, 30), kind, np.float32) for n in (600, 900))
+        problem = Problem(users, items, None, draw_lists(draw, 600, 900, most_targets=2, seen="some"))
+        expected = count_factors(*problem.arguments, path="numpy")
+        assert rows_of(count_on_device(*problem.arguments)) == rows_of(expected)
+
+
+@pytest.mark.parametrize("where", ENGINES)
+@pytest.mark.parametrize("width", [1, 15, 64, 100, 130, 300])
+def test_widths(width: int, where: Where) -> None:
+    problem = gaussian_problem(150, 500, width, seed=width)
+    assert rows_of(count_on_device(*problem.arguments, **where)) == rows_of(
+        count_factors(*problem.arguments, path="numpy")
+    )
+
+
+@pytest.mark.parametrize("where", ENGINES)
+def test_chunks_do_not_matter(where: Where, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Items and rows that do not fit at once: the same counts, and every row is reported once."""
+    problem = gaussian_problem(50, 200, 12, most_targets=5)
+    expected = rows_of(count_factors(*problem.arguments, path="numpy"))
+    monkeypatch.setattr(limit, "SEEN_ITEMS", 900)
+    monkeypatch.setattr(limit, "ROW_CELLS", 16 * 30)
+    for item_cells in (1 << 20, 16 * 70, 16 * 9):
+        monkeypatch.setattr(limit, "ITEM_CELLS", item_cells)
+        if item_cells == 16 * 9:
+            problem = Problem(problem.users[:4], problem.items, None, problem.lists.rows([0, 1, 2, 3]))
+            expected = expected[: len(problem.arguments[4])]
+        done: list[int] = []
+        found = count_on_device(*problem.arguments, **where, on_rows=done.append)
+        assert rows_of(found) == expected
+        assert sum(done) == len(problem.users)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 3)
+    monkeypatch.setattr(blocks, "BLOCK_ITEMS", 7)
+    monkeypatch.setattr(blocks, "PAIRS", 5)
+    assert rows_of(count_on_device(*problem.arguments, **where)) == expected
+
+
+@pytest.mark.parametrize("where", ENGINES)
+def test_within_a_memory_that_holds_neither_side(where: Where) -> None:
+    problem = gaussian_problem(300, 700, 40, most_targets=3)
+    counter = DeviceCounter(problem.items, **where, memory=1 << 20)
+    assert not counter.is_resident
+    assert len(list(counter.chunks())) > 5
+    done: list[int] = []
+    found = counter.count(problem.users, *problem.lists.arguments, on_rows=done.append)
+    assert rows_of(found) == rows_of(count_factors(*problem.arguments, path="numpy"))
+    assert len(done) > 3
+    assert sum(done) == 300
+    with pytest.raises(InvalidParameter, match="memory must be at least 1048576, got 9"):
+        count_on_device(*problem.arguments, **where, memory=9)
+
+
+@pytest.mark.skipif(Where(device="cuda", engine="triton") not in ENGINES, reason="needs a GPU and triton")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_memory_is_kept(dtype: Any) -> None:
+    """Items of 26 or 51 MB, users of 8 or 15 MB, 5 MB of seen items: 16 MB of the GPU are enough."""
+    import torch
+
+    draw, memory = np.random.default_rng(7), 16 << 20
+    users, items = (draw.standard_normal((n, 64)).astype(dtype) for n in (30_000, 100_000))
+    n_seen, number = 40, np.arange(30_001)
+    seen = (
+        np.sort(draw.integers(0, 100_000 // n_seen, (30_000, 1)), axis=1) * n_seen + np.arange(n_seen)
+    ).ravel()
+    targets = (seen[::n_seen] + n_seen) % 100_000
+    arguments = (users, items, None, number, targets, number * n_seen, seen.astype(np.int32))
+    usual = count_on_device(*arguments)
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    few = count_on_device(*arguments, memory=memory)
+    assert torch.cuda.max_memory_allocated() - before <= memory
+    assert rows_of(few) == rows_of(usual)
+
+
+@pytest.mark.parametrize("where", ENGINES)
+def test_near_ties_and_copies(where: Where) -> None:
+    """Items that differ from the target by one last bit in one coordinate, and copies of the target."""
+    draw = np.random.default_rng(5)
+    users = draw.standard_normal((40, 64)).astype(np.float32)
+    base = draw.standard_normal(64).astype(np.float32)
+    items = np.repeat(base[None], 300, axis=0)
+    moved = draw.integers(0, 64, 200)
+    items[np.arange(200), moved] = np.nextafter(
+        items[np.arange(200), moved], np.float32(np.inf) * draw.choice([-1, 1], 200).astype(np.float32)
+    )
+    lists = Lists([[250]] * 40, [[]] * 40)
+    problem = Problem(users, items, None, lists)
+    counts = count_on_device(*problem.arguments, **where)
+    assert rows_of(counts) == rows_of(count_factors(*problem.arguments, path="numpy"))
+    assert counts.n_tied.min() >= 99
+    assert counts.n_recomputed >= 40 * 299
+
+
+@pytest.mark.parametrize("where", ENGINES)
+def test_zero_rows_and_zero_items(where: Where) -> None:
+    """Users and items a model has not seen tie without a score being computed."""
+    users, items = np.zeros((3, 4), np.float32), np.zeros((50, 4), np.float32)
+    users[1], items[:20] = 1.0, np.arange(-9.5, 10.5)[:, None]
+    lists = Lists([[30], [30], [3]], [[1, 31], [0, 19, 40], []])
+    problem = Problem(users, items, None, lists)
+    counts = count_on_device(*problem.arguments, **where)
+    assert counts.n_above.tolist() == [0, 9, 0]
+    assert counts.n_tied.tolist() == [47, 28, 49]
+    assert counts.n_recomputed < 50
+
+
+def test_batches_share_the_items() -> None:
+    problem = gaussian_problem()
+    counter = DeviceCounter(problem.items, device="cpu")
+    whole = rows_of(count_factors(*problem.arguments, path="numpy"))
+    parts = []
+    for rows in (range(30), range(30, 70)):
+        mine = problem.lists.rows(list(rows))
+        parts += rows_of(counter.count(problem.users[rows.start : rows.stop], *mine.arguments))
+    assert parts == whole
+
+
+def test_tensors_are_taken_as_they_are() -> None:
+    import torch
+
+    problem, lists = gaussian_problem(), gaussian_problem().lists.arguments
+    users, items = torch.from_numpy(problem.users), torch.from_numpy(problem.items)
+    found = count_on_device(users, items, None, *lists, device="cpu")
+    assert rows_of(found) == rows_of(count_factors(*problem.arguments, path="numpy"))
+    found = count_on_device(users.half(), items.half(), None, *lists, device="cpu")
+    rounded = (part.astype(np.float16).astype(np.float32) for part in (problem.users, problem.items))
+    assert rows_of(found) == rows_of(count_factors(next(rounded), next(rounded), None, *lists, path="numpy"))
+
+
+def test_few_items_need_a_score_where_targets_stand_out() -> None:
+    """Norms that fall off: most items are decided by Cauchy's inequality alone."""
+    draw = np.random.default_rng(2)
+    items = (draw.standard_normal((4000, 16)) / (1 + np.arange(4000)[:, None] / 40)).astype(np.float32)
+    users = items[:60] + 0.1 * draw.standard_normal((60, 16)).astype(np.float32)
+    problem = Problem(users, items, None, Lists([[row] for row in range(60)], [[]] * 60))
+    counter = DeviceCounter(items, device="cpu")
+    needed: list[int] = []
+    whole = blocks.count_rows
+
+    def spy(rows: Any, *rest: Any, **options: Any) -> int:
+        needed.extend(rows.n_needed.tolist())
+        return whole(rows, *rest, **options)
+
+    counter.engine = type("Spy", (), {**vars(blocks), "count_rows": staticmethod(spy)})  # type: ignore[assignment]
+    found = counter.count(users, *problem.lists.arguments)
+    assert rows_of(found) == rows_of(count_factors(*problem.arguments, path="numpy"))
+    assert np.mean(needed) < 400
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"users": np.full((1, 2), np.nan)}, "user factors must be finite, row 0"),
+        ({"items": np.full((3, 2), np.inf)}, "item factors must be finite, row 0"),
+        ({"bias": np.array([0.0, np.nan, 0.0])}, "item bias factors must be finite, row 1"),
+        ({"bias": np.zeros(2)}, "item_bias must have one entry per item, 3"),
+        ({"users": np.zeros((2, 2))}, r"user factors must have shape \(1, 2\)"),
+        ({"users": np.zeros(2)}, "user factors must be a matrix of numbers"),
+        ({"users": np.full((1, 2), 1e300), "items": np.full((3, 2), 1e300)}, "scores far below the largest"),
+        ({"seen": ([0, 2], [2, 1])}, "seen_items must ascend within 0..2 in every row, row 0"),
+        ({"seen": ([0, 1], [3])}, "seen_items must ascend"),
+        ({"seen": ([0, 1], [0.5])}, "seen_items must be a list of integers"),
+        ({"targets": ([0, 1], [5])}, "target_items must lie in 0..2, got 5"),
+    ],
+)
+def test_bad_input(change: dict[str, Any], message: str) -> None:
+    given = {
+        "users": np.ones((1, 2)),
+        "items": np.ones((3, 2)),
+        "bias": None,
+        "targets": ([0, 1], [0]),
+        "seen": ([0, 0], []),
+        **change,
+    }
+    with pytest.raises(InvalidData, match=message):
+        count_on_device(
+            given["users"], given["items"], given["bias"], *given["targets"], *given["seen"], device="cpu"
+        )

@@ -1,0 +1,125 @@
+"""The error bound holds for every score, and is not idle; splitting into halves loses what it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.ranking.cpu.problems import KINDS, draw_factors
+from tests.ranking.gpu.engines import ENGINES
+from truerank.ranking.gpu.error_bound import (
+    ItemSide,
+    RowSide,
+    exponents,
+    n_needed,
+    power_of_two,
+    rounding,
+    scaled,
+    split_rows,
+)
+from truerank.ranking.gpu.torch_blocks import _scores, score_pairs
+
+MIXTURES = [
+    ("gaussian", "mixed"),
+    ("mixed", "gaussian"),
+    ("huge", "tiny"),
+    ("subnormal", "huge"),
+    ("mixed", "zeros"),
+]
+DEVICES = sorted({where["device"] for where in ENGINES})
+
+
+def sides(users: Any, items: Any, bias: Any = None) -> tuple[RowSide, ItemSide, Any]:
+    """Return both sides, and the float64 scores in their order, scaled as they are."""
+    largest = max(float(items.abs().amax()), 0.0 if bias is None else float(bias.abs().amax()))
+    item = ItemSide.prepare(items, bias, largest)
+    number = torch.arange(len(users), device=users.device)
+    target = score_pairs(users, items, bias, number, torch.zeros_like(number))
+    rows = RowSide.prepare(users, number, target, item)
+    pairs = torch.cartesian_prod(rows.user, item.code)
+    scores = score_pairs(users, items, bias, pairs[:, 0], pairs[:, 1]).view(len(rows), -1)
+    biggest = users.abs().amax(1).double()
+    shift = exponents(biggest if bias is None else biggest.clamp(min=1.0))[rows.user] + item.exponent
+    return rows, item, scaled(scores, shift[:, None])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("user_kind", "item_kind"), [*zip(KINDS, KINDS, strict=True), *MIXTURES])
+def test_no_score_is_off_by_more(user_kind: str, item_kind: str, device: str) -> None:
+    draw = np.random.default_rng(8)
+    for dtype, has_bias in ((np.float32, False), (np.float64, True)):
+        users = torch.from_numpy(draw_factors(draw, (20, 33), user_kind, dtype)).to(device)
+        items = torch.from_numpy(draw_factors(draw, (60, 33), item_kind, dtype)).to(device)
+        bias = torch.from_numpy(draw.standard_normal(60)).to(device) if has_bias else None
+        rows, item, exact = sides(users, items, bias)
+        found = _scores(rows, item, slice(None), slice(None)).double()
+        band = rows.slack.double()[:, None] + rows.bounds.double().T @ item.bounds.double()
+        assert bool(((found - exact).abs() <= band).all())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_bound_is_not_idle(device: str) -> None:
+    """One float16 number per coordinate is not enough for it; and sums of exact halves do lose something."""
+    draw = np.random.default_rng(9)
+    users, items = (torch.from_numpy(draw.standard_normal((40, 64))).to(device) for _ in range(2))
+    rows, item, exact = sides(users, items)
+    band = rows.slack[:, None] + rows.bounds.T @ item.bounds
+    alone = rows.high.double() @ item.high.double().T
+    assert bool(((alone - exact).abs() > band).any())
+
+    whole = torch.from_numpy(np.rint(500 * draw.standard_normal((40, 1024))).clip(-2000, 2000)).to(device)
+    rows, item, exact = sides(whole, whole.clone())
+    assert float(rows.bounds[2].max()) == 0.0
+    error = (_scores(rows, item, slice(None), slice(None)).double() - exact).abs()
+    assert float(error.max()) > 0.0
+    assert bool((error <= rounding(1024) * rows.bounds[0][:, None] * item.bounds[1]).all())
+
+
+@pytest.mark.skipif("cuda" not in DEVICES, reason="needs a GPU")
+def test_matrix_units_keep_the_assumption() -> None:
+    """Many addends just below a last bit of the sum, where truncation loses most."""
+    draw = np.random.default_rng(4)
+    for d in (16, 64, 128):
+        small = 2.0**-23 * draw.choice([0.5, 0.75, 0.999, 1.0, 1.5, 1.999], (256, d))
+        small *= draw.choice([-1.0, 1.0], (256, 1))
+        small[np.arange(256), draw.integers(0, d, 256)] = draw.choice([1.0, 1.5, 1.999], 256)
+        # float16 ends at 2^-24, so the other side takes a part of the scale.
+        right = torch.from_numpy(2.0**12 * small).cuda().half()
+        left = torch.full_like(right, 2.0**-8)
+        found = torch.mm(left, right.T, out_dtype=torch.float32).double()
+        lost = (found - left.double() @ right.double().T).abs()
+        most = left.double() @ right.double().abs().T
+        assert float((lost / most).max()) <= 1.5 * (d + 2) * 2.0**-23
+
+
+def test_halves_add_up() -> None:
+    draw = np.random.default_rng(1)
+    factors = torch.from_numpy(draw.standard_normal((50, 7)) * 10.0 ** draw.integers(-9, 9, (50, 1)))
+    exponent = exponents(factors.abs().amax(1))
+    halves = split_rows(factors, exponent, 16)
+    x = scaled(factors, exponent[:, None])
+    assert halves.high.shape == (50, 16)
+    assert bool((halves.high[:, 7:] == 0).all())
+    assert bool((x.abs().amax(1) >= 2.0**14).all() and (x.abs().amax(1) < 2.0**15).all())
+    rest = x - halves.high[:, :7].double() - halves.low[:, :7].double()
+    assert bool((rest.norm(dim=1) <= halves.rest_norm).all())
+    assert bool((halves.rest_norm <= 2.0**-20 * halves.norm).all())
+    assert bool((halves.low[:, :7].double().norm(dim=1) <= halves.low_norm).all())
+
+
+def test_powers_of_two_are_exact() -> None:
+    exponent = torch.arange(-1022, 1024)
+    assert power_of_two(exponent).tolist() == [2.0**e for e in range(-1022, 1024)]
+    smallest = torch.tensor([5e-324], dtype=torch.float64)
+    assert scaled(smallest, torch.tensor([2090])).tolist() == [2.0**1016]
+
+
+def test_needed_items_are_those_that_can_reach() -> None:
+    norms = torch.tensor([4.0, 2.0, 2.0, 1.0], dtype=torch.float64)
+    score = torch.tensor([0.0, 3.0, -2.0, 9.0, 0.0], dtype=torch.float64)
+    norm = torch.tensor([1.0, 1.0, 1.0, 2.0, 0.0], dtype=torch.float64)
+    assert n_needed(score, torch.zeros(5), norm, norms).tolist() == [4, 1, 3, 0, 0]
+    assert n_needed(score, torch.full((5,), 8.0), norm, norms).tolist() == [4, 4, 4, 4, 0]

@@ -1,1 +1,0 @@
-"""Sub-sampling strategies."""

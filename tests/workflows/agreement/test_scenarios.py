@@ -1,0 +1,172 @@
+"""Scenarios: splits, models, values against literal twins, and the two policies for the catalogue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from truerank.core.errors import InvalidData, InvalidParameter, UnknownName
+from truerank.core.interactions import Interactions
+from truerank.core.split import Split
+from truerank.data.demo import demo
+from truerank.metrics.registry import make_metrics, values
+from truerank.models.registry import MODELS
+from truerank.ranking.exact import exact_ranks
+from truerank.subsampling.base import ProxyStrategy
+from truerank.subsampling.importance import make_strategy
+from truerank.workflows.agreement.scenarios import SCENARIOS, Explicit, Implicit, Sequential, squared_errors
+from truerank.workflows.evaluate import evaluate
+
+SMALL = demo(n_users=60, n_items=150)
+
+
+def rated() -> Interactions:
+    ratings = 1.0 + np.random.default_rng(0).integers(0, 5, len(SMALL))
+    return replace(SMALL, value=ratings)
+
+
+def test_scenarios_are_written_as_specs() -> None:
+    for name in SCENARIOS.names():
+        made = SCENARIOS.make(name)
+        assert SCENARIOS.make(str(made)) == made
+    written = "implicit(selection=test, metrics='recall@5,auc', catalogue=surviving)"
+    assert SCENARIOS.make(str(SCENARIOS.make(written))) == Implicit(
+        selection="test", metrics="recall@5,auc", catalogue="surviving"
+    )
+
+
+def test_splits_are_those_of_the_paper() -> None:
+    random = Implicit().divide(SMALL, seed=0)
+    counts = SMALL.user_counts()
+    np.testing.assert_array_equal(random.train.user_counts(), np.floor(0.8 * counts + 1e-9))
+    assert random.valid is not None
+    last = Sequential().divide(SMALL, seed=0)
+    assert last.valid is not None
+    assert (last.test.user_counts() == 1).all()
+    assert (last.valid.user_counts() == 1).all()
+    assert last.test.time is not None
+    assert last.train.time is not None
+    for user in range(5):
+        latest = last.train.time[last.train.user == user].max()
+        assert latest <= last.test.time[last.test.user == user].min()
+
+
+def test_users_with_short_histories_are_left_out_and_counted() -> None:
+    events = Interactions.from_codes([0, 0, 0, 1, 1, 2, 2, 2, 2], [0, 1, 2, 0, 1, 0, 1, 2, 3])
+    split = Implicit(split="leave-one-out").divide(events, seed=0)
+    assert split.train.n_users == 2
+    assert split.summary()["users_filtered"] == 1
+
+
+def test_mse_is_the_literal_mean_over_events() -> None:
+    scenario, events = Explicit(), rated()
+    split = scenario.divide(events, seed=0)
+    scorer = scenario.adapt(MODELS.make("mf(factors=4, epochs=3)")).fit(split.train, seed=0)
+    total, squares = 0, 0.0
+    assert split.test.value is not None
+    for user, item, rating in zip(split.test.user, split.test.item, split.test.value, strict=True):
+        squares += (float(scorer.score(np.array([user]), np.array([item]))[0, 0]) - rating) ** 2
+        total += 1
+    totals, weights = scenario.totals(scorer, split), scenario.weights(split.test)
+    assert totals.shape == (len(weights), 1)
+    assert totals.sum() / weights.sum() == pytest.approx(squares / total, rel=1e-6)
+    np.testing.assert_allclose(squared_errors(scorer, split.test).mean(), squares / total, rtol=1e-6)
+    watch = scenario.watch(scenario.arena(split, split.train))
+    assert watch is not None
+    assert split.valid is not None
+    assert watch(scorer) == -squared_errors(scorer, split.valid).mean()
+
+
+@pytest.mark.parametrize("scenario", [Implicit(), Sequential()])
+def test_values_on_the_full_data_are_those_of_evaluate(scenario: Implicit | Sequential) -> None:
+    split = scenario.divide(SMALL, seed=0)
+    model = MODELS.make("item-knn(neighbours=5)")
+    scorer = model.fit(split.train)
+    arena = scenario.arena(split, split.train)
+    found = scenario.totals(scorer, arena.judged).sum(axis=0) / scenario.weights(split.test).sum()
+    expected = evaluate("item-knn(neighbours=5)", split, scenario.metrics)
+    for name, value in zip(scenario.metric_names(), found, strict=True):
+        assert value == pytest.approx(expected.value(name), rel=1e-12)
+
+
+def half(split: Split) -> Interactions:
+    return split.train.where(np.arange(len(split.train)) % 2 == 0)
+
+
+def test_the_full_catalogue_keeps_every_pool() -> None:
+    scenario = Implicit(metrics="ndcg@10")
+    split = scenario.divide(SMALL, seed=0)
+    arena = scenario.arena(split, half(split))
+    assert len(arena.train) < len(split.train)
+    assert arena.judged is split
+    scorer = MODELS.make("popularity").fit(arena.train)
+    on_half, on_full = (
+        exact_ranks(scorer, judged) for judged in (arena.judged, Split(split.train, split.test, split.valid))
+    )
+    np.testing.assert_array_equal(on_half.n_pool, on_full.n_pool)
+
+
+def test_the_surviving_catalogue_is_what_is_left_in_any_part() -> None:
+    scenario = Implicit(metrics="ndcg@10", catalogue="surviving")
+    split = scenario.divide(SMALL, seed=0)
+    few = split.train.where(split.train.user < 3)
+    arena = scenario.arena(split, few)
+    assert split.valid is not None
+    left = sorted({*few.item.tolist(), *split.valid.item.tolist(), *split.test.item.tolist()})
+    assert arena.train.n_items == len(left) < split.train.n_items
+    assert arena.train.items.decode(arena.train.item) == split.train.items.decode(few.item)
+    assert arena.judged.test.items.decode(arena.judged.test.item) == split.train.items.decode(split.test.item)
+    scorer = MODELS.make("popularity").fit(arena.train)
+    found = scenario.totals(scorer, arena.judged)
+    scores = np.full(split.train.n_items, -np.inf)
+    scores[left] = few.item_counts()[left]
+    users = np.flatnonzero(split.test.user_counts())
+    pools = Split(few, split.test, split.valid)
+    literal = exact_ranks(_Dense(np.tile(scores, (split.train.n_users, 1))), pools)
+    expected = values(make_metrics("ndcg@10"), literal)
+    assert len(found) == len(users)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert scenario.arena(split, split.train).judged is split  # on the full data nothing changes
+
+
+class _Dense:
+    def __init__(self, scores: np.ndarray) -> None:
+        self.scores, self.n_items = scores, scores.shape[1]
+
+    def score(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
+        found: np.ndarray = self.scores[users][:, items]
+        return found
+
+
+def test_ratings_are_learnt_by_models_and_proxies() -> None:
+    scenario = Explicit()
+    assert str(scenario.adapt(MODELS.make("mf"))) == "mf(loss=mse)"
+    assert str(scenario.adapt(MODELS.make("s21-neumf"))).count("loss=mse") == 1
+    proxy = scenario.adapt_strategy(make_strategy("svp-cf(proxy=bias, negatives=3)"))
+    assert isinstance(proxy, ProxyStrategy)
+    assert (proxy.feedback, proxy.negatives) == ("explicit", 1)
+    plain = make_strategy("random")
+    assert scenario.adapt_strategy(plain) is plain
+
+
+def test_bad_input_is_said_in_a_sentence() -> None:
+    with pytest.raises(InvalidData, match=r"'explicit' needs a rating for each event, but 'demo' has none"):
+        Explicit().divide(SMALL, seed=0)
+    with pytest.raises(InvalidData, match=r"'sequential' needs a timestamp for each event, but 'demo'"):
+        Sequential().divide(replace(SMALL, time=None), seed=0)
+    with pytest.raises(
+        InvalidParameter, match=r"needs models that predict ratings, but 'popularity' does not"
+    ):
+        Explicit().adapt(MODELS.make("popularity"))
+    with pytest.raises(InvalidData, match=r"must have ratings to compare with"):
+        squared_errors(MODELS.make("popularity").fit(SMALL), SMALL)
+    with pytest.raises(InvalidParameter, match=r"catalogue=.*must be full or surviving"):
+        SCENARIOS.make("implicit(catalogue=half)")
+    with pytest.raises(InvalidParameter, match="selection must be one of validation, test"):
+        Implicit(selection="train")  # type: ignore[arg-type]
+    with pytest.raises(UnknownName, match="Did you mean 'implicit'"):
+        SCENARIOS.make("implict")
+    with pytest.raises(UnknownName, match="unknown metric 'ndgc'"):
+        Implicit(metrics="ndgc@10")

@@ -1,0 +1,175 @@
+"""What is said, and what it rests on."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from truerank.workflows.compare.result import (
+    Circumstance,
+    Difference,
+    Strength,
+    Verdict,
+    from_ends,
+    headline,
+    judge,
+    sentence,
+)
+
+NAN = (math.nan, math.nan)
+INSIDE, WIN, LOSS, TINY = (-0.2, 0.3), (0.01, 0.03), (-0.03, -0.01), (-0.004, 0.004)
+F, S, N, U, E = Verdict.FIRST, Verdict.SECOND, Verdict.NOISE, Verdict.UNRESOLVED, Verdict.EQUIVALENT
+
+
+@pytest.mark.parametrize(
+    ("interval", "bounds", "margin", "verdict", "strength"),
+    [
+        (WIN, None, None, F, Strength.ESTIMATOR),
+        (LOSS, None, None, S, Strength.ESTIMATOR),
+        (INSIDE, None, None, N, Strength.NONE),
+        (NAN, None, None, N, Strength.NONE),
+        (WIN, WIN, None, F, Strength.RANKS),
+        (LOSS, LOSS, None, S, Strength.RANKS),
+        (INSIDE, WIN, None, F, Strength.RANKS),  # bounds need no estimator
+        (LOSS, WIN, None, F, Strength.RANKS),  # a biased estimator is overruled
+        (WIN, INSIDE, None, U, Strength.NONE),
+        (INSIDE, INSIDE, None, N, Strength.NONE),
+        (TINY, INSIDE, 0.005, U, Strength.NONE),
+        (TINY, TINY, 0.005, E, Strength.RANKS),
+        (TINY, None, 0.005, E, Strength.ESTIMATOR),
+        (WIN, None, 0.05, E, Strength.ESTIMATOR),
+        (WIN, None, 0.02, F, Strength.ESTIMATOR),
+    ],
+)
+def test_from_samples(
+    interval: tuple[float, float],
+    bounds: tuple[float, float] | None,
+    margin: float | None,
+    verdict: Verdict,
+    strength: Strength,
+) -> None:
+    found = judge(interval, bounds, margin=margin, is_exact=False, is_population=False)
+    assert found == (verdict, strength, from_ends(*interval, margin))
+    mirror = {F: S, S: F}
+    swapped = judge(
+        (-interval[1], -interval[0]),
+        None if bounds is None else (-bounds[1], -bounds[0]),
+        margin=margin,
+        is_exact=False,
+        is_population=False,
+    )
+    assert swapped[:2] == (mirror.get(verdict, verdict), strength)
+
+
+@pytest.mark.parametrize(
+    ("interval", "bounds", "verdict", "strength"),
+    [
+        (WIN, WIN, F, Strength.ESTIMATOR),  # bounds are about these users only
+        (INSIDE, WIN, N, Strength.NONE),
+        (LOSS, WIN, U, Strength.NONE),
+        (WIN, INSIDE, U, Strength.NONE),
+    ],
+)
+def test_for_all_users_like_these(
+    interval: tuple[float, float], bounds: tuple[float, float], verdict: Verdict, strength: Strength
+) -> None:
+    found = judge(interval, bounds, margin=None, is_exact=False, is_population=True)
+    assert found[:2] == (verdict, strength)
+
+
+def test_from_exact_ranks() -> None:
+    def known(value: float, margin: float | None = None) -> tuple[Verdict, Strength]:
+        return judge((value, value), None, margin=margin, is_exact=True, is_population=False)[:2]
+
+    assert known(0.01) == (F, Strength.EXACT)
+    assert known(-0.01) == (S, Strength.EXACT)
+    assert known(0.0) == (Verdict.EQUAL, Strength.EXACT)
+    assert known(1e-17) == (Verdict.EQUAL, Strength.EXACT)
+    assert known(0.01, 0.02) == (E, Strength.EXACT)
+    assert judge(WIN, None, margin=None, is_exact=True, is_population=True)[:2] == (F, Strength.USERS)
+    assert judge(INSIDE, None, margin=None, is_exact=True, is_population=True)[:2] == (N, Strength.NONE)
+
+
+def one(verdict: Verdict, strength: Strength, by_interval: Verdict, **changes: object) -> Difference:
+    fields: dict[str, object] = {
+        "first": "ease",
+        "second": "pop",
+        "metric": "recall@10",
+        "value": 0.02,
+        "low": 0.01,
+        "high": 0.03,
+        "level": 0.95,
+        "target": "test-users",
+        "probability": 0.99,
+        "population_low": 0.01,
+        "population_high": 0.03,
+        "p_value": 0.001,
+        "p_adjusted": 0.003,
+        "p_randomised": 0.001,
+        "bound_low": -0.2,
+        "bound_high": 0.3,
+        "method": "differences per user, max-t",
+        "pairing": "paired users",
+        "n_users": 1000,
+    }
+    return Difference(
+        **{**fields, **changes},  # type: ignore[arg-type]
+        verdict=verdict,
+        strength=strength,
+        by_interval=by_interval,
+    )
+
+
+def test_sentences() -> None:
+    at = Circumstance("bv", 10, 99, None, sought=True)
+    assert sentence(one(F, Strength.RANKS, F, bound_low=0.1, bound_high=0.2), at) == (
+        "ease beats pop in recall@10 whatever the ranks are: the difference lies in [+0.1000, +0.2000]."
+    )
+    assert sentence(one(S, Strength.ESTIMATOR, S), at) == (
+        "pop beats ease in recall@10 by the estimator bv: +0.0200 [+0.0100, +0.0300], its bias not counted."
+    )
+    assert sentence(one(F, Strength.EXACT, F), at) == (
+        "ease beats pop in recall@10 on these 1,000 users, exactly: +0.0200. Among all users like them: "
+        "[+0.0100, +0.0300]."
+    )
+    assert sentence(one(F, Strength.USERS, F), at) == (
+        "ease beats pop in recall@10 among users like these: +0.0200 [+0.0100, +0.0300]."
+    )
+    assert sentence(one(U, Strength.NONE, F, needed_negatives=1600), at) == (
+        "this sample cannot tell ease from pop in recall@10: K = 10 is below what 99 negatives resolve. Any "
+        "difference from -0.200 to +0.300 fits, though bv says +0.0200 [+0.0100, +0.0300]. About 1,600 "
+        "negatives would tell if the values stay."
+    )
+    assert sentence(one(U, Strength.NONE, F), at).endswith("Only ranking all items would tell.")
+    outside = Circumstance("naive", None, None, None, sought=False)
+    assert sentence(one(U, Strength.NONE, F, value=0.5), outside) == (
+        "this sample cannot tell ease from pop in recall@10: these samples do not resolve it. Any difference "
+        "from -0.200 to +0.300 fits, though naive says +0.5000 [+0.0100, +0.0300], which nothing that fits "
+        "gives."
+    )
+    # half-width 0.02 at a difference of 0.01: four times the users
+    noisy = one(N, Strength.NONE, N, value=0.01, low=-0.01, high=0.03)
+    assert sentence(noisy, at) == (
+        "this sample cannot tell ease from pop in recall@10: noise. The difference of +0.0100 has the "
+        "interval [-0.0100, +0.0300], which holds 0. About 4,000 users like these, or more negatives, would "
+        "tell if it stays."
+    )
+    assert sentence(noisy, Circumstance()).endswith("About 4,000 users like these would tell if it stays.")
+    lonely = one(N, Strength.NONE, N, low=None, high=None)
+    assert sentence(lonely, at).endswith("One user does not show how far users differ.")
+    tied = Circumstance("bv", 10, 99, 0.05)
+    assert sentence(one(E, Strength.ESTIMATOR, E), tied).startswith(
+        "ease and pop are equivalent in recall@10 within 0.05 by the estimator bv"
+    )
+    assert sentence(one(Verdict.EQUAL, Strength.EXACT, Verdict.EQUAL, value=0.0), at).startswith(
+        "ease and pop are equal in recall@10 on these 1,000 users, exactly: +0.0000."
+    )
+
+
+def test_headlines() -> None:
+    assert headline(one(F, Strength.RANKS, F)) == "ease, whatever the ranks are"
+    assert headline(one(S, Strength.ESTIMATOR, S)) == "pop, by the estimator"
+    assert headline(one(U, Strength.NONE, S)) == "cannot tell: not resolved (by the estimator: pop)"
+    assert headline(one(N, Strength.NONE, N)) == "cannot tell: noise"
+    assert headline(one(E, Strength.EXACT, E)) == "equivalent within the margin, exactly"

@@ -1,0 +1,283 @@
+"""Evaluation that stops when it is good enough."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.workflows.plan.world import N_ITEMS, N_USERS, Counting, make_world
+from truerank.core.errors import InvalidParameter, TruerankError
+from truerank.core.result import Result
+from truerank.core.scorer import as_scorer
+from truerank.core.split import Split
+from truerank.core.types import FloatArray
+from truerank.metrics.registry import make_metrics, values
+from truerank.ranking.exact import exact_ranks
+from truerank.workflows.evaluate import evaluate
+from truerank.workflows.plan.cost import Costs
+from truerank.workflows.precision.partial_rows import Scan
+from truerank.workflows.precision.precision import evaluate_to_precision
+from truerank.workflows.precision.user_sample import RowSample, forecast, needed_rows
+
+SPLIT, SCORES = make_world()
+METRICS = "ndcg@10,recall@10"
+
+
+def way(result: Result) -> dict[str, Any]:
+    found: dict[str, Any] = result.provenance["ways"]["Counting"]
+    return found
+
+
+def truth(metrics: str = METRICS) -> FloatArray:
+    mean: FloatArray = values(make_metrics(metrics), exact_ranks(as_scorer(SCORES), SPLIT)).mean(axis=0)
+    return mean
+
+
+@pytest.mark.parametrize("precision", [0.03, 0.05])
+def test_far_fewer_scores_than_exact(precision: float) -> None:
+    scorer = Counting(SCORES)
+    found = evaluate_to_precision(scorer, SPLIT, METRICS, precision=precision)
+    assert found.provenance["scores_computed"]["Counting"] == scorer.count < 0.45 * SCORES.size
+    for estimate, exact in zip(found.estimates, truth(), strict=True):
+        assert estimate.low is not None
+        assert estimate.high is not None
+        assert (estimate.high - estimate.low) / 2 <= precision
+        assert estimate.low <= exact <= estimate.high
+        assert estimate.low <= estimate.value <= estimate.high
+        assert (estimate.kind, estimate.target, estimate.method) == ("estimate", "test-users", "betting")
+    assert way(found)["is_reached"]
+    assert "their gains are exact" in str(way(found)["why"])
+
+
+def test_repeats_to_the_digit_and_through_json() -> None:
+    runs = [
+        evaluate_to_precision(Counting(SCORES), SPLIT, METRICS, precision=0.04, seed=5, n_threads=n)
+        for n in (1, 2)
+    ]
+    assert runs[0].estimates == runs[1].estimates
+    assert way(runs[0]) == way(runs[1])
+    assert Result.from_json(runs[0].to_json()).estimates == runs[0].estimates
+    other = evaluate_to_precision(Counting(SCORES), SPLIT, METRICS, precision=0.04, seed=6)
+    assert other.estimates != runs[0].estimates
+
+
+def test_a_closer_precision_begins_with_the_same_users() -> None:
+    rough, close = Counting(SCORES), Counting(SCORES)
+    evaluate_to_precision(rough, SPLIT, METRICS, precision=0.08)
+    evaluate_to_precision(close, SPLIT, METRICS, precision=0.04)
+    assert (close.is_asked | ~rough.is_asked).all()
+
+
+def test_a_precision_that_needs_everybody_is_exact_and_still_cheaper() -> None:
+    scorer = Counting(SCORES)
+    found = evaluate_to_precision(scorer, SPLIT, METRICS, precision=1e-5)
+    np.testing.assert_allclose([e.value for e in found.estimates], truth(), atol=1e-12)
+    assert {(e.kind, e.method) for e in found.estimates} == {("exact", "exact")}
+    assert all(e.low == e.value == e.high for e in found.estimates)
+    assert scorer.count < 0.8 * SCORES.size
+    assert "Every user is known" in str(way(found)["why"])
+
+
+def test_the_budget_is_never_exceeded() -> None:
+    for budget in (12_000, 20_000, 30_000):
+        scorer = Counting(SCORES)
+        found = evaluate_to_precision(scorer, SPLIT, METRICS, precision=0.01, budget=budget)
+        assert 0.8 * budget < scorer.count <= budget
+        assert not way(found)["is_reached"]
+        assert "allows no further row" in str(way(found)["why"])
+        for estimate, exact in zip(found.estimates, truth(), strict=True):
+            assert (estimate.low or 0) <= exact <= (estimate.high or 1)
+
+
+def test_a_budget_below_the_first_round_gets_a_sentence() -> None:
+    scorer = Counting(SCORES)
+    with pytest.raises(InvalidParameter, match="budget must allow a first round of 20 users, which may take"):
+        evaluate_to_precision(scorer, SPLIT, METRICS, precision=0.01, budget=100)
+    assert scorer.count == 0
+
+
+def test_scores_at_hand_are_all_ranked() -> None:
+    found = evaluate_to_precision({"a": as_scorer(SCORES), "b": "popularity"}, SPLIT, METRICS, precision=0.05)
+    exact = evaluate({"a": as_scorer(SCORES), "b": "popularity"}, SPLIT, METRICS)
+    assert [e.value for e in found.estimates] == [e.value for e in exact.estimates]
+    assert {found.provenance["ways"][name]["design"] for name in "ab"} == {"exact"}
+    assert "at hand" in found.provenance["ways"]["a"]["why"][0]
+
+
+def test_scores_at_hand_within_a_budget_are_drawn() -> None:
+    found = evaluate_to_precision({"a": as_scorer(SCORES)}, SPLIT, METRICS, precision=0.05, budget=60_000)
+    assert found.provenance["ways"]["a"]["design"] == "rows"
+
+
+def test_costs_decide_where_they_are_given() -> None:
+    cheap = Costs(exact_user=1e-9, sampled_user=1.0, sampled_score=1.0, n_users=N_USERS, n_items=N_ITEMS)
+    found = evaluate_to_precision(Counting(SCORES), SPLIT, METRICS, precision=0.02, costs=cheap)
+    assert way(found)["design"] == "exact"
+    dear = replace(cheap, exact_user=1e9)
+    found = evaluate_to_precision(Counting(SCORES), SPLIT, METRICS, precision=0.02, costs=dear)
+    assert way(found)["design"] == "rows"
+
+
+def test_a_population_keeps_the_users_own_variance() -> None:
+    found = evaluate_to_precision(Counting(SCORES), SPLIT, METRICS, precision=0.02, target="population")
+    one = found.estimate("recall@10")
+    assert one.target == "population"
+    assert one.n_users == N_USERS
+    assert one.value == pytest.approx(truth()[1])
+    assert (one.high or 1) - (one.low or 0) > 0.04
+    assert not way(found)["is_reached"]
+
+
+def test_whole_list_metrics_are_bounded_by_sampled_negatives() -> None:
+    """AUC is linear in the rank: a few negatives of all users tell it, while whole rows are dear."""
+    split, scores = _larger()
+    scorer = Counting(scores)
+    found = evaluate_to_precision(scorer, split, "auc", precision=0.05, estimator="naive")
+    one = found.estimate("auc")
+    exact = values(make_metrics("auc"), exact_ranks(as_scorer(scores), split)).mean()
+    assert (one.low or 0) <= exact <= (one.high or 1)
+    assert way(found)["design"] == "negatives"
+    assert one.method == "bounds and betting"
+    assert (one.n_negatives or 0) >= 30
+    assert one.value == pytest.approx(exact, abs=0.02)
+    assert scorer.count == way(found)["n_scores"] < 0.25 * scores.size
+
+
+def test_rows_go_on_where_bounds_do_not_suffice() -> None:
+    found = evaluate_to_precision(Counting(SCORES), SPLIT, "ndcg", precision=0.02, design="negatives")
+    assert way(found)["is_reached"]
+    one = found.estimate("ndcg")
+    assert (one.low or 0) <= truth("ndcg")[0] <= (one.high or 1)
+
+
+def _larger() -> tuple[Split, FloatArray]:
+    from truerank.core.interactions import Interactions
+
+    rng = np.random.default_rng(8)
+    n_users, n_items = 1500, 400
+    users = np.arange(n_users)
+    items = np.stack([rng.permutation(n_items)[:2] for _ in users])
+    train = Interactions.from_codes(users, items[:, 0], n_users=n_users, n_items=n_items)
+    test = Interactions.from_codes(users, items[:, 1], n_users=n_users, n_items=n_items)
+    scores = rng.normal(size=(n_users, n_items))
+    scores[test.user, test.item] += 1
+    return Split(train, test, method="toy"), scores
+
+
+def test_looking_first_and_drawing_alone_agree() -> None:
+    """Both are about the same mean; the look settles users, and its settled gains are the exact ones."""
+    metrics = make_metrics(METRICS)
+    exact = values(metrics, exact_ranks(as_scorer(SCORES), SPLIT))
+    scan = Scan(Counting(SCORES), SPLIT, cutoff=10)
+    rows = RowSample(scan, metrics, precision=0.03, level=0.95)
+    rows.draw(50)
+    rows.screen(48)
+    settled = np.setdiff1d(np.arange(N_USERS), np.concatenate([rows.drawn, rows.queue]))
+    assert len(settled) > 50
+    np.testing.assert_allclose(
+        rows.known, exact[settled].sum(axis=0) + exact[rows.drawn].sum(axis=0), atol=1e-12
+    )
+    rows.draw(20)
+    np.testing.assert_allclose(rows.value, exact[rows.drawn], atol=1e-12)
+    assert rows.left[50] == N_USERS - 50 - len(settled)
+    low, high = rows.limits().T
+    assert (low <= exact.mean(axis=0)).all()
+    assert (exact.mean(axis=0) <= high).all()
+    rows.draw(len(rows.queue))
+    np.testing.assert_allclose(rows.means(), exact.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(rows.limits(), np.stack([exact.mean(axis=0)] * 2, axis=1), atol=1e-12)
+
+
+def test_estimates_are_unbiased_over_seeds_with_and_without_a_look() -> None:
+    metrics = make_metrics("recall@10")
+    scan = Scan(Counting(SCORES), SPLIT, cutoff=10)
+    scan.advance(np.arange(N_USERS))
+    exact = float(values(metrics, scan.ranks(np.arange(N_USERS))).mean())
+    decided = scan.depth.copy()
+    for depth in (0, 48):
+        found = []
+        for seed in range(200):
+            rows = RowSample(scan, metrics, precision=0.03, level=0.95, seed=seed)
+            rows.draw(60)
+            if depth:  # as ``screen`` leaves it, but from rows that are known already
+                is_open = decided[rows.queue] > depth
+                rows.known = rows.known + rows._values(rows.queue[~is_open]).sum(axis=0)
+                rows.queue, rows.depth = rows.queue[is_open], depth
+            rows.draw(30)
+            found.append(float(rows.means()[0]))
+        error = np.std(found, ddof=1) / np.sqrt(len(found))
+        assert abs(np.mean(found) - exact) < 5 * error
+
+
+def test_a_forecast_counts_looks_and_rows() -> None:
+    depth, value = np.array([10, 10, 10, 100]), np.array([[0.0], [0.0], [0.0], [1.0]])
+    none, short = forecast(depth, value, np.array([1e6]), n_users=100, n_left=96, depths=(10,))
+    assert (none.depth, none.n_rows) == (0, 96)  # so close that everybody is needed
+    assert none.n_scores == pytest.approx(96 * 32.5)
+    assert (short.n_rows, short.n_scores) == (24, 96 * 10 + 24 * 90)
+    assert needed_rows(50, 0.1, 0.0, 100) == 0
+    only = forecast(depth, value, np.array([8.0]), n_users=None, n_left=96, depths=(10,))
+    assert [one.depth for one in only] == [0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"precision": 0}, "precision must lie between 0 and 0.5"),
+        ({"precision": 0.5}, "precision must lie between 0 and 0.5"),
+        ({"budget": 0}, "budget must be a number of scores >= 1, got 0"),
+        ({"budget": 1.5}, "budget must be a number of scores >= 1, got 1.5"),
+        ({"level": 1}, "level must lie between 0 and 1"),
+        ({"target": "users"}, "target must be one of test-users, population"),
+        ({"design": "best"}, "design must be one of auto, exact, rows, negatives"),
+        ({"design": "negatives", "target": "population"}, "Use design='rows' for a population"),
+        ({"design": "exact", "budget": 1000}, "exact evaluation takes 120,000 scores, the budget is 1,000"),
+        ({"ties": "coin"}, "ties must be one of"),
+        ({"estimator": "bw"}, "Did you mean 'bv'"),
+        ({"metrics": "ndcg@1000"}, "cutoff of ndcg@1000 must be at most"),
+    ],
+)
+def test_bad_input_gets_a_sentence(changed: dict[str, object], sentence: str) -> None:
+    given: dict[str, object] = {"metrics": METRICS, "precision": 0.05, **changed}
+    with pytest.raises(TruerankError, match=sentence):
+        evaluate_to_precision(Counting(SCORES), SPLIT, given.pop("metrics"), **given)  # type: ignore[arg-type]
+
+
+def test_a_split_without_targets_gets_a_sentence() -> None:
+    empty = replace(SPLIT, test=SPLIT.test.where(np.zeros(len(SPLIT.test), np.bool_)))
+    with pytest.raises(TruerankError, match="must hold at least one target"):
+        evaluate_to_precision(Counting(SCORES), empty, METRICS, precision=0.05)
+
+
+@pytest.mark.data
+def test_movielens_takes_a_few_percent() -> None:
+    """The case of the brief: 6,040 users x 3,706 items, a scorer that must be asked, +-0.01."""
+    from truerank.data.catalogue import find_local, load
+    from truerank.models.registry import MODELS
+    from truerank.split.base import make_split
+
+    if find_local("ml-1m") is None:
+        pytest.skip("ml-1m is not in the data folder")
+    split = make_split(load("ml-1m"), "leave-last-out")
+    fitted = MODELS.make("popularity").fit(split.train)
+    one = np.asarray(fitted.score(np.array([0]), np.arange(split.train.n_items)))
+    scorer = Counting(np.broadcast_to(one, (split.train.n_users, split.train.n_items)))
+    found = evaluate_to_precision(scorer, split, METRICS, precision=0.01)
+    exact = values(make_metrics(METRICS), exact_ranks(fitted, split)).mean(axis=0)
+    assert scorer.count < 0.03 * len(split.test) * split.train.n_items
+    for estimate, value in zip(found.estimates, exact, strict=True):
+        assert (estimate.low or 0) <= value <= (estimate.high or 1)
+    assert json.loads(found.to_json())["provenance"]["ways"]["Counting"]["is_reached"]
+
+
+def test_what_the_result_says_about_its_values() -> None:
+    drawn = evaluate_to_precision(Counting(SCORES), SPLIT, METRICS, precision=0.05)
+    assert drawn.provenance["sampler"] == "users in random order"
+    assert drawn.estimates[0].n_users < N_USERS
+    exact = evaluate_to_precision(as_scorer(SCORES), SPLIT, METRICS, precision=0.05)
+    assert exact.provenance["sampler"] is None
+    assert exact.estimates[0].n_users == N_USERS
