@@ -348,7 +348,7 @@ def _timed(work: Callable[[], ReturnT]) -> tuple[ReturnT, float]:
 def assemble(done: Sequence[Evaluated], split: Split, options: Options) -> Result:
     """Return the result of the finished models with all that is needed to repeat it."""
     return Result(
-        command="evaluate_here",
+        command="evaluate",
         estimates=tuple(estimate for model in done for estimate in model.estimates),
         bounds=tuple(entry for model in done for entry in model.bounded.bounds),
         notes=tuple(note for model in done for note in model.bounded.notes),
