@@ -28,7 +28,7 @@ from benchmarks.sampled_ranks import make_case, read_rows
 from truerank.core.scorer import DenseScores, Factors
 from truerank.core.split import Split
 from truerank.ranking.exact import exact_ranks
-from truerank.ranking.sampled import sample, sampled_ranks
+from truerank.ranking.sampled import sample_ranks, sampled_ranks
 from truerank.ranking.simulate import simulate_adaptive
 
 SPEC = "adaptive(start=100, max=3200)"
@@ -83,7 +83,7 @@ def with_numpy(factors: Factors, split: Split, n_users: int) -> np.ndarray:
 
 def check(scorer: Any, split: Split) -> None:
     """Assert that threads do not matter, nor stopping beyond the first round, and that costs are counted."""
-    one, two = (sample(scorer, split, SPEC, n_threads=n) for n in (1, 2))
+    one, two = (sample_ranks(scorer, split, SPEC, n_threads=n) for n in (1, 2))
     fixed = sampled_ranks(scorer, split, "uniform(m=99)")
     assert np.array_equal(one.ranks.n_above, two.ranks.n_above)
     assert np.array_equal(one.ranks.n_negatives == 99, fixed.n_above > 0)
@@ -109,7 +109,7 @@ def measure(n_items: int, n_users: int, kind: str, repeats: int) -> dict[str, An
     factors = lean(raw, split)
     scorer = factors if kind == "factors" else DenseScores(factors.user @ factors.item.T)
     check(scorer, split)
-    found = sample(scorer, split, SPEC)
+    found = sample_ranks(scorer, split, SPEC)
     n_scores, sizes = found.n_scores, found.ranks.n_negatives
     listed = np.random.default_rng(1).integers(0, n_items, n_scores).astype(np.int32)
     users = np.arange(n_users)
@@ -127,10 +127,10 @@ def measure(n_items: int, n_users: int, kind: str, repeats: int) -> dict[str, An
     seconds = in_turns(
         {
             "floor": floor,
-            "adaptive": lambda: sample(scorer, split, SPEC, n_threads=1),
-            "two": lambda: sample(scorer, split, SPEC, n_threads=2),
-            "fixed": lambda: sample(scorer, split, f"uniform(m={fixed_size})", n_threads=1),
-            "replace": lambda: sample(scorer, split, SPEC.replace(")", ", replace=true)"), n_threads=1),
+            "adaptive": lambda: sample_ranks(scorer, split, SPEC, n_threads=1),
+            "two": lambda: sample_ranks(scorer, split, SPEC, n_threads=2),
+            "fixed": lambda: sample_ranks(scorer, split, f"uniform(m={fixed_size})", n_threads=1),
+            "replace": lambda: sample_ranks(scorer, split, SPEC.replace(")", ", replace=true)"), n_threads=1),
             "simulated": lambda: simulate_adaptive(exact, SPEC),
             "numpy": lambda: with_numpy(factors, split, numpy_users),
         },

@@ -63,15 +63,15 @@ def taus() -> dict[str, Any]:
 
 def means(n_users: int = 30_000) -> dict[str, Any]:
     """Compare one product with a loop over resamples."""
-    from truerank.workflows.agreement.order import draw_users, resampled_means
+    from truerank.workflows.agreement.order import means_of_resamples, resample_users
 
     values = np.random.default_rng(0).random((n_users, 3)).astype(np.float32)
-    weights, counts = np.ones(n_users), draw_users(0, n_users, SHAPE[0])
+    weights, counts = np.ones(n_users), resample_users(0, n_users, SHAPE[0])
     picked = [np.repeat(np.arange(n_users), row) for row in counts]
     found: list[Any] = []
     rival = cpu(lambda: found.extend(values[rows].mean(axis=0, dtype=np.float64) for rows in picked))
-    ours = cpu(lambda: resampled_means(values, weights, counts))
-    np.testing.assert_allclose(resampled_means(values, weights, counts), found, rtol=1e-9)
+    ours = cpu(lambda: means_of_resamples(values, weights, counts))
+    np.testing.assert_allclose(means_of_resamples(values, weights, counts), found, rtol=1e-9)
     return {"case": f"{SHAPE[0]} resamples of {n_users:,} users", "cpu_s": ours, "rival_cpu_s": rival}
 
 

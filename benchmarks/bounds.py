@@ -30,7 +30,7 @@ from truerank.data.catalogue import find_local, load
 from truerank.estimation.distribution.base import bin_gains
 from truerank.estimation.distribution.likelihood import make_likelihood
 from truerank.estimation.tally import tally
-from truerank.inference.bounds.identify import Bound, identified
+from truerank.inference.bounds.identify import IdentificationBound, identification_bounds
 from truerank.inference.bounds.sample_size import resolution
 from truerank.metrics.registry import make_metrics
 from truerank.models.registry import MODELS
@@ -77,7 +77,7 @@ def exact_values(ranks: Ranks) -> np.ndarray:
     return np.array([metric.per_user(ranks).mean() for metric in make_metrics(METRICS)])
 
 
-def holds(bounds: tuple[Bound, ...], values: np.ndarray) -> bool:
+def holds(bounds: tuple[IdentificationBound, ...], values: np.ndarray) -> bool:
     """Whether all values lie within."""
     return all(b.low <= v <= b.high for b, v in zip(bounds, values, strict=True))
 
@@ -97,14 +97,14 @@ def measure(n_items: int, n_users: int, m: int, repeats: int) -> dict[str, Any]:
     """Time one case."""
     ranks = population(n_items, n_users)
     sample = simulate_sample(ranks, m)
-    found, rival = identified(sample, METRICS), plain_program(sample)
+    found, rival = identification_bounds(sample, METRICS), plain_program(sample)
     assert holds(found, exact_values(ranks))
     at = NAMES.index("recall@10")
     assert found[at].high - found[at].low <= 1.05 * (rival[at, 1] - rival[at, 0])
     seconds = least(
         {
-            "free": lambda: identified(sample, METRICS),
-            "decreasing": lambda: identified(sample, METRICS, shape="decreasing"),
+            "free": lambda: identification_bounds(sample, METRICS),
+            "decreasing": lambda: identification_bounds(sample, METRICS, shape="decreasing"),
             "rival": lambda: plain_program(sample),
         },
         repeats,
@@ -119,7 +119,7 @@ def measure(n_items: int, n_users: int, m: int, repeats: int) -> dict[str, Any]:
         "rival_over_truerank": seconds["rival"] / seconds["free"],
         "recall@10": {
             "free": [found[at].low, found[at].high],
-            "decreasing": _ends(identified(sample, "recall@10", shape="decreasing")[0]),
+            "decreasing": _ends(identification_bounds(sample, "recall@10", shape="decreasing")[0]),
             "rival": rival[at].tolist(),
         },
         "resolution_s": time.process_time() - start,
@@ -127,7 +127,7 @@ def measure(n_items: int, n_users: int, m: int, repeats: int) -> dict[str, Any]:
     }
 
 
-def _ends(bound: Bound) -> list[float]:
+def _ends(bound: IdentificationBound) -> list[float]:
     return [bound.low, bound.high]
 
 
@@ -141,7 +141,7 @@ def coverage(n_samples: int) -> list[dict[str, Any]]:
         for m in SIZES:
             hits, ends = 0, []
             for repeat in range(n_samples):
-                found = identified(simulate_sample(ranks, m, repeat=repeat), METRICS)
+                found = identification_bounds(simulate_sample(ranks, m, repeat=repeat), METRICS)
                 hits += holds(found, values)
                 ends.append([[bound.low, bound.high] for bound in found])
             mean = np.mean(ends, axis=0)

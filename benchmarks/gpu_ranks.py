@@ -37,7 +37,7 @@ from truerank.ranking.gpu.error_bound import ItemSide, RowSide
 from truerank.ranking.gpu.exact import DeviceCounter, count_on_device
 from truerank.ranking.gpu.sampled import DeviceFactors
 from truerank.ranking.gpu.triton_count import TileShape
-from truerank.ranking.negatives import Block, Rows
+from truerank.ranking.negatives import RowBlock, Rows
 
 SIZES = [(6_040, 3_706, 64), (131_072, 1_000_000, 64), (1_000_000, 1_000_000, 64)]
 N_SEEN = 165
@@ -250,7 +250,7 @@ def measure_sampled(users: Any, items: Any, targets: Array, repeats: int) -> dic
     queries = Queries(number, CoreLists(indptr, targets), nothing)
     rows = Rows(queries, None, len(items), number, indptr, number)  # type: ignore[arg-type]
     judge = DeviceFactors(Factors(users.cpu().numpy(), items.cpu().numpy()), rows)
-    block = Block(0, n_users, indptr * N_NEGATIVES)
+    block = RowBlock(0, n_users, indptr * N_NEGATIVES)
     found = judge.judge(block, codes)
     few = range(0, n_users, max(1, n_users // CHECKED_USERS))
     for row in few:

@@ -27,7 +27,7 @@ from benchmarks.machine import machine
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Factors
 from truerank.core.split import Split
-from truerank.ranking.cpu.listed_compiled import AHEAD, fetch
+from truerank.ranking.cpu.listed_compiled import AHEAD, prefetch_vector
 from truerank.ranking.exact import exact_ranks
 from truerank.ranking.sampled import sampled_ranks
 
@@ -47,7 +47,7 @@ def read_rows(items: Any, listed: Any) -> Any:
     end = listed.shape[0] - 1
     total = np.float32(0.0)
     for at in range(listed.shape[0]):
-        fetch(base, stride, listed[min(at + AHEAD, end)])
+        prefetch_vector(base, stride, listed[min(at + AHEAD, end)])
         row = np.float32(0.0)
         for k in range(items.shape[1]):
             row += items[listed[at], k]

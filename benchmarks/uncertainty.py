@@ -27,7 +27,7 @@ from truerank.core.random import stream
 from truerank.core.ranks import Ranks, SampledRanks, Stopping
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import tally
-from truerank.inference.estimate_interval.linear import Linear
+from truerank.inference.estimate_interval.linear import LinearisedEstimate
 from truerank.inference.estimate_interval.outcomes import n_possible
 from truerank.inference.estimate_interval.registry import UNCERTAINTIES, Estimated, Target
 from truerank.inference.estimate_interval.resampling import resampled
@@ -120,7 +120,7 @@ def derived(design: str, sample: SampledRanks, name: str, few: int) -> dict[str,
     """Time ``delta`` of a fitted estimator, both targets, against its bootstrap."""
     found = estimated(sample, name)
     spread = resampled(found, target="population", resamples=few).std(axis=0, ddof=1)
-    off = np.abs(Linear.of(found, "population").standard_error("population") / spread - 1)
+    off = np.abs(LinearisedEstimate.of(found, "population").standard_error("population") / spread - 1)
     assert (off < 1 / 3).all(), off
     took, rival = {}, {}
     for target in get_args(Target):

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.coverage.result import unpacked
-from truerank.core.chart import LIGHT, mark
+from truerank.core.chart import LIGHT, model_mark
 
 PATH = Path(__file__).parent.parent.parent / "docs" / "pictures" / "coverage.svg"
 #: estimator and kind of interval, and its name in the picture
@@ -50,7 +50,9 @@ def draw(rows: list[dict[str, Any]], level: float) -> Figure:
     grid[0, 0].set_ylabel(f"holds the exact value\n(nominal {level:.0%})", fontsize=9)
     grid[1, 0].set_ylabel("mean width", fontsize=9)
     handles = [
-        grid[0, 0].plot([], [], mark(i).code, color=LIGHT[mark(i).colour], markersize=5, label=f"K = {k}")[0]
+        grid[0, 0].plot(
+            [], [], model_mark(i).code, color=LIGHT[model_mark(i).colour], markersize=5, label=f"K = {k}"
+        )[0]
         for i, k in enumerate(CUTOFFS)
     ]
     drawn.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
@@ -67,7 +69,7 @@ def _dots(axes: Axes, rows: list[dict[str, Any]], key: str) -> None:
                 if (row["estimator"], row["uncertainty"]) == case and row["metric"].endswith(f"@{cutoff}")
             ]
             x = place + (number - 1) * 0.25 + shift.uniform(-0.08, 0.08, len(own))
-            look = mark(number)
+            look = model_mark(number)
             (dots,) = axes.plot(
                 x, own, look.code, color=LIGHT[look.colour], markersize=2.6, alpha=0.65, linewidth=0
             )

@@ -14,8 +14,8 @@ from truerank.core.ranks import Ranks, SampledRanks, TiePolicy
 from truerank.core.types import FloatArray
 from truerank.estimation.adaptive_law import stopping_of
 from truerank.estimation.tally import tally
-from truerank.inference.bounds.problem import Problem
-from truerank.inference.bounds.region import Events, observe
+from truerank.inference.bounds.problem import BoundProblem
+from truerank.inference.bounds.region import CountEvents, observe
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class TrueChances:
     ties : how tied items count
     """
 
-    events: Events
+    events: CountEvents
     chances: FloatArray
     ties: TiePolicy
 
@@ -38,7 +38,7 @@ class TrueChances:
         """Return the chances in samples of the same design as one of them; one target per user."""
         assert len(ranks) == ranks.n_users and ties in ("best", "expected")
         counted = tally(sample, ties=ties, width=0.0)
-        problem = Problem.of(counted.contexts, counted.design, stopping_of(counted), None)
+        problem = BoundProblem.of(counted.contexts, counted.design, stopping_of(counted), None)
         n_candidates = ranks.n_pool - 1
         last = ranks.n_above + (ranks.n_tied if ties == "expected" else 0)
         total = np.zeros(len(problem.events))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from truerank.data.clean import k_core, min_history
     from truerank.data.read import from_arrays, from_csr, from_frame, read_interactions
     from truerank.estimation.registry import ESTIMATORS
-    from truerank.inference.bounds.identify import identified
+    from truerank.inference.bounds.identify import identification_bounds
     from truerank.inference.estimate_interval.registry import UNCERTAINTIES
     from truerank.metrics.registry import METRICS
     from truerank.models.adapters.cornac import from_cornac
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from truerank.ranking.sampled import sampled_ranks
     from truerank.ranking.samplers.registry import SAMPLERS
     from truerank.report.page import write_report
-    from truerank.split.base import SPLITS, draw_users, make_split
+    from truerank.split.base import SPLITS, make_split, sample_users
     from truerank.subsampling.base import STRATEGIES
     from truerank.workflows.agreement.experiment import measure_agreement
     from truerank.workflows.compare.compare import compare
@@ -66,7 +66,7 @@ _HOMES = {
     "Split": "truerank.core.split",
     "as_scorer": "truerank.core.scorer",
     "compare": "truerank.workflows.compare.compare",
-    "draw_users": "truerank.split.base",
+    "sample_users": "truerank.split.base",
     "estimate": "truerank.workflows.estimate",
     "evaluate": "truerank.workflows.evaluate",
     "evaluate_to_precision": "truerank.workflows.precision.precision",
@@ -81,7 +81,7 @@ _HOMES = {
     "from_lenskit": "truerank.models.adapters.lenskit",
     "from_recbole": "truerank.models.adapters.recbole",
     "from_torch": "truerank.models.adapters.torch",
-    "identified": "truerank.inference.bounds.identify",
+    "identification_bounds": "truerank.inference.bounds.identify",
     "k_core": "truerank.data.clean",
     "load": "truerank.data.catalogue",
     "load_scorer": "truerank.models.saved_scorer",
@@ -119,7 +119,6 @@ __all__ = [
     "__version__",
     "as_scorer",
     "compare",
-    "draw_users",
     "estimate",
     "evaluate",
     "evaluate_to_precision",
@@ -134,7 +133,7 @@ __all__ = [
     "from_lenskit",
     "from_recbole",
     "from_torch",
-    "identified",
+    "identification_bounds",
     "k_core",
     "load",
     "load_scorer",
@@ -145,6 +144,7 @@ __all__ = [
     "plan",
     "read_interactions",
     "read_sampled_ranks",
+    "sample_users",
     "sampled_ranks",
     "save_scorer",
     "study",

@@ -13,7 +13,7 @@ from tests.cli.conftest import Truerank
 from truerank.cli.agreement import parse_fractions
 from truerank.data.demo import demo
 from truerank.subsampling.subsample import write_events
-from truerank.workflows.agreement.experiment import Experiment
+from truerank.workflows.agreement.experiment import AgreementExperiment
 from truerank.workflows.agreement.result import Agreement
 
 
@@ -123,10 +123,10 @@ def test_the_folder_of_another_experiment_is_refused(truerank: Truerank, data: P
 def test_an_interrupt_says_how_to_go_on(
     truerank: Truerank, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps: bool
 ) -> None:
-    def interrupted(self: Experiment, progress: object) -> Agreement:
+    def interrupted(self: AgreementExperiment, progress: object) -> Agreement:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Experiment, "run", interrupted)
+    monkeypatch.setattr(AgreementExperiment, "run", interrupted)
     rest = ("--keep", str(tmp_path / "kept")) if keeps else ()
     done = truerank("agreement", data, *ASKED, *rest)
     assert (done.code, done.out) == (130, "")
@@ -140,13 +140,13 @@ def test_an_interrupt_says_how_to_go_on(
 def test_models_that_cannot_be_fitted_are_named(
     truerank: Truerank, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = Experiment.run
+    original = AgreementExperiment.run
 
-    def with_problem(self: Experiment, progress: object) -> Agreement:
+    def with_problem(self: AgreementExperiment, progress: object) -> Agreement:
         fields = json.loads(original(self).to_json())
         return Agreement.from_json(json.dumps({**fields, "problems": ["svae on random at 0.01: too few."]}))
 
-    monkeypatch.setattr(Experiment, "run", with_problem)
+    monkeypatch.setattr(AgreementExperiment, "run", with_problem)
     done = truerank("agreement", data, *ASKED)
     assert "note: not fitted: svae on random at 0.01: too few." in done.err
 

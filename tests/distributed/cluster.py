@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from truerank.core.progress import Task
+from truerank.core.progress import ProgressTask
 from truerank.distributed.dask import DaskProcesses, dask_processes
 
 #: Where workers find the package ``tests``.
@@ -34,10 +34,10 @@ class CallOnce:
         self.function: Callable[[], None] | None = function
         self.rows = 0
 
-    def task(self, label: str, total: int | None = None) -> Task:
+    def task(self, label: str, total: int | None = None) -> ProgressTask:
         return self
 
-    def done(self, task: Task) -> None:
+    def done(self, task: ProgressTask) -> None:
         pass
 
     def advance(self, steps: int = 1) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from truerank.core.errors import InvalidData
-from truerank.distributed.engine import Job, Task
+from truerank.distributed.engine import EngineTask, Job
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Square(Job):
         self.note("open")
         return 2
 
-    def run(self, state: int, task: Task) -> bytes:
+    def run(self, state: int, task: EngineTask) -> bytes:
         self.note(f"run-{task.id}")
         time.sleep(self.seconds)
         return str(task.payload**state).encode()
@@ -43,7 +43,7 @@ class Failing(Square):
 
     name: str = "failing"
 
-    def run(self, state: int, task: Task) -> bytes:
+    def run(self, state: int, task: EngineTask) -> bytes:
         if task.payload == 3:
             if self.name == "data":
                 raise InvalidData("payloads must not be 3.")
@@ -61,7 +61,7 @@ class Alone(Square):
     def is_thread_safe(self) -> bool:
         return False
 
-    def run(self, state: int, task: Task) -> bytes:
+    def run(self, state: int, task: EngineTask) -> bytes:
         flag = Path(self.folder) / f"busy.{os.getpid()}"
         flag.touch(exist_ok=False)
         time.sleep(0.01)
@@ -69,9 +69,9 @@ class Alone(Square):
         return b"1"
 
 
-def squares(n: int) -> list[Task]:
+def squares(n: int) -> list[EngineTask]:
     """Return n tasks with payloads 0..n-1."""
-    return [Task(f"t{payload}", payload) for payload in range(n)]
+    return [EngineTask(f"t{payload}", payload) for payload in range(n)]
 
 
 def expected(n: int) -> dict[str, bytes]:

@@ -15,7 +15,7 @@ from tests.distributed.cluster import CallOnce
 from tests.distributed.jobs import Alone, Failing, Square, expected, squares
 from truerank.core.checkpoint import Store
 from truerank.core.errors import InvalidData, InvalidParameter, JobFailed, UnknownName
-from truerank.distributed.engine import ENGINES, Engine, Failure, Job, Outcome, Task
+from truerank.distributed.engine import ENGINES, Engine, EngineTask, Failure, Job, TaskOutcome
 from truerank.distributed.local import Local
 
 
@@ -23,9 +23,9 @@ from truerank.distributed.local import Local
 class Scripted(Engine):
     """Yields given outcomes."""
 
-    script: tuple[Outcome, ...] = ()
+    script: tuple[TaskOutcome, ...] = ()
 
-    def outcomes(self, job: Job, tasks: Sequence[Task]) -> Generator[Outcome, None, None]:
+    def outcomes(self, job: Job, tasks: Sequence[EngineTask]) -> Generator[TaskOutcome, None, None]:
         yield from self.script
 
 
@@ -41,7 +41,7 @@ def test_no_tasks() -> None:
 
 
 def test_a_task_counts_once() -> None:
-    script = (Outcome("t1", b"first"), Outcome("t0", b"zero"), Outcome("t1", b"second"))
+    script = (TaskOutcome("t1", b"first"), TaskOutcome("t0", b"zero"), TaskOutcome("t1", b"second"))
     rows = CallOnce(lambda: None)
     found = Scripted(script=script).map(Square(), squares(2), progress=rows)
     assert found == {"t0": b"zero", "t1": b"first"}
@@ -50,12 +50,12 @@ def test_a_task_counts_once() -> None:
 
 def test_a_missing_task_is_an_error() -> None:
     with pytest.raises(JobFailed, match=r"2 of 3 brought none, such as t0\. Run it again"):
-        Scripted(script=(Outcome("t1", b"one"),)).map(Square(), squares(3))
+        Scripted(script=(TaskOutcome("t1", b"one"),)).map(Square(), squares(3))
 
 
 def test_ids_must_differ() -> None:
     with pytest.raises(InvalidParameter, match="each task must have an id of its own"):
-        Local().map(Square(), [Task("a"), Task("a")])
+        Local().map(Square(), [EngineTask("a"), EngineTask("a")])
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_ids_must_differ() -> None:
 )
 def test_failures_keep_their_words(failure: Failure, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
-        Scripted(script=(Outcome("t0", failure=failure),)).map(Square(), squares(1))
+        Scripted(script=(TaskOutcome("t0", failure=failure),)).map(Square(), squares(1))
 
 
 def test_local_errors_are_those_of_the_task() -> None:

@@ -11,18 +11,18 @@ from threadpoolctl import threadpool_info
 from tests.distributed.jobs import Failing, Square
 from truerank.core.errors import InvalidParameter
 from truerank.distributed import local as process
-from truerank.distributed.engine import Failure, Job, Task
-from truerank.distributed.local import forget, one_thread, pickled, python_version, run_pickled, state_of
+from truerank.distributed.engine import EngineTask, Failure, Job
+from truerank.distributed.local import forget, one_blas_thread, pickled, python_version, run_pickled, state_of
 from truerank.version import __version__
 
 
 def test_a_task_in_a_worker() -> None:
-    outcome = run_pickled(pickled(Square()), Task("a", 7), __version__, python_version())
+    outcome = run_pickled(pickled(Square()), EngineTask("a", 7), __version__, python_version())
     assert (outcome.task, outcome.partial, outcome.failure) == ("a", b"49", None)
 
 
 def test_what_goes_wrong_is_returned() -> None:
-    outcome = run_pickled(pickled(Failing()), Task("a", 3), __version__, python_version())
+    outcome = run_pickled(pickled(Failing()), EngineTask("a", 3), __version__, python_version())
     assert outcome.failure is not None
     assert (outcome.failure.kind, outcome.failure.message) == ("ZeroDivisionError", "three is not allowed")
     assert pickle.loads(pickle.dumps(outcome)) == outcome
@@ -30,7 +30,7 @@ def test_what_goes_wrong_is_returned() -> None:
 
 @pytest.mark.parametrize(("version", "runtime"), [("0.0", python_version()), (__version__, "2.7")])
 def test_versions_must_match(version: str, runtime: str) -> None:
-    found = run_pickled(pickled(Square()), Task("a", 7), version, runtime).failure
+    found = run_pickled(pickled(Square()), EngineTask("a", 7), version, runtime).failure
     assert isinstance(found, Failure)
     assert f"workers must run truerank {version} on Python {runtime} like the driver" in found.message
     assert found.kind == "JobFailed"
@@ -65,7 +65,7 @@ def test_one_blas_thread_while_any_task_runs() -> None:
         return {entry["num_threads"] for entry in threadpool_info() if entry["user_api"] == "blas"}
 
     before = threads()
-    first, second = one_thread(), one_thread()
+    first, second = one_blas_thread(), one_blas_thread()
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)

@@ -8,7 +8,7 @@ from scipy import stats
 
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.plugin import Plugin
-from truerank.inference.user_interval import INTERVALS, Auto, BCa, Normal
+from truerank.inference.user_interval import INTERVALS, AutoUserInterval, BCa, Normal
 
 
 @pytest.mark.parametrize("name", INTERVALS.names())
@@ -67,8 +67,8 @@ def test_constant_zero_equals_clopper_pearson() -> None:
 
 def test_auto_changes_to_normal_for_many_users() -> None:
     values = np.random.default_rng(7).random((300, 1))
-    assert Auto(most=200).band(values).method == ("normal",)
-    assert Auto(most=300).band(values).method == ("bca",)
+    assert AutoUserInterval(most=200).band(values).method == ("normal",)
+    assert AutoUserInterval(most=300).band(values).method == ("bca",)
 
 
 def test_no_users_is_an_error() -> None:

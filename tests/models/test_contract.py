@@ -169,11 +169,11 @@ def test_blocks_cover_everything_and_errors_come_through(monkeypatch: pytest.Mon
         def mark(first: int, last: int, seen: np.ndarray = seen) -> None:
             seen[first:last] += 1
 
-        threads.run_blocks(mark, threads.even_blocks(100, 7))
+        threads.run_row_blocks(mark, threads.even_blocks(100, 7))
         assert (seen == 1).all()
         begun: list[int] = []
         with pytest.raises(KeyboardInterrupt):
-            threads.run_blocks(_interrupt_at(begun, 3), threads.even_blocks(1000, 1))
+            threads.run_row_blocks(_interrupt_at(begun, 3), threads.even_blocks(1000, 1))
         assert len(begun) < 1000
     indptr = np.array([0, 0, 5, 5, 100, 101, 101])
     blocks = threads.balanced_blocks(indptr, 10)

@@ -10,7 +10,7 @@ import pytest
 from tests.models import literal
 from tests.models.literal import small_train
 from truerank.core.errors import InvalidParameter
-from truerank.core.progress import SILENT, Task
+from truerank.core.progress import SILENT, ProgressTask
 from truerank.core.random import stream
 from truerank.models.ials import IALS
 from truerank.models.registry import MODELS
@@ -70,7 +70,7 @@ def test_progress_advances_once_per_sweep_and_an_interrupt_ends_the_fit() -> Non
         steps = 0
         closed = 0
 
-        def task(self, label: str, total: int | None = None) -> Task:
+        def task(self, label: str, total: int | None = None) -> ProgressTask:
             assert (label, total) == ("ials(factors=2, sweeps=5)", 5)
             return self
 
@@ -79,7 +79,7 @@ def test_progress_advances_once_per_sweep_and_an_interrupt_ends_the_fit() -> Non
             if self.steps == 3:
                 raise KeyboardInterrupt
 
-        def done(self, task: Task) -> None:
+        def done(self, task: ProgressTask) -> None:
             self.closed += 1
 
     progress = Interrupting()

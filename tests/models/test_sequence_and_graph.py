@@ -16,7 +16,7 @@ from tests.models.test_torch_training import timed
 from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, MissingDependency, NotConverged
 from truerank.core.interactions import Interactions
 from truerank.core.model import Epoch, EpochModel
-from truerank.core.progress import Task
+from truerank.core.progress import ProgressTask
 from truerank.core.scorer import Factors, Scorer
 from truerank.core.types import FloatArray, IntArray
 from truerank.models.registry import MODELS
@@ -26,7 +26,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 import torch
 
 from truerank.models import ngcf, sasrec, svae
-from truerank.models.nets.graph import Graph, GraphNet
+from truerank.models.nets.graph import GraphNet, NormalisedAdjacency
 from truerank.models.nets.sequence import AttentionNet, RecurrentNet
 from truerank.models.torch_training import Histories
 
@@ -122,7 +122,7 @@ def test_recurrent_net_equals_its_twin() -> None:
         torch.manual_seed(5)
         noise = torch.randn((n_steps, 2), dtype=torch.float64).numpy()
         torch.manual_seed(5)
-        found = float(svae.step_loss(net, padded, next_items=3, beta=0.7).detach())
+        found = float(svae.multinomial_step_loss(net, padded, next_items=3, beta=0.7).detach())
     assert found == pytest.approx(
         twin.recurrent_loss(histories, noise, weights, next_items=3, beta=0.7), rel=1e-9
     )
@@ -132,7 +132,7 @@ def test_recurrent_net_equals_its_twin() -> None:
 def test_propagation_equals_its_twin(layers: int) -> None:
     """User 3 and item 5 have no edges, some pairs are repeated."""
     train = small_train()
-    graph = Graph.of(train, torch.device("cpu"))
+    graph = NormalisedAdjacency.of(train, torch.device("cpu"))
     net = GraphNet(graph, 63, factors=4, layers=layers, dropout=0.5).eval()
     weights = numbers(net)
     graph.scale = exact_scale(train)
@@ -149,7 +149,7 @@ def exact_scale(train: Interactions) -> torch.Tensor:
 
 
 def test_scale_is_that_of_the_degrees() -> None:
-    scale = Graph.of(small_train(), torch.device("cpu")).scale
+    scale = NormalisedAdjacency.of(small_train(), torch.device("cpu")).scale
     assert scale.dtype == torch.float32
     torch.testing.assert_close(scale, exact_scale(small_train()).float())
     assert scale[3] == scale[40 + 5] == 0
@@ -157,7 +157,7 @@ def test_scale_is_that_of_the_degrees() -> None:
 
 def test_propagation_has_the_gradient_of_a_dense_product() -> None:
     train = small_train()
-    graph = Graph.of(train, torch.device("cpu"))
+    graph = NormalisedAdjacency.of(train, torch.device("cpu"))
     graph.scale = exact_scale(train)
     L = graph.multiply(torch.eye(63, dtype=torch.float64))
     torch.testing.assert_close(L, L.T)
@@ -171,7 +171,7 @@ def test_propagation_has_the_gradient_of_a_dense_product() -> None:
 
 def test_pair_loss() -> None:
     train = small_train()
-    net = GraphNet(Graph.of(train, torch.device("cpu")), 63, factors=4, layers=1, dropout=0.0)
+    net = GraphNet(NormalisedAdjacency.of(train, torch.device("cpu")), 63, factors=4, layers=1, dropout=0.0)
     numbers(net.float())
     e = net.float()().detach().numpy().astype(np.float64)
     nodes = np.array([[0, 1, 2], [40, 41, 50], [44, 45, 60]])
@@ -355,14 +355,14 @@ def test_validation_keeps_the_best_epoch_and_progress_is_told(model: EpochModel)
     class Bars:
         steps = 0
 
-        def task(self, label: str, total: int | None = None) -> Task:
+        def task(self, label: str, total: int | None = None) -> ProgressTask:
             assert (label, total) == (str(model), 3)
             return self
 
         def advance(self, steps: int = 1) -> None:
             self.steps += steps
 
-        def done(self, task: Task) -> None:
+        def done(self, task: ProgressTask) -> None:
             pass
 
     def look(epoch: Epoch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from truerank.core.checkpoint import Store
 from truerank.core.errors import DataWarning, InvalidParameter, NotConverged
 from truerank.core.model import Epoch
-from truerank.core.progress import Task
+from truerank.core.progress import ProgressTask
 from truerank.core.scorer import DenseScores, Scorer
 from truerank.models.training import Schedule, train
 
@@ -52,14 +52,14 @@ class Bars:
         self.labels: list[tuple[str, int | None]] = []
         self.steps, self.closed = 0, 0
 
-    def task(self, label: str, total: int | None = None) -> Task:
+    def task(self, label: str, total: int | None = None) -> ProgressTask:
         self.labels.append((label, total))
         return self
 
     def advance(self, steps: int = 1) -> None:
         self.steps += steps
 
-    def done(self, task: Task) -> None:
+    def done(self, task: ProgressTask) -> None:
         self.closed += 1
 
 
@@ -81,7 +81,7 @@ class Noted(Bars):
         super().__init__()
         self.notes: list[str] = []
 
-    def task(self, label: str, total: int | None = None) -> Task:
+    def task(self, label: str, total: int | None = None) -> ProgressTask:
         super().task(label, total)
         return self
 

@@ -13,7 +13,7 @@ from truerank.core.errors import InvalidData
 from truerank.core.interactions import Interactions
 from truerank.models import item_item as threads
 from truerank.models import training as batch
-from truerank.models.training import distinct_pairs, draw_negatives, rated_events, shuffled_batches
+from truerank.models.training import distinct_pairs, rated_events, sample_negatives, shuffled_batches
 
 
 @settings(deadline=None)  # the first call compiles
@@ -21,7 +21,7 @@ from truerank.models.training import distinct_pairs, draw_negatives, rated_event
 def test_negatives_are_items_the_user_has_not_met(seed: int, n_negatives: int) -> None:
     train = small_train(seed)
     user, _ = distinct_pairs(train)
-    drawn = draw_negatives(train.by_user(), train.n_items, user, n_negatives, np.random.default_rng(seed))
+    drawn = sample_negatives(train.by_user(), train.n_items, user, n_negatives, np.random.default_rng(seed))
     assert drawn.shape == (len(user), n_negatives)
     assert drawn.min() >= 0
     assert drawn.max() < train.n_items
@@ -30,18 +30,18 @@ def test_negatives_are_items_the_user_has_not_met(seed: int, n_negatives: int) -
 
 def test_a_user_who_met_everything_gets_any_items() -> None:
     train = Interactions.from_codes([0, 0, 0, 1], [0, 1, 2, 0])
-    drawn = draw_negatives(train.by_user(), 3, np.zeros(200, np.int64), 1, np.random.default_rng(0))
+    drawn = sample_negatives(train.by_user(), 3, np.zeros(200, np.int64), 1, np.random.default_rng(0))
     assert set(drawn.ravel().tolist()) == {0, 1, 2}
 
 
 def test_negatives_do_not_depend_on_threads_or_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     train = small_train(n_users=300)
     user, _ = distinct_pairs(train)
-    expected = draw_negatives(train.by_user(), train.n_items, user, 3, np.random.default_rng(5))
+    expected = sample_negatives(train.by_user(), train.n_items, user, 3, np.random.default_rng(5))
     monkeypatch.setattr(batch, "_BLOCK", 7)
     for n_threads in (1, 3):
         monkeypatch.setattr(threads, "available_threads", lambda n=n_threads: n)
-        again = draw_negatives(train.by_user(), train.n_items, user, 3, np.random.default_rng(5))
+        again = sample_negatives(train.by_user(), train.n_items, user, 3, np.random.default_rng(5))
         assert np.array_equal(again, expected)
 
 
@@ -54,7 +54,7 @@ def _uniformity(drawn: np.ndarray, allowed: np.ndarray) -> float:
 def test_negatives_are_uniform() -> None:
     """60,000 draws over 17 items: finds an item 10 % too rare with more than 99 %."""
     train = Interactions.from_codes([0, 0, 0], [1, 4, 19], n_items=20)
-    drawn = draw_negatives(
+    drawn = sample_negatives(
         train.by_user(), 20, np.zeros(20_000, np.int64), 3, np.random.default_rng(0)
     ).ravel()
     allowed = np.setdiff1d(np.arange(20), [1, 4, 19])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from truerank.papers.gallery import gallery_page
-from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import RECIPES
 from truerank.papers.record import Run, reference_runs
 
@@ -40,11 +40,11 @@ def test_links_lead_somewhere() -> None:
 
 def test_what_differs_is_said() -> None:
     cells = (
-        Cell("X", "AUC", 89.13, 89.30, note="the start is not given"),
-        *(Cell(f"Y{n}", "AUC", 1.0, 2.0) for n in range(8)),
-        Cell("Z", "AUC", None, 1.0),
+        PaperNumber("X", "AUC", 89.13, 89.30, note="the start is not given"),
+        *(PaperNumber(f"Y{n}", "AUC", 1.0, 2.0) for n in range(8)),
+        PaperNumber("Z", "AUC", None, 1.0),
     )
-    outcome = Outcome(cells, notes=("a note",), reason="fits are ours", without=("yelp: no data",))
+    outcome = RecipeOutcome(cells, notes=("a note",), reason="fits are ours", without=("yelp: no data",))
     page = gallery_page({"kr20.table3": Run("kr20.table3", outcome, ("pic",), "2026-01-02", 9.0, 3.0, True)})
     assert (
         "| [Table 3](#kr20-table3) | Exact, sampled and corrected metrics of X, Y, Z | differs because"

@@ -14,9 +14,9 @@ from truerank.core.progress import SILENT, Progress
 from truerank.core.random import stream
 from truerank.core.ranks import Ranks, SeenPolicy
 from truerank.data.catalogue import find_local
-from truerank.estimation.mapping.functions import Beta
+from truerank.estimation.mapping.functions import BetaMapping
 from truerank.papers import li2020, li2020_figures
-from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, run_recipe
 from truerank.papers.store import QUICK, PaperStore, Setup
 
@@ -61,7 +61,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Settings:
     return Settings(repeats=3, store=DrawnStore())
 
 
-def cells_of(outcome: Outcome) -> dict[tuple[str, str], Cell]:
+def cells_of(outcome: RecipeOutcome) -> dict[tuple[str, str], PaperNumber]:
     return {(cell.row, cell.column): cell for cell in outcome.cells}
 
 
@@ -185,8 +185,8 @@ def test_the_paper_truncates_the_readme() -> None:
 
 def test_rounding_agrees_with_print() -> None:
     """Beta@1 and Beta@0.5 at n = 1000 and k = 100 lie at 371.5 and 370.7 and have one printed hit ratio."""
-    assert Beta(0.5).places([100], 1000, 3706).tolist() == [371]
-    assert Beta(1.0).locations([100], 1000, 3706).tolist() == pytest.approx([371.5])
+    assert BetaMapping(0.5).places([100], 1000, 3706).tolist() == [371]
+    assert BetaMapping(1.0).locations([100], 1000, 3706).tolist() == pytest.approx([371.5])
     text = resources.files("truerank.papers").joinpath("printed", "l20.json").read_text(encoding="utf-8")
     row = next(row for row in json.loads(text)["table6"]["rows"] if row["k"] == 100)
     assert row["binom"]["beta@1"] == row["binom"]["beta@0.5"] == 0.6316

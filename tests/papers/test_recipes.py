@@ -9,7 +9,7 @@ import pytest
 from truerank.core.errors import InvalidData, InvalidParameter, UnknownName
 from truerank.data.catalogue import find_local
 from truerank.papers.krichene2020 import _reason
-from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import RECIPES, Settings, run_recipe
 
 HAS_ML_1M = find_local("ml-1m") is not None
@@ -18,7 +18,7 @@ needs_ml_1m = pytest.mark.skipif(
 )
 
 
-def unexplained(outcome: Outcome) -> list[str]:
+def unexplained(outcome: RecipeOutcome) -> list[str]:
     return [
         f"{c.row} {c.column}: {c.value} printed {c.printed}" for c in outcome.cells if c.status == "differs"
     ]
@@ -83,12 +83,12 @@ def test_rank_histogram() -> None:
 
 
 def test_cell_status() -> None:
-    assert Cell("a", "b", 1.0, 1.004).status == "matches"
-    assert Cell("a", "b", 1.0, 1.1).status == "differs"
-    assert Cell("a", "b", 1.0, 1.1, note="why").status == "explained"
-    assert Cell("a", "b", 1.0, 1.1, error=0.03).status == "within sampling error"
-    assert Cell("a", "b", 1.0, 1.1, error=0.02).status == "differs"
-    assert Cell("a", "b", None, 1.1).status == "new"
+    assert PaperNumber("a", "b", 1.0, 1.004).status == "matches"
+    assert PaperNumber("a", "b", 1.0, 1.1).status == "differs"
+    assert PaperNumber("a", "b", 1.0, 1.1, note="why").status == "explained"
+    assert PaperNumber("a", "b", 1.0, 1.1, error=0.03).status == "within sampling error"
+    assert PaperNumber("a", "b", 1.0, 1.1, error=0.02).status == "differs"
+    assert PaperNumber("a", "b", None, 1.1).status == "new"
 
 
 def test_unknown_and_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,42 +11,45 @@ from hypothesis import strategies as st
 
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.papers.gallery import LEGEND, Line, beside, document_of, lines
-from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import PAPERS, RECIPES, Settings, run_recipe
 from truerank.papers.record import RUNS, Run, keep_run, last_runs, read, reference_runs, written
 from truerank.papers.store import QUICK, Setup
 
 DATE = "2026-01-02"
-NEAR = Cell("Y", "Sampled", 56.51, 56.55, error=0.03)
-SAME = Cell("Y", "Recall", 8.84, 8.8411)
-OFF = Cell("X", "AUC", 89.13, 89.30)
+NEAR = PaperNumber("Y", "Sampled", 56.51, 56.55, error=0.03)
+SAME = PaperNumber("Y", "Recall", 8.84, 8.8411)
+OFF = PaperNumber("X", "AUC", 89.13, 89.30)
 WHY = replace(OFF, note="the start is not given")
-NEW = Cell("Z", "ours", None, 1.0)
+NEW = PaperNumber("Z", "ours", None, 1.0)
 
 
 def run(name: str = "r19.table1", **fields: object) -> Run:
-    outcome = Outcome((SAME, NEAR), notes=("a note",), without=("yelp: data not at hand",), repeats=3)
+    outcome = RecipeOutcome((SAME, NEAR), notes=("a note",), without=("yelp: data not at hand",), repeats=3)
     return replace(Run(name, outcome, date=DATE, seconds=1.25), **fields)  # type: ignore[arg-type]
 
 
 def test_status_is_the_worst_of_the_compared_cells() -> None:
-    assert Outcome((SAME, NEW)).status == "matches"
-    assert Outcome((SAME, NEAR)).status == "within sampling error"
-    assert Outcome((SAME, NEAR, WHY)).status == "explained"
-    assert Outcome((SAME, WHY, OFF)).status == "differs"
-    assert Outcome((NEW,)).status == Outcome().status == "no printed numbers"
+    assert RecipeOutcome((SAME, NEW)).status == "matches"
+    assert RecipeOutcome((SAME, NEAR)).status == "within sampling error"
+    assert RecipeOutcome((SAME, NEAR, WHY)).status == "explained"
+    assert RecipeOutcome((SAME, WHY, OFF)).status == "differs"
+    assert RecipeOutcome((NEW,)).status == RecipeOutcome().status == "no printed numbers"
 
 
 def test_reasons_come_from_the_recipe_alone() -> None:
-    assert Outcome((SAME, WHY)).verdict == "differs because the start is not given (1 of 2 cells)"
-    assert Outcome((NEW, WHY, OFF)).verdict == "differs, and it is not known why (2 of 2 cells)"
-    assert Outcome((OFF,), reason="fits are ours").verdict == "differs because fits are ours (1 of 1 cells)"
-    assert Outcome((SAME,), reason="fits are ours").verdict == "matches"
+    assert RecipeOutcome((SAME, WHY)).verdict == "differs because the start is not given (1 of 2 cells)"
+    assert RecipeOutcome((NEW, WHY, OFF)).verdict == "differs, and it is not known why (2 of 2 cells)"
+    assert (
+        RecipeOutcome((OFF,), reason="fits are ours").verdict
+        == "differs because fits are ours (1 of 1 cells)"
+    )
+    assert RecipeOutcome((SAME,), reason="fits are ours").verdict == "matches"
 
 
 finite = st.floats(-1e6, 1e6).map(lambda value: float(f"{value:.8g}"))
 cells = st.builds(
-    Cell,
+    PaperNumber,
     st.text(max_size=8),
     st.text(max_size=8),
     st.none() | finite,
@@ -58,8 +61,8 @@ cells = st.builds(
 
 
 @given(st.lists(cells, max_size=5), st.text(max_size=8), st.booleans())
-def test_a_record_comes_back(found: list[Cell], text: str, quick: bool) -> None:
-    one = Run("a", Outcome(tuple(found), notes=(text,), reason=text), ("fig",), DATE, 1.5, 2.5, quick)
+def test_a_record_comes_back(found: list[PaperNumber], text: str, quick: bool) -> None:
+    one = Run("a", RecipeOutcome(tuple(found), notes=(text,), reason=text), ("fig",), DATE, 1.5, 2.5, quick)
     assert read(written([one, one])) == [one, one]
 
 
@@ -129,7 +132,7 @@ def test_tables_beside_print() -> None:
     assert made[1].rows == (("X", "89.30 (≠ 89.13)"),)
     assert made[2].rows == (("Z", "1.00"),)
     assert beside((SAME, NEW), only_printed=True) == beside((SAME,))
-    gap = beside((SAME, NEAR, Cell("Z", "Recall", None, 3.0)))
+    gap = beside((SAME, NEAR, PaperNumber("Z", "Recall", None, 3.0)))
     assert gap[0].rows[1] == ("Z", "3.00", "")
 
 

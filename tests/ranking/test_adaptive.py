@@ -32,7 +32,7 @@ from truerank.ranking import growing
 from truerank.ranking import listed as scored
 from truerank.ranking import negatives as sampler
 from truerank.ranking.exact import exact_ranks
-from truerank.ranking.sampled import sample, sampled_ranks
+from truerank.ranking.sampled import sample_ranks, sampled_ranks
 from truerank.ranking.samplers.adaptive import Adaptive
 from truerank.ranking.samplers.registry import SAMPLERS
 
@@ -80,7 +80,7 @@ def test_equals_algorithm_1(
     if kind == "factors with a bias":
         scores = user[:, :2] @ item[:, :2].T + item[:, 2]
     made = Adaptive(start, start * times, while_rank=while_rank, replace=replace)
-    found = sample(
+    found = sample_ranks(
         as_scorer(KINDS[kind](user, item), n_items=split.train.n_items),
         split,
         made,
@@ -112,14 +112,14 @@ def test_equals_algorithm_1(
 def test_does_not_depend_on_path_blocks_order_or_threads(spec: str, kind: str, monkeypatch: Any) -> None:
     split = random_split()
     scorer = as_scorer(KINDS[kind](*random_factors(split, width=3)), n_items=500)
-    usual = sample(scorer, split, spec, seed=5, n_threads=1)
+    usual = sample_ranks(scorer, split, spec, seed=5, n_threads=1)
     assert len(set(usual.ranks.n_negatives.tolist())) > 1
     monkeypatch.setattr(growing, "BLOCK_NEGATIVES", 1000)
     for judge in (scored.ScoredPairs, scored.SparsePairs):
         monkeypatch.setattr(judge, "most_negatives", 1000)
     assert_equal(usual.ranks, sampled_ranks(scorer, split, spec, seed=5, n_threads=3))
     monkeypatch.setattr(sampler, "SMALL_DRAWS", 10**9)
-    slow = sample(scorer, split, spec, seed=5, n_threads=2)
+    slow = sample_ranks(scorer, split, spec, seed=5, n_threads=2)
     assert_equal(usual.ranks, slow.ranks)
     kept = np.isin(split.test.user, [7, 250])  # other users do not matter, nor does the order of the events
     few = Split(split.train, split.test.take(np.flatnonzero(kept)[::-1]))
@@ -137,8 +137,8 @@ def test_without_growth_it_is_uniform(kind: str, options: str, start: int) -> No
     split = random_split()
     scorer = as_scorer(KINDS[kind](*random_factors(split)), n_items=500)
     arguments: dict[str, Any] = {"seed": 5, "repeat": 2, "label": "a"}
-    fixed = sample(scorer, split, f"uniform(m={start - 1}{options})", **arguments)
-    grown = sample(scorer, split, f"adaptive(start={start}, max={start}{options})", **arguments)
+    fixed = sample_ranks(scorer, split, f"uniform(m={start - 1}{options})", **arguments)
+    grown = sample_ranks(scorer, split, f"adaptive(start={start}, max={start}{options})", **arguments)
     assert grown.n_scores == fixed.n_scores
     for name in NAMES:
         assert np.array_equal(getattr(grown.ranks, name), getattr(fixed.ranks, name)), name
@@ -199,7 +199,7 @@ def test_every_score_is_counted(replace: bool) -> None:
     split = random_split(n_test=1)
     user, item = random_factors(split, width=3)
     scorer = Counting(user @ item.T)
-    found = sample(scorer, split, Adaptive(20, 320, replace=replace))
+    found = sample_ranks(scorer, split, Adaptive(20, 320, replace=replace))
     assert found.n_scores == scorer.asked.sum()
     assert np.array_equal(scorer.asked.sum(axis=1), found.ranks.n_negatives + 1)
     assert scorer.n_calls == 5  # one rectangle per round
@@ -213,7 +213,7 @@ def test_several_targets_are_scored_once() -> None:
     """Costs follow the longest sample of a user's targets; all targets have one score each."""
     split = random_split(n_test=3)
     scorer = Counting(random_factors(split, width=3)[0] @ random_factors(split, width=3)[1].T)
-    found = sample(scorer, split, "adaptive(start=20, max=160)")
+    found = sample_ranks(scorer, split, "adaptive(start=20, max=160)")
     longest = found.ranks.n_negatives.reshape(300, 3).max(axis=1)
     assert found.n_scores == scorer.asked.sum() == longest.sum() + 900
     assert (np.ptp(found.ranks.n_negatives.reshape(300, 3), axis=1) > 0).any()

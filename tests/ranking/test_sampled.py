@@ -23,10 +23,10 @@ from truerank.core.split import Split
 from truerank.ranking import negatives as sampler
 from truerank.ranking import sampled
 from truerank.ranking.exact import exact_ranks
-from truerank.ranking.sampled import sample, sampled_ranks
+from truerank.ranking.sampled import sample_ranks, sampled_ranks
 from truerank.ranking.samplers.given import Given, GivenLists
 from truerank.ranking.samplers.registry import SAMPLERS
-from truerank.ranking.samplers.uniform import Uniform
+from truerank.ranking.samplers.uniform import UniformSampler
 
 KINDS: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
     "float32 factors": lambda u, v: (u.astype(np.float32), v.astype(np.float32)),
@@ -89,10 +89,10 @@ def test_equals_the_definition(
     scores = user @ item.T
     if kind == "factors with a bias":
         scores = user[:, :2] @ item[:, :2].T + item[:, 2]
-    found = sample(
+    found = sample_ranks(
         as_scorer(KINDS[kind](user, item), n_items=split.train.n_items),
         split,
-        Uniform(m, replace),
+        UniformSampler(m, replace),
         seen=seen,
         seed=seed,
         repeat=3,
@@ -128,7 +128,7 @@ def test_full_is_exact(path: str, split: Split, seed: int, seen: SeenPolicy, kin
     sampled_all = [sampled_ranks(scorer, split, "full", seen=seen)]
     blocked = {len(blocked_items(split, seen, int(user))[1]) for user in np.unique(split.test.user)}
     if len(blocked) == 1:
-        sampled_all.append(sampled_ranks(scorer, split, Uniform(free), seen=seen, seed=seed))
+        sampled_all.append(sampled_ranks(scorer, split, UniformSampler(free), seen=seen, seed=seed))
     for ranks in sampled_all:
         for field in fields(Ranks):
             assert np.array_equal(getattr(ranks, field.name), getattr(exact, field.name)), field.name
@@ -188,7 +188,7 @@ def test_negatives_are_distinct_and_neither_seen_nor_targets(spec: str, path: st
         asked.extend(zip(users.tolist(), map(set, items.tolist()), strict=True))
         return np.zeros(items.shape)
 
-    found = sample(as_scorer(score, n_items=500), split, spec)
+    found = sample_ranks(as_scorer(score, n_items=500), split, spec)
     m = int(found.ranks.n_negatives[0])
     assert len(asked) == 300 and found.n_scores == 300 * (m + 2)
     for user, items in asked:
@@ -216,7 +216,7 @@ def test_a_sample_grows_with_m() -> None:
     """Draws for a larger m begin with those for a smaller one."""
     split = random_split()
     scorer = as_scorer(random_factors(split))
-    small, large = (sampled_ranks(scorer, split, Uniform(m)).n_above for m in (50, 51))
+    small, large = (sampled_ranks(scorer, split, UniformSampler(m)).n_above for m in (50, 51))
     assert set((large - small).tolist()) == {0, 1}
 
 
@@ -282,7 +282,7 @@ def test_rows_of_different_length_share_calls() -> None:
         shapes.append(items.shape)
         return items.astype(float)
 
-    found = sample(as_scorer(score, n_items=200), Split(train, test), "uniform(m=10)")
+    found = sample_ranks(as_scorer(score, n_items=200), Split(train, test), "uniform(m=10)")
     assert sorted(shapes) == [(1, 110), (2, 11)]
     assert found.n_scores == 132
 
@@ -365,7 +365,7 @@ def test_bad_arguments() -> None:
     with pytest.raises(InvalidParameter, match="m must be an integer >= 1, got 0"):
         sampled_ranks(scorer, split, "uniform(m=0)")
     with pytest.raises(InvalidParameter, match=r"m must be an integer >= 1, got 1\.5"):
-        Uniform(m=1.5)  # type: ignore[arg-type]
+        UniformSampler(m=1.5)  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="power must be at least 0"):
         sampled_ranks(scorer, split, "popularity(power=-1)")
     with pytest.raises(InvalidParameter, match="repeat must be at least 0"):
@@ -420,7 +420,7 @@ def test_spec_strings_round_trip(spec: str) -> None:
 
 
 def test_presets_and_listing() -> None:
-    assert SAMPLERS.make("uni100") == Uniform(m=100)
+    assert SAMPLERS.make("uni100") == UniformSampler(m=100)
     assert str(GivenLists({0: [1]})) == "given"
     assert [entry.name for entry in SAMPLERS.entries()] == [
         "adaptive",

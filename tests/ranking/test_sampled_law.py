@@ -13,7 +13,7 @@ from truerank.ranking.exact import make_queries
 from truerank.ranking.negatives import RandomSampler, Rows
 from truerank.ranking.sampled import sampled_ranks
 from truerank.ranking.samplers.registry import SAMPLERS
-from truerank.ranking.samplers.uniform import Uniform
+from truerank.ranking.samplers.uniform import UniformSampler
 
 N_USERS = 20_000
 
@@ -153,7 +153,7 @@ def test_draws_of_different_users_seeds_and_repeats_are_unrelated() -> None:
     split = equal_split(n_items=1000, n_seen=399)
     first, seeded = drawn_items(split, "uniform(m=20)"), drawn_items(split, "uniform(m=20)", seed=1)
     rows = Rows.of(make_queries(split, "remove"), split, per_target=False, seed=0, repeat=1, label="")
-    repeated = Uniform(m=20).negatives(split, rows).draw(0, N_USERS).reshape(-1, 20)
+    repeated = UniformSampler(m=20).negatives(split, rows).draw(0, N_USERS).reshape(-1, 20)
     law = stats.hypergeom(600, 20, 20)
 
     def z_value(left: np.ndarray, right: np.ndarray) -> float:

@@ -6,13 +6,13 @@ import pytest
 
 from tests.report.results import make_result
 from truerank.core.result import Estimate, Result
-from truerank.report.page import summarise
+from truerank.report.page import best_model_sentence
 from truerank.report.sections import build_board
 
 
 def sentence(*estimates: Estimate, name: str = "demo") -> str:
     result = Result("evaluate", estimates, {"name": name})
-    return summarise(result, build_board(result)).replace("\N{NO-BREAK SPACE}", " ")
+    return best_model_sentence(result, build_board(result)).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_best_model_of_the_first_metric_is_on_top() -> None:
@@ -75,7 +75,7 @@ def test_sentence_without_a_name() -> None:
 def test_sampled_ranks_go_by_their_models() -> None:
     """A table of sampled ranks has no data of its own to name: no "a reaches ... on a"."""
     result = Result("estimate", (Estimate("a", "auc", 0.5),), {"name": "a"})
-    assert summarise(result, build_board(result)) == "a reaches auc 0.5000."
+    assert best_model_sentence(result, build_board(result)) == "a reaches auc 0.5000."
 
 
 def test_models_are_compared_within_one_estimator() -> None:

@@ -11,7 +11,7 @@ from scipy import stats
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.split import Split
-from truerank.split.base import draw_users
+from truerank.split.base import sample_users
 
 
 def made(n_users: int, n_without: int = 0) -> Split:
@@ -25,7 +25,7 @@ def made(n_users: int, n_without: int = 0) -> Split:
 
 def test_keeps_whole_users_and_everything_else() -> None:
     split = made(10, n_without=3)
-    some = draw_users(split, 4, seed=1)
+    some = sample_users(split, 4, seed=1)
     assert some.n_test_users == 10
     assert sorted(np.bincount(some.test.user, minlength=13).tolist()) == [0] * 9 + [2] * 4
     assert some.train is split.train
@@ -34,29 +34,29 @@ def test_keeps_whole_users_and_everything_else() -> None:
 
 @pytest.mark.parametrize(("users", "expected"), [(0.25, 3), (0.3, 3), (1, 1), (10, 10), (0.001, 1), (4.0, 4)])
 def test_numbers_and_shares(users: float, expected: int) -> None:
-    assert len(np.unique(draw_users(made(10), users).test.user)) == expected
+    assert len(np.unique(sample_users(made(10), users).test.user)) == expected
 
 
 def test_smaller_draws_lie_in_larger_ones() -> None:
     split = made(30)
-    drawn = [set(draw_users(split, n, seed=5).test.user.tolist()) for n in range(1, 31)]
+    drawn = [set(sample_users(split, n, seed=5).test.user.tolist()) for n in range(1, 31)]
     assert all(small < large for small, large in itertools.pairwise(drawn))
 
 
 @pytest.mark.parametrize("users", [0, -1, 1.5, float("nan"), True, "3"])
 def test_what_is_no_number_of_users(users: object) -> None:
     with pytest.raises(InvalidParameter, match="users must be an integer >= 1 or a share between 0 and 1"):
-        draw_users(made(10), users)  # type: ignore[arg-type]
+        sample_users(made(10), users)  # type: ignore[arg-type]
 
 
 def test_more_users_than_there_are() -> None:
     with pytest.raises(InvalidParameter, match="at most the 10 users that have targets, got 11"):
-        draw_users(made(10, n_without=5), 11)
+        sample_users(made(10, n_without=5), 11)
 
 
 def test_a_draw_from_a_draw_is_refused() -> None:
     with pytest.raises(InvalidData, match="users were drawn from this split already"):
-        draw_users(draw_users(made(10), 5), 2)
+        sample_users(sample_users(made(10), 5), 2)
 
 
 @pytest.mark.stat
@@ -65,7 +65,7 @@ def test_every_user_is_as_likely() -> None:
     split = made(20)
     counts = np.zeros(20)
     for seed in range(2000):
-        counts[np.unique(draw_users(split, 5, seed=seed).test.user)] += 1
+        counts[np.unique(sample_users(split, 5, seed=seed).test.user)] += 1
 
     def p_value(counts: np.ndarray) -> float:
         # counts of a draw without replacement: each has variance n p (1 - p), they sum to 5 per draw

@@ -18,14 +18,14 @@ from truerank.data.catalogue import find_local, load
 from truerank.data.demo import demo
 from truerank.subsampling import graph as centrality
 from truerank.subsampling.base import STRATEGIES
-from truerank.subsampling.graph import Graph, keep_nodes, page_rank
-from truerank.subsampling.selection import EventKeys, places
+from truerank.subsampling.graph import EventGraph, keep_nodes, page_rank
+from truerank.subsampling.selection import EventKeys, descending_order
 
 
 @given(drawn_events(least=1), st.sampled_from([0.0, 1e-6, 0.5, 0.85, 0.99]))
 @settings(max_examples=60, deadline=None)
 def test_equals_a_dense_solver(train: Interactions, damping: float) -> None:
-    scores = page_rank(Graph.of(train), damping=damping, tolerance=1e-12)
+    scores = page_rank(EventGraph.of(train), damping=damping, tolerance=1e-12)
     assert np.abs(scores - dense_page_rank(train, damping)).sum() < 1e-11
 
 
@@ -36,7 +36,7 @@ def test_equals_scikit_network(damping: float) -> None:
     draw = np.random.default_rng(4)
     pairs = np.unique(np.minimum(draw.geometric(0.01, (3000, 2)), 400), axis=0)
     train = Interactions.from_codes(*pairs.T)
-    scores = page_rank(Graph.of(train), damping=damping)
+    scores = page_rank(EventGraph.of(train), damping=damping)
     linked = np.r_[train.user_counts() > 0, train.item_counts() > 0]
     links = np.zeros((len(linked), len(linked)), dtype=np.bool_)
     links[train.user, train.n_users + train.item] = True
@@ -55,7 +55,7 @@ def test_the_error_is_within_the_tolerance(damping: float, tolerance: float) -> 
     user = np.repeat(np.arange(30), 2)
     item = np.r_[np.arange(30), np.arange(1, 31)].reshape(2, 30).T.ravel()
     train = Interactions.from_codes(np.r_[user, 30, 30], np.r_[item, 31, 32])
-    scores = page_rank(Graph.of(train), damping=damping, tolerance=tolerance)
+    scores = page_rank(EventGraph.of(train), damping=damping, tolerance=tolerance)
     assert np.abs(scores - dense_page_rank(train, damping)).sum() <= tolerance + 1e-13
 
 
@@ -65,12 +65,16 @@ def test_not_converged(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         NotConverged, match=r"error may still be .* after 2 sweeps\. Lower the damping"
     ) as error:
-        page_rank(Graph.of(train), damping=0.999)
+        page_rank(EventGraph.of(train), damping=0.999)
     assert isinstance(error.value.last, np.ndarray)
 
 
 def test_graph_without_events() -> None:
-    assert page_rank(Graph.of(Interactions.from_codes([], [], n_users=2, n_items=1))).tolist() == [0, 0, 0]
+    assert page_rank(EventGraph.of(Interactions.from_codes([], [], n_users=2, n_items=1))).tolist() == [
+        0,
+        0,
+        0,
+    ]
 
 
 def shares_of_neighbours(train: Interactions) -> FloatArray:
@@ -84,16 +88,18 @@ def shares_of_neighbours(train: Interactions) -> FloatArray:
 def test_legacy_orders_by_shares_of_neighbours() -> None:
     """With damping 1e-6 the first step decides."""
     train = demo()
-    scores = page_rank(Graph.of(train), damping=1e-6)
+    scores = page_rank(EventGraph.of(train), damping=1e-6)
     assert spearmanr(scores, shares_of_neighbours(train)).statistic > 0.99999
-    assert spearmanr(scores, Graph.of(train).degrees()).statistic < 0.99
+    assert spearmanr(scores, EventGraph.of(train).degrees()).statistic < 0.99
 
 
 def test_legacy_keeps_by_shares_of_neighbours() -> None:
     """Scores that differ in the seventh digit only are still told apart."""
     train = demo()
     mask = STRATEGIES.make("centrality(legacy=true, exact=false)").keep(train, 0.4)
-    place = places(shares_of_neighbours(train), Graph.of(train).keys(0, "subsample/centrality"))
+    place = descending_order(
+        shares_of_neighbours(train), EventGraph.of(train).keys(0, "subsample/centrality")
+    )
     keys = EventKeys(train, 0, "test")
     expected = keep_nodes(train, place, 0.4, keys, edges="both", exact=False)
     assert (mask & expected).sum() > 0.999 * (mask | expected).sum()
@@ -104,7 +110,7 @@ def test_legacy_keeps_by_shares_of_neighbours() -> None:
 def test_legacy_on_ml_100k() -> None:
     """The specification's figures: Spearman .971, kept sets' Jaccard .92/.79/.54 at 20/60/90 % removed."""
     train = load("ml-100k")
-    graph = Graph.of(train)
+    graph = EventGraph.of(train)
     scores, legacy = page_rank(graph), page_rank(graph, damping=1e-6)
     assert spearmanr(scores, legacy).statistic == pytest.approx(0.971, abs=5e-4)
     for fraction, expected in ((0.8, 0.92), (0.4, 0.79), (0.1, 0.54)):

@@ -8,12 +8,12 @@ from scipy import stats
 
 from truerank.core.interactions import Interactions
 from truerank.subsampling.base import STRATEGIES
-from truerank.subsampling.graph import ForestFire, Graph, RandomWalk, VisitStrategy
+from truerank.subsampling.graph import EventGraph, ForestFire, RandomWalk, VisitStrategy
 
 
 def visited(strategy: VisitStrategy, train: Interactions, start: int, n_wanted: int, seed: int) -> list[int]:
     """Return the nodes in the order of their visits, from one start only."""
-    graph = Graph.of(train)
+    graph = EventGraph.of(train)
     place = np.full(graph.n_nodes, graph.n_nodes, dtype=np.int32)
     state = np.array([seed], dtype=np.uint64)
     strategy.visit(graph, np.array([start], dtype=np.int32), n_wanted, state, place)
@@ -98,7 +98,7 @@ def test_a_fire_spreads_geometrically() -> None:
 def test_graph_is_sorted_and_symmetric() -> None:
     draw = np.random.default_rng(0)
     train = Interactions.from_codes(draw.integers(0, 9, 200), draw.integers(0, 5, 200), n_users=10, n_items=6)
-    graph = Graph.of(train)
+    graph = EventGraph.of(train)
     ends = np.repeat(np.arange(graph.n_nodes), graph.degrees())
     assert (np.diff(graph.neighbours[ends == 0]) >= 0).all()
     pairs = sorted(zip(ends.tolist(), graph.neighbours.tolist(), strict=True))

@@ -15,7 +15,7 @@ from tests.subsampling.strategies import drawn_events
 from truerank.core.interactions import Interactions
 from truerank.core.types import BoolArray
 from truerank.subsampling.base import STRATEGIES, at_most, wanted
-from truerank.subsampling.graph import Graph, page_rank
+from truerank.subsampling.graph import EventGraph, page_rank
 
 EVENTS = drawn_events(repeats=False, least=1)
 TENTHS = st.integers(1, 99).map(lambda percent: percent / 100)
@@ -85,7 +85,7 @@ def test_centrality(
     params: str, damping: float, edges: str, exact: str, train: Interactions, fraction: float, seed: int
 ) -> None:
     n_keep = (wanted if exact == "true" else at_most)(fraction, len(train))
-    scores = page_rank(Graph.of(train), damping=damping)  # against a dense solver: test_centrality.py
+    scores = page_rank(EventGraph.of(train), damping=damping)  # against a dense solver: test_centrality.py
     came = scores - (1 - damping) / (scores > 0).sum()
     expected = literal.central(train, came, edges=edges, n_keep=n_keep, seed=seed, exact=exact == "true")
     assert kept(f"centrality({params}, exact={exact})", train, fraction, seed) == expected
@@ -131,10 +131,10 @@ def test_forest_fire_with_more_neighbours_than_it_remembers() -> None:
 
 def test_random_integers() -> None:
     """Below 3 * 2**30 every fourth number is drawn again, without which some would come twice as often."""
-    from truerank.subsampling.kernels import below, uniform
+    from truerank.subsampling.kernels import below, next_uniform
 
     words = literal.Words(5, "test")
     state = np.array([words.state], dtype=np.uint64)
     for n in [1, 2, 7, 3 << 30, (1 << 32) - 1] * 40:
         assert below(state, n) == words.below(n)
-        assert uniform(state) == words.uniform()
+        assert next_uniform(state) == words.uniform()

@@ -17,12 +17,12 @@ from truerank.subsampling import selection as cut
 from truerank.subsampling.selection import (
     EventKeys,
     cuts_of,
+    descending_order,
     keep_in_order,
     keep_largest,
     keep_largest_of_each,
     mean_of_each,
     ordered_bits,
-    places,
     shares,
     unit_keys,
 )
@@ -139,7 +139,7 @@ def test_places_without_room() -> None:
     assert keep_in_order(place_of, 3, 6, 4, None).sum() == 3
     assert keep_in_order(place_of, 3, 6, 4, keys).sum() == 4
     assert keep_in_order(place_of, 3, 6, 5, keys).tolist() == [True] * 5 + [False]
-    assert places(np.array([7, 9, 8]), np.zeros(3, dtype=np.uint64)).tolist() == [2, 0, 1]
+    assert descending_order(np.array([7, 9, 8]), np.zeros(3, dtype=np.uint64)).tolist() == [2, 0, 1]
 
 
 def test_mean_of_each_group() -> None:

@@ -19,7 +19,7 @@ from truerank.distributed.engine import ENGINES
 from truerank.inference.user_interval import INTERVALS
 from truerank.split.base import SPLITS
 from truerank.workflows import evaluate_on_engine as interval
-from truerank.workflows.evaluate_on_engine import ResampledBy, resampled_means
+from truerank.workflows.evaluate_on_engine import ResampledBy, resampled_means_on
 
 
 @pytest.fixture(scope="module")
@@ -42,18 +42,18 @@ def literal(values: FloatArray, resamples: int, seed: int) -> FloatArray:
 @pytest.mark.parametrize("engine", ["local(threads=1)", "local(threads=3)"])
 @pytest.mark.parametrize("resamples", [1, 50, 130])
 def test_equals_the_loop(values: FloatArray, engine: str, resamples: int) -> None:
-    found = resampled_means(engine, values, resamples=resamples, seed=4)
+    found = resampled_means_on(engine, values, resamples=resamples, seed=4)
     np.testing.assert_array_equal(found, literal(values, resamples, 4), strict=True)
 
 
 def test_a_work_folder(values: FloatArray, tmp_path: Path) -> None:
-    found = resampled_means("local", values, resamples=60, work_dir=tmp_path)
+    found = resampled_means_on("local", values, resamples=60, work_dir=tmp_path)
     np.testing.assert_array_equal(found, literal(values, 60, 0))
     assert len(list(tmp_path.glob("values-*.npy"))) == 1
 
 
 def test_means_of_other_resamples_differ(values: FloatArray) -> None:
-    first, second = (resampled_means("local", values, resamples=5, seed=seed) for seed in (0, 1))
+    first, second = (resampled_means_on("local", values, resamples=5, seed=seed) for seed in (0, 1))
     assert not np.isclose(first, second).any()
 
 
@@ -110,6 +110,6 @@ def test_a_cluster_of_which_a_worker_is_killed(
 
 def test_bad_input(values: FloatArray) -> None:
     with pytest.raises(InvalidData, match=r"values of at least one user, got shape \(0, 2\)"):
-        resampled_means("local", np.zeros((0, 2)))
+        resampled_means_on("local", np.zeros((0, 2)))
     with pytest.raises(InvalidParameter, match="resamples must be at least 1"):
-        resampled_means("local", values, resamples=0)
+        resampled_means_on("local", values, resamples=0)

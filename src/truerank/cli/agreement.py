@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from truerank.cli.output import Format, emit, prose, say, shown, shown_progress, table_text
+from truerank.cli.output import Format, emit, prose, render_table, say, shown_progress, table_text
 from truerank.cli.prepare import data_names, names_of
 from truerank.core.checkpoint import check_output
 from truerank.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from truerank.workflows.agreement.experiment import Experiment
+    from truerank.workflows.agreement.experiment import AgreementExperiment
     from truerank.workflows.agreement.result import Agreement, Which
 
 
@@ -76,7 +76,7 @@ def agreement(
     """
     from truerank.data.catalogue import open_data
     from truerank.data.table import parse_columns
-    from truerank.workflows.agreement.experiment import Experiment
+    from truerank.workflows.agreement.experiment import AgreementExperiment
     from truerank.workflows.agreement.plan import make_plan
 
     if report is not None:
@@ -96,7 +96,7 @@ def agreement(
     asked = parse_columns(columns) if columns is not None else None
     with shown_progress() as progress:
         events = open_data(data, columns=asked, duplicates=duplicates, progress=progress, tell=say)
-        experiment = Experiment(plan, events, folder=keep, workers=workers, engine=engine)
+        experiment = AgreementExperiment(plan, events, folder=keep, workers=workers, engine=engine)
         done, total = experiment.progress()
         if done:
             say(f"{done} of {total} pieces were finished before{'; going on' if done < total else ''}.")
@@ -135,7 +135,7 @@ def parse_fractions(text: str) -> list[float]:
     return found
 
 
-def _left(experiment: Experiment) -> str:
+def _left(experiment: AgreementExperiment) -> str:
     done, total = experiment.progress()
     if experiment.folder is None:
         return "Nothing was kept; with --keep FOLDER a later run goes on where this one stopped."
@@ -155,6 +155,6 @@ def _print(found: Agreement, format: Format, by_metric: bool) -> None:
         return
     tables: tuple[Which, ...] = ("fractions", "metrics", "strategies", "models")
     for which in tables if by_metric else (tables[0], *tables[2:]):
-        emit(shown(found.to_table(which), format))
+        emit(render_table(found.to_table(which), format))
         emit("")
     emit(prose(found.answer, format))

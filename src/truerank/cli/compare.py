@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from truerank.cli.estimate import Answer
-from truerank.cli.output import SUFFIXES, Format, check_out, emit, say, shown, shown_progress, table_text
+from truerank.cli.output import (
+    SUFFIXES,
+    Format,
+    check_out,
+    emit,
+    render_table,
+    say,
+    shown_progress,
+    table_text,
+)
 from truerank.cli.prepare import data_names, names_of
 from truerank.core.checkpoint import check_output, replace_text
 from truerank.core.errors import InvalidParameter
@@ -158,7 +167,7 @@ def compare(
             found = run_compare(given, metrics=metrics, progress=progress, **options)
         else:
             from truerank.cli.prepare import prepare
-            from truerank.split.base import draw_users
+            from truerank.split.base import sample_users
 
             parts = prepare(
                 data,
@@ -173,7 +182,7 @@ def compare(
                 progress=progress,
             )
             if users is not None:
-                parts = draw_users(parts, users, seed=seed)
+                parts = sample_users(parts, users, seed=seed)
             drawn = sampler if negatives is None else f"uniform(m={negatives})"
             found = run_compare(
                 list(model or []),
@@ -189,9 +198,9 @@ def compare(
         say(f"note: {note}")
     for one in found.differences:
         say(one.sentence)
-    emit(render(found, format))
+    emit(render_comparison(found, format))
     if out is not None:
-        text = render(found, SUFFIXES[out.suffix])
+        text = render_comparison(found, SUFFIXES[out.suffix])
         replace_text(out, text if text.endswith("\n") else text + "\n", "--out")
         say(f"wrote {out}")
     if report is not None:
@@ -221,11 +230,11 @@ def _check(
     check_out(out)
 
 
-def render(found: Comparison, style: Format) -> str:
+def render_comparison(found: Comparison, style: Format) -> str:
     """Return the comparison in one of the formats."""
     if style is Format.json:
         return found.to_json()
     if style is Format.csv:
         lines = [list(one.to_dict().values()) for one in found.differences]
         return table_text(list(found.differences[0].to_dict()), lines, style)
-    return shown(found.to_table(), style)
+    return render_table(found.to_table(), style)

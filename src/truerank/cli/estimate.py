@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from truerank.cli.output import Format, emit, render, say, say_intervals, shown_progress
+from truerank.cli.output import Format, emit, render_result, say, say_intervals, shown_progress
 from truerank.cli.prepare import names_of
 from truerank.core.checkpoint import check_output, replace_text
 
@@ -103,7 +103,7 @@ def estimate(
         f"negatives, drawn {drawn} replacement."
     )
     say_intervals(result)
-    emit(render(result, format))
+    emit(render_result(result, format))
     if out is not None:
         replace_text(out, result.to_json() + "\n", "--out")
         say(f"wrote {out}")

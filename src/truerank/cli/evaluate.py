@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from truerank.cli.output import SUFFIXES, Format, check_out, emit, render, say, say_intervals, shown_progress
+from truerank.cli.output import (
+    SUFFIXES,
+    Format,
+    check_out,
+    emit,
+    render_result,
+    say,
+    say_intervals,
+    shown_progress,
+)
 from truerank.cli.prepare import data_names, names_of
 from truerank.core.checkpoint import check_output, replace_file, replace_text
 from truerank.core.errors import InvalidParameter
@@ -20,7 +29,7 @@ from truerank.core.scorer import Scorer
 from truerank.core.split import Split
 
 if TYPE_CHECKING:
-    from truerank.workflows.options import Options
+    from truerank.workflows.options import EvaluateOptions
 
 
 def evaluate(
@@ -186,7 +195,7 @@ def evaluate(
         else:
             result = _evaluate_to(precision, budget, models, parts, options, progress)
     _explain(result)
-    emit(render(result, format))
+    emit(render_result(result, format))
     _write(result, out, ranks_out, parts)
     if report is not None:
         _report(result, report, bounds=bounds is not False)
@@ -196,10 +205,10 @@ def evaluate(
 
 
 def _evaluate(
-    models: Mapping[str, Model | Scorer], parts: Split, options: Options, progress: Progress
+    models: Mapping[str, Model | Scorer], parts: Split, options: EvaluateOptions, progress: Progress
 ) -> Result:
     """Evaluate one model after the other; what is finished survives Ctrl-C."""
-    from truerank.workflows.evaluate import assemble, evaluate_each
+    from truerank.workflows.evaluate import assemble_result, evaluate_each
 
     done = []
     try:
@@ -208,7 +217,7 @@ def _evaluate(
     except KeyboardInterrupt:
         if not done:
             raise
-    return assemble(done, parts, options)
+    return assemble_result(done, parts, options)
 
 
 def _evaluate_to(
@@ -216,7 +225,7 @@ def _evaluate_to(
     budget: int | None,
     models: Mapping[str, Model | Scorer],
     parts: Split,
-    options: Options,
+    options: EvaluateOptions,
     progress: Progress,
 ) -> Result:
     from truerank.workflows.precision.precision import evaluate_to_precision
@@ -279,7 +288,7 @@ def _explain(result: Result) -> None:
 
 def _write(result: Result, out: Path | None, ranks_out: Path | None, parts: Split) -> None:
     if out is not None:
-        text = render(result, SUFFIXES[out.suffix])
+        text = render_result(result, SUFFIXES[out.suffix])
         replace_text(out, text if text.endswith("\n") else text + "\n", "--out")
         say(f"wrote {out}")
     if ranks_out is not None:

@@ -30,7 +30,7 @@ from rich.table import Table as Grid
 
 from truerank.core.checkpoint import check_output
 from truerank.core.errors import InvalidParameter
-from truerank.core.progress import SILENT, Progress, Task
+from truerank.core.progress import SILENT, Progress, ProgressTask
 from truerank.core.result import Result
 from truerank.core.table import Table, escape_latex
 
@@ -80,7 +80,7 @@ def emit(text: str) -> None:
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 
-def render(result: Result, style: Format) -> str:
+def render_result(result: Result, style: Format) -> str:
     """Return the result in one of the formats."""
     if style is Format.json:
         return result.to_json()
@@ -95,7 +95,7 @@ def render(result: Result, style: Format) -> str:
         table = replace(
             table, rows=tuple(tuple(cell.replace(" [", "\n[", 1) for cell in row) for row in table.rows)
         )
-    return shown(table, style)
+    return render_table(table, style)
 
 
 def say_intervals(result: Result) -> None:
@@ -117,12 +117,12 @@ def say_intervals(result: Result) -> None:
 
 
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[object]], style: Format) -> str:
-    """Return rows of anything as ``shown`` does; nothing stands for None."""
+    """Return rows of anything as ``render_table`` does; nothing stands for None."""
     cells = tuple(tuple("" if cell is None else str(cell) for cell in row) for row in rows)
-    return shown(Table(tuple(columns), cells), style)
+    return render_table(Table(tuple(columns), cells), style)
 
 
-def shown(table: Table, style: Format) -> str:
+def render_table(table: Table, style: Format) -> str:
     """Return a table as text, CSV, Markdown or LaTeX; numbers are aligned right."""
     if style is Format.csv:
         return table.csv()
@@ -173,10 +173,10 @@ class _Bars:
     def __init__(self, bars: RichProgress) -> None:
         self.bars = bars
 
-    def task(self, label: str, total: int | None = None) -> Task:
+    def task(self, label: str, total: int | None = None) -> ProgressTask:
         return _Bar(self.bars, self.bars.add_task(label, total=total, note=""))
 
-    def done(self, task: Task) -> None:
+    def done(self, task: ProgressTask) -> None:
         if isinstance(task, _Bar):
             self.bars.remove_task(task.task)
 

@@ -16,7 +16,7 @@ from truerank.cli.output import Format, emit, say, shown_progress, table_text
 from truerank.core.checkpoint import check_output, replace_file
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.parallel import available_threads
-from truerank.papers.outcome import Outcome
+from truerank.papers.outcome import RecipeOutcome
 
 if TYPE_CHECKING:
     from truerank.papers.record import Run
@@ -196,13 +196,13 @@ def _cache() -> Path:
     return Path(base) / "truerank" / "papers"
 
 
-def _told(outcome: Outcome) -> str:
+def _told(outcome: RecipeOutcome) -> str:
     cells = ", ".join(f"{count} {status}" for status, count in outcome.count().items())
     figures = f"{len(outcome.figures)} figure{'s' if len(outcome.figures) > 1 else ''}"
     return "; ".join(part for part in (cells, figures if outcome.figures else "") if part)
 
 
-def _cells(name: str, outcome: Outcome, style: Format) -> str:
+def _cells(name: str, outcome: RecipeOutcome, style: Format) -> str:
     columns = ("recipe", "row", "column", "printed", "here", "difference", "error", "status", "note")
     rows = []
     for cell in outcome.cells:
@@ -216,7 +216,7 @@ def _cells(name: str, outcome: Outcome, style: Format) -> str:
     return table_text(columns, rows, style)
 
 
-def _write(name: str, outcome: Outcome, folder: Path) -> None:
+def _write(name: str, outcome: RecipeOutcome, folder: Path) -> None:
     if outcome.cells:
         path = folder / f"{name}.csv"
         text = _cells(name, outcome, Format.csv)

@@ -20,7 +20,7 @@ from truerank.core.errors import InvalidParameter
 if TYPE_CHECKING:
     from truerank.core.ranks import SampledRanks
     from truerank.workflows.plan.cost import Costs
-    from truerank.workflows.plan.plan import Plan
+    from truerank.workflows.plan.plan import SamplePlan
 
 
 COLUMNS = ("ranks", "workers", "wall time", "core hours", "a worker", "of it shared", "driver", "tasks")
@@ -301,7 +301,7 @@ def _draw(
     return pilots, costs
 
 
-def _show(plans: Mapping[str, Plan], style: Format) -> None:
+def _show(plans: Mapping[str, SamplePlan], style: Format) -> None:
     first = next(iter(plans.values()))
     whose = "the test users" if first.target == "test-users" else "all users like these"
     say(
@@ -321,7 +321,7 @@ def _show(plans: Mapping[str, Plan], style: Format) -> None:
         emit(table_text(DIVISIONS, divisions, style))
 
 
-def _needs(name: str, one: Plan) -> list[tuple[str, ...]]:
+def _needs(name: str, one: SamplePlan) -> list[tuple[str, ...]]:
     def size(value: float | None) -> str:
         return "all" if value is None else f"{value:.0f}"
 
@@ -342,7 +342,7 @@ def _needs(name: str, one: Plan) -> list[tuple[str, ...]]:
     ]
 
 
-def _divisions(name: str, one: Plan) -> list[tuple[str, ...]]:
+def _divisions(name: str, one: SamplePlan) -> list[tuple[str, ...]]:
     return [
         (
             name,

@@ -43,9 +43,9 @@ def sample(
     """Rank targets against sampled items and write the table that ``truerank estimate`` reads."""
     from truerank.cli.prepare import prepare
     from truerank.ranking.files import write_sampled
-    from truerank.ranking.sampled import sample as sample_ranks
+    from truerank.ranking.sampled import sample_ranks as sample_ranks
     from truerank.ranking.samplers.registry import SAMPLERS
-    from truerank.split.base import draw_users
+    from truerank.split.base import sample_users
     from truerank.workflows.evaluate import fit_scorer, make_validate, name_models
 
     check_output(out, "--out")
@@ -56,7 +56,7 @@ def sample(
     with shown_progress() as progress:
         parts = prepare(data, split=split, columns=columns, seed=seed, progress=progress)
         if users is not None:
-            parts = draw_users(parts, users, seed=seed)
+            parts = sample_users(parts, users, seed=seed)
         validate = make_validate(parts, n_threads=threads)
         for name, one in models.items():
             scorer = fit_scorer(one, parts, validate=validate, seed=seed, progress=progress)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from truerank.cli.output import Format, emit, render, say
+from truerank.cli.output import Format, emit, render_result, say
 from truerank.cli.prepare import names_of
 
 
@@ -39,4 +39,4 @@ def trec(
         f"{key.replace('_', ' ')} {value:,}" for key, value in result.data.items() if key != "name"
     )
     say(f"{result.data['name']}: {counts}.")
-    emit(render(result, format))
+    emit(render_result(result, format))

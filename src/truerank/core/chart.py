@@ -239,12 +239,12 @@ class Mark:
     code: str
 
 
-def mark(position: int) -> Mark:
+def model_mark(position: int) -> Mark:
     """Return the look of the model at a position; 64 of them differ in colour or shape.
 
     Examples
     --------
-    >>> len({(mark(i).colour, mark(i).shape) for i in range(64)})
+    >>> len({(model_mark(i).colour, model_mark(i).shape) for i in range(64)})
     64
     """
     turn, colour = divmod(position, len(LIGHT))

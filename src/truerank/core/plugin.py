@@ -249,7 +249,7 @@ PluginT = TypeVar("PluginT")
 
 
 @dataclass(frozen=True)
-class Entry:
+class PluginSummary:
     """One line of ``truerank list``."""
 
     name: str
@@ -321,7 +321,7 @@ class Registry(Generic[PluginT]):
             )
         return made
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[PluginSummary]:
         """One line per name, presets last."""
         lines = []
         for name in sorted(self.table):
@@ -332,9 +332,9 @@ class Registry(Generic[PluginT]):
                 if field.name != "cutoff"
             ]
             source = getattr(cls, "source", None)
-            lines.append(Entry(name, _first_line(cls), ", ".join(shown), str(source or "")))
+            lines.append(PluginSummary(name, _first_line(cls), ", ".join(shown), str(source or "")))
         for name in sorted(self.presets):
-            lines.append(Entry(name, f"preset: {self.presets[name]}", "", ""))
+            lines.append(PluginSummary(name, f"preset: {self.presets[name]}", "", ""))
         return lines
 
     def _expand(self, spec: Spec) -> Spec:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Protocol, runtime_checkable
 
 
-class Task(Protocol):
+class ProgressTask(Protocol):
     """One running job."""
 
     def advance(self, steps: int = 1) -> None:
@@ -15,7 +15,7 @@ class Task(Protocol):
 
 
 @runtime_checkable
-class NotedTask(Task, Protocol):
+class NotedTask(ProgressTask, Protocol):
     """A job that can show a few words on how it goes."""
 
     def note(self, text: str) -> None:
@@ -25,10 +25,10 @@ class NotedTask(Task, Protocol):
 class Progress(Protocol):
     """Where jobs announce themselves; the command line shows them with rich, the library is silent."""
 
-    def task(self, label: str, total: int | None = None) -> Task:
+    def task(self, label: str, total: int | None = None) -> ProgressTask:
         """Open a job of ``total`` steps (None: unknown)."""
 
-    def done(self, task: Task) -> None:
+    def done(self, task: ProgressTask) -> None:
         """Close a job."""
 
 
@@ -38,25 +38,25 @@ class _SilentTask:
 
 
 class _Silent:
-    def task(self, label: str, total: int | None = None) -> Task:
+    def task(self, label: str, total: int | None = None) -> ProgressTask:
         return _SilentTask()
 
-    def done(self, task: Task) -> None:
+    def done(self, task: ProgressTask) -> None:
         pass
 
 
 SILENT: Progress = _Silent()
-SILENT_TASK: Task = _SilentTask()
+SILENT_TASK: ProgressTask = _SilentTask()
 
 
-def note(task: Task, text: str) -> None:
+def note(task: ProgressTask, text: str) -> None:
     """Say how a job goes, where whoever shows it can show that too."""
     if isinstance(task, NotedTask):
         task.note(text)
 
 
 @contextmanager
-def tracked(progress: Progress, label: str, total: int | None = None) -> Iterator[Task]:
+def tracked(progress: Progress, label: str, total: int | None = None) -> Iterator[ProgressTask]:
     """Open a job for the length of a ``with`` block."""
     task = progress.task(label, total)
     try:

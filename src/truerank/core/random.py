@@ -87,12 +87,12 @@ _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 
 
-def words(state: np.uint64, start: int, stop: int) -> Words:
+def random_words(state: np.uint64, start: int, stop: int) -> Words:
     """Return the words start..stop-1 of a state.
 
     Examples
     --------
-    >>> all(words(np.uint64(7), 0, 5)[2:] == words(np.uint64(7), 2, 5))
+    >>> all(random_words(np.uint64(7), 0, 5)[2:] == random_words(np.uint64(7), 2, 5))
     True
     """
     with np.errstate(over="ignore"):
@@ -119,7 +119,7 @@ def bounded(word: Words, n: int) -> Words:
     return accepted
 
 
-def shortened(word: Words, total: int) -> Words:
+def uniform_from_words(word: Words, total: int) -> Words:
     """Return uniform integers below ``total`` (at most 2^63), one try per word, rejected ones left out."""
     short = word >> np.uint64(64 - shift_bits(total))
     accepted: Words = short[short < np.uint64(total)]

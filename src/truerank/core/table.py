@@ -252,12 +252,12 @@ def _markdown(text: str) -> str:
 LONGEST_NAME = 28  # what fits beside a value on a phone
 
 
-def shortened(name: str, longest: int = LONGEST_NAME) -> str:
+def shorten(name: str, longest: int = LONGEST_NAME) -> str:
     """Return the name, or its two ends when it is too long.
 
     Examples
     --------
-    >>> shortened("item-knn(power=3, norm=l2)", 13)
+    >>> shorten("item-knn(power=3, norm=l2)", 13)
     'item-knn…=l2)'
     """
     if len(name) <= longest:

@@ -18,12 +18,12 @@ import polars as pl
 
 from truerank.core.errors import DataWarning, InvalidData, MissingDependency, UnknownName
 from truerank.core.interactions import Interactions
-from truerank.core.progress import SILENT, Progress, Task, tracked
+from truerank.core.progress import SILENT, Progress, ProgressTask, tracked
 from truerank.data.clean import merge_duplicates, min_history, min_rating
 from truerank.data.datasets import DATASETS, Dataset, RemoteFile
 from truerank.data.demo import demo
 from truerank.data.read import read_interactions, read_table
-from truerank.data.table import Table, choose, scan
+from truerank.data.table import OpenTable, choose, scan
 
 
 def download(
@@ -116,7 +116,7 @@ class _Bar:
 
     total: int = 0
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: ProgressTask) -> None:
         self._task = task
 
     def update(self, size: int) -> None:
@@ -296,7 +296,7 @@ def _locate(entry: Dataset) -> _Local | None:
     return None
 
 
-def _open(entry: Dataset, paths: Sequence[Path]) -> Table:
+def _open(entry: Dataset, paths: Sequence[Path]) -> OpenTable:
     tables = [
         scan(
             path,
@@ -314,7 +314,7 @@ def _open(entry: Dataset, paths: Sequence[Path]) -> Table:
     return replace(tables[0], frame=pl.concat(frames), names=[*tables[0].names, entry.part_column])
 
 
-def _own_columns(entry: Dataset, table: Table) -> Mapping[str, str] | None:
+def _own_columns(entry: Dataset, table: OpenTable) -> Mapping[str, str] | None:
     """Return the entry's columns if this table has them; other copies have names that are understood."""
     named = [column for column in entry.columns.values() if column]
     return entry.columns if named and all(column in table.names for column in named) else None

@@ -14,17 +14,18 @@ import polars as pl
 from truerank.core.errors import InvalidData
 from truerank.core.interactions import Vocabulary
 from truerank.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from truerank.data.table import Table, readable
+from truerank.data.table import OpenTable, readable
 
 CHUNK = 1 << 20  # rows treated at once, so that scratch stays small whatever the number of rows
 
 
-def blocks(values: AnyArray | pl.Series) -> Iterator[tuple[slice, AnyArray]]:
+def value_blocks(values: AnyArray | pl.Series) -> Iterator[tuple[slice, AnyArray]]:
     """Yield successive rows and their values; a chunked series is never joined.
 
     Examples
     --------
-    >>> [(rows.start, block.tolist()) for rows, block in blocks(pl.Series([7, 8]).append(pl.Series([9])))]
+    >>> series = pl.Series([7, 8]).append(pl.Series([9]))
+    >>> [(rows.start, block.tolist()) for rows, block in value_blocks(series)]
     [(0, [7, 8]), (2, [9])]
     """
     start = 0
@@ -48,7 +49,7 @@ def encode(ids: pl.Series) -> tuple[IntArray, Vocabulary]:
     ([1, 0, 1], [10, 30])
     """
     if ids.dtype.is_integer() and len(ids):
-        ends = [(int(block.min()), int(block.max())) for _, block in blocks(ids)]
+        ends = [(int(block.min()), int(block.max())) for _, block in value_blocks(ids)]
         low, high = min(end[0] for end in ends), max(end[1] for end in ends)
         if high - low < max(1 << 22, len(ids)):
             return _encode_dense(ids, low, high)
@@ -90,11 +91,11 @@ def recode(codes: IntArray, present: BoolArray) -> IntArray:
 
 def _encode_dense(ids: pl.Series, low: int, high: int) -> tuple[IntArray, Vocabulary]:
     present = np.zeros(high - low + 1, dtype=np.bool_)
-    for _, block in blocks(ids):
+    for _, block in value_blocks(ids):
         present[block.astype(np.int64) - low] = True
     table = (np.cumsum(present, dtype=np.int64) - 1).astype(np.int32)
     codes = np.empty(len(ids), dtype=np.int32)
-    for rows, block in blocks(ids):
+    for rows, block in value_blocks(ids):
         places = block.astype(np.int64)
         places -= low
         table.take(places, out=codes[rows], mode="clip")  # any other mode copies the output first
@@ -104,7 +105,7 @@ def _encode_dense(ids: pl.Series, low: int, high: int) -> tuple[IntArray, Vocabu
 def _encode_sparse(ids: pl.Series) -> tuple[IntArray, Vocabulary]:
     distinct = ids.unique().sort()
     codes = np.empty(len(ids), dtype=np.int32)
-    for rows, block in blocks(ids):
+    for rows, block in value_blocks(ids):
         codes[rows] = np.searchsorted(distinct.to_numpy(), block)
     return codes, Vocabulary(distinct.rename("id"))
 
@@ -131,7 +132,7 @@ class Reader:
     Each column is collected on its own, so that only one wide column is in memory at a time.
     """
 
-    table: Table
+    table: OpenTable
 
     def check_lines(self) -> None:
         """Read a delimited text once as a whole, so that a line with too many fields is found."""
@@ -276,12 +277,12 @@ def narrow(values: AnyArray | pl.Series, *, whole: bool = False) -> AnyArray:
     'int32'
     """
     narrowest: type[np.generic] = np.float32
-    if whole and all(_is_whole(block) for _, block in blocks(values)):
+    if whole and all(_is_whole(block) for _, block in value_blocks(values)):
         narrowest = np.int32
-    exact = all(_is_exact(block, narrowest) for _, block in blocks(values))
+    exact = all(_is_exact(block, narrowest) for _, block in value_blocks(values))
     wide = np.int64 if narrowest is np.int32 else np.float64
     array: AnyArray = np.empty(len(values), dtype=narrowest if exact else wide)
-    for rows, block in blocks(values):
+    for rows, block in value_blocks(values):
         array[rows] = block
     return array
 

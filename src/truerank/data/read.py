@@ -18,7 +18,7 @@ from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.types import AnyArray, IntArray
 from truerank.data.clean import merge_duplicates
 from truerank.data.encode import Reader, encode, encode_with, narrow
-from truerank.data.table import ColumnChoice, Table, choose, scan
+from truerank.data.table import ColumnChoice, OpenTable, choose, scan
 
 
 def read_interactions(
@@ -76,7 +76,7 @@ def choose_columns(
 
 
 def read_table(
-    table: Table,
+    table: OpenTable,
     choice: ColumnChoice,
     *,
     duplicates: str = "last",
@@ -158,7 +158,7 @@ def from_frame(
         choice = choose(names, columns, keep=keep, where="the frame")
         wanted = [choice.user, choice.item, choice.rating, choice.timestamp, *choice.keep]
         lazy = pl.LazyFrame([_to_polars(native[column]) for column in wanted if column is not None])
-    table = Table(lazy, names, is_text=False, where="the frame")
+    table = OpenTable(lazy, names, is_text=False, where="the frame")
     return read_table(
         table, choice, duplicates=duplicates, name=name, vocabularies=vocabularies, unknown=unknown
     )

@@ -34,7 +34,7 @@ _INTER_TYPE = re.compile(r":(token|float|token_seq|float_seq)\Z")
 
 
 @dataclass(frozen=True)
-class Table:
+class OpenTable:
     """A lazily opened table.
 
     Parameters
@@ -55,7 +55,7 @@ class Table:
     by_position: bool = False
 
 
-def scan(path: str | Path, *, format: str | None = None, encoding: str = "utf8") -> Table:
+def scan(path: str | Path, *, format: str | None = None, encoding: str = "utf8") -> OpenTable:
     """Open a csv, tsv, parquet, RecBole .inter, MovieLens .dat or JSON-lines file without reading it.
 
     Parameters
@@ -82,19 +82,19 @@ def scan(path: str | Path, *, format: str | None = None, encoding: str = "utf8")
     with readable(where, format):
         if format == "parquet":
             frame = pl.scan_parquet(path, glob=False)
-            return Table(frame, frame.collect_schema().names(), is_text=False, where=where)
+            return OpenTable(frame, frame.collect_schema().names(), is_text=False, where=where)
         if format == "json":
             _first_lines(path, where)
             frame = pl.scan_ndjson(path, infer_schema_length=1000)
-            return Table(frame, frame.collect_schema().names(), is_text=False, where=where)
+            return OpenTable(frame, frame.collect_schema().names(), is_text=False, where=where)
         if format == "lists":
-            return Table(_item_lists(path, where), ["user", "item"], is_text=False, where=where)
+            return OpenTable(_item_lists(path, where), ["user", "item"], is_text=False, where=where)
         if format == "dicts":
             return _scan_dicts(path, where)
         return _scan_text(path, format, where, lossy=encoding == "utf8-lossy")
 
 
-def _scan_folder(folder: Path) -> Table:
+def _scan_folder(folder: Path) -> OpenTable:
     """Open the Parquet files of a folder and below as one table, in the order of their names."""
     paths = sorted(path for path in folder.rglob("*.parquet") if path.is_file())
     frames, schemas = [], []
@@ -109,7 +109,7 @@ def _scan_folder(folder: Path) -> Table:
                 f"'{paths[0]}' has {columns[0]}. Write them alike, or name one file."
             )
     where = f"'{folder}' ({len(paths):,} files)"
-    return Table(pl.concat(frames), schemas[0].names(), is_text=False, where=where)
+    return OpenTable(pl.concat(frames), schemas[0].names(), is_text=False, where=where)
 
 
 @contextmanager
@@ -170,7 +170,7 @@ def _first_lines(path: Path, where: str) -> list[str]:
     return lines
 
 
-def _scan_text(path: Path, format: str, where: str, *, lossy: bool) -> Table:
+def _scan_text(path: Path, format: str, where: str, *, lossy: bool) -> OpenTable:
     lines = _first_lines(path, where)
     separator = _separator(lines[0], format)
     cells = [cell.strip().strip('"') for cell in lines[0].split(separator)]
@@ -182,7 +182,7 @@ def _scan_text(path: Path, format: str, where: str, *, lossy: bool) -> Table:
     if len(separator) > 1:
         fields = pl.col("line").str.splitn(separator, len(names)).struct.rename_fields(names)
         frame = _scan_lines(path).slice(int(has_header)).select(fields).unnest("line")
-        return Table(frame, names, is_text=True, where=where, by_position=by_position)
+        return OpenTable(frame, names, is_text=True, where=where, by_position=by_position)
     frame = pl.scan_csv(
         path,
         separator=separator,
@@ -193,7 +193,7 @@ def _scan_text(path: Path, format: str, where: str, *, lossy: bool) -> Table:
         encoding="utf8-lossy" if lossy else "utf8",
         glob=False,
     )
-    return Table(frame, names, is_text=True, where=where, is_delimited=True, by_position=by_position)
+    return OpenTable(frame, names, is_text=True, where=where, is_delimited=True, by_position=by_position)
 
 
 def _separator(line: str, format: str) -> str:
@@ -216,7 +216,7 @@ def _scan_lines(path: Path) -> pl.LazyFrame:
     ).with_columns(pl.col("line").str.strip_chars())
 
 
-def _scan_dicts(path: Path, where: str) -> Table:
+def _scan_dicts(path: Path, where: str) -> OpenTable:
     names = re.findall(r"'([^']+)': ['\"]", _first_lines(path, where)[0])
     quoted = r"{mark}((?:[^{mark}\\]|\\.)*){mark}"
     columns = [
@@ -225,7 +225,7 @@ def _scan_dicts(path: Path, where: str) -> Table:
         ).alias(name)
         for name in names
     ]
-    return Table(_scan_lines(path).select(columns), names, is_text=True, where=where)
+    return OpenTable(_scan_lines(path).select(columns), names, is_text=True, where=where)
 
 
 def _item_lists(path: Path, where: str) -> pl.LazyFrame:

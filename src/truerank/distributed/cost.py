@@ -129,7 +129,7 @@ class Rates:
 
 
 @dataclass(frozen=True)
-class Cost:
+class JobCost:
     """What a job will take.
 
     Parameters
@@ -188,7 +188,7 @@ def bytes_of(work: Work, *, is_worker: bool = True, is_driver: bool = True) -> B
     )
 
 
-def predict(work: Work, rates: Rates | None = None, *, keep_ranks: bool = True) -> Cost:
+def predict(work: Work, rates: Rates | None = None, *, keep_ranks: bool = True) -> JobCost:
     """Return what a job will take on machines like the one the rates were fitted on.
 
     Parameters
@@ -208,7 +208,7 @@ def predict(work: Work, rates: Rates | None = None, *, keep_ranks: bool = True) 
     waves = math.ceil(work.tasks / work.workers) / (work.tasks / work.workers)  # the last one may be short
     worker = rates.memory.total(bytes_of(work, is_driver=False))
     driver = bytes_of(work, is_worker=False, is_driver=keep_ranks)
-    return Cost(
+    return JobCost(
         seconds=rates.start + max(waves * core / work.workers, rates.task * work.tasks),
         core_seconds=core,
         worker_bytes=worker,

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 from truerank.core.errors import InvalidParameter, JobFailed, MissingDependency, check_above, check_at_least
 from truerank.core.parallel import available_threads
-from truerank.distributed.engine import Engine, Job, Outcome, Task
+from truerank.distributed.engine import Engine, EngineTask, Job, TaskOutcome
 from truerank.distributed.local import SLOT_ENVIRONMENT, forget, pickled, python_version, run_pickled
 from truerank.version import __version__
 
@@ -156,7 +156,7 @@ class Dask(Engine):
                     "workers are started only where there is no address, got both. Leave one of them out."
                 )
 
-    def outcomes(self, job: Job, tasks: Sequence[Task]) -> Generator[Outcome, None, None]:
+    def outcomes(self, job: Job, tasks: Sequence[EngineTask]) -> Generator[TaskOutcome, None, None]:
         """Yield outcomes as the scheduler reports them."""
         distributed = _require("distributed")
         written = pickled(job)
@@ -175,8 +175,8 @@ class Dask(Engine):
             yield replace(self, address=cluster.address, workers=None)
 
     def _outcomes(
-        self, distributed: Any, address: str, key: str, written: bytes, tasks: Sequence[Task]
-    ) -> Iterator[Outcome]:
+        self, distributed: Any, address: str, key: str, written: bytes, tasks: Sequence[EngineTask]
+    ) -> Iterator[TaskOutcome]:
         with self._connected(distributed, address) as client:
             self._check_workers(client, address)
             futures = client.map(
@@ -194,7 +194,7 @@ class Dask(Engine):
                     futures, loop=client.loop, with_results=True, raise_errors=False
                 )
                 for future, found in ending:
-                    if future.status != "finished" or not isinstance(found, Outcome):
+                    if future.status != "finished" or not isinstance(found, TaskOutcome):
                         raise _broken(names[future.key], future, found, address, n_done, len(tasks))
                     n_done += 1
                     yield found

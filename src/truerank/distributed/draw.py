@@ -22,12 +22,12 @@ from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions, Vocabulary
 from truerank.core.progress import SILENT, Progress
 from truerank.core.types import AnyArray, BoolArray, IntArray
-from truerank.distributed.engine import Engine, Job, Task
-from truerank.distributed.partitions import Census, Layout, Partition, part_of, read_frame, write_frame
+from truerank.distributed.engine import Engine, EngineTask, Job
+from truerank.distributed.partitions import Census, Layout, Partition, part_of, read_partition, write_frame
 from truerank.distributed.storage import Partial, join
 from truerank.subsampling.base import ProxyStrategy, Strategy, wanted
 from truerank.subsampling.graph import Centrality, ForestFire, RandomWalk
-from truerank.subsampling.random import Random, Stratified, Temporal, quotas
+from truerank.subsampling.random import MostRecent, Random, Stratified, quotas
 from truerank.subsampling.selection import EventKeys, Keys
 from truerank.subsampling.units import UnitStrategy
 
@@ -75,7 +75,7 @@ Drawing: TypeAlias = OfEach | OfAll
 
 def check_possible(strategy: Strategy) -> None:
     """Raise unless workers that see one partition each can follow the strategy."""
-    if isinstance(strategy, Random | Stratified | Temporal | UnitStrategy):
+    if isinstance(strategy, Random | Stratified | MostRecent | UnitStrategy):
         return
     reason = "must see all events at once, which no worker does"
     if isinstance(strategy, ProxyStrategy):
@@ -90,17 +90,17 @@ def check_possible(strategy: Strategy) -> None:
 def make_drawing(strategy: Strategy, census: Census, fraction: float, seed: int) -> Drawing:
     """Decide all that counts decide; the rest is drawn in the partitions."""
     counts, n_events = census.user_counts.astype(np.int64), census.n_events
-    if isinstance(strategy, Temporal) and census.time is None:
+    if isinstance(strategy, MostRecent) and census.time is None:
         raise InvalidData(
             f"strategy {str(strategy)!r} needs a timestamp for each event, but the files have none. "
             "Name the column with --columns timestamp=NAME or use strategy 'stratified'."
         )
     if fraction in (0, 1):
         return OfEach("", counts if fraction == 1 else np.zeros_like(counts), "user")
-    if isinstance(strategy, Stratified | Temporal):
+    if isinstance(strategy, Stratified | MostRecent):
         stage = f"subsample/{strategy.key}"
         quota = quotas(counts, fraction, seed, stage, legacy=strategy.legacy)
-        return OfEach(stage, quota, "time" if isinstance(strategy, Temporal) else "key")
+        return OfEach(stage, quota, "time" if isinstance(strategy, MostRecent) else "key")
     if isinstance(strategy, UnitStrategy) and strategy.side == 0:
         return OfEach(strategy.stage, strategy.quota(counts, fraction, seed), "user")
     if isinstance(strategy, UnitStrategy):
@@ -126,7 +126,7 @@ class Coded:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class SelectionRule:
     """What all partitions share: the items, and which of them are kept as a whole."""
 
     items: Vocabulary
@@ -162,14 +162,14 @@ class Worksheet:
             write_frame(self._users(number), told.slice(start, size).select("id", "code", "quota"))
             start += size
 
-    def open(self) -> Sheet:
+    def open(self) -> SelectionRule:
         """Read what all partitions share."""
-        frame = read_frame(self._items)
-        return Sheet(Vocabulary(frame["id"]), frame["whole"].to_numpy())
+        frame = read_partition(self._items)
+        return SelectionRule(Vocabulary(frame["id"]), frame["whole"].to_numpy())
 
-    def read(self, sheet: Sheet, number: int, partition: Partition) -> tuple[Interactions, Coded]:
+    def read(self, sheet: SelectionRule, number: int, partition: Partition) -> tuple[Interactions, Coded]:
         """Return the events of a partition over its own users, and the same under everybody's codes."""
-        told = read_frame(self._users(number))
+        told = read_partition(self._users(number))
         events = self.layout.read(partition, (Vocabulary(told["id"]), sheet.items))
         assert events is not None  # noqa: S101 - partitions without events are no tasks
         codes = told["code"].to_numpy()[events.user]
@@ -177,7 +177,7 @@ class Worksheet:
 
     def quota(self, number: int) -> IntArray:
         """Return how many events each user of a partition keeps."""
-        return read_frame(self._users(number))["quota"].to_numpy()
+        return read_partition(self._users(number))["quota"].to_numpy()
 
     @property
     def _items(self) -> str:
@@ -252,11 +252,11 @@ class KeysJob(Job):
             f"keys {self.sheet.folder} {self.sheet.digest} {self.stage} {self.seed} {self.item} {self.window}"
         )
 
-    def open(self) -> Sheet:
+    def open(self) -> SelectionRule:
         """Open what all partitions share."""
         return self.sheet.open()
 
-    def run(self, state: Sheet, task: Task) -> bytes:
+    def run(self, state: SelectionRule, task: EngineTask) -> bytes:
         """Look at one partition."""
         _, coded = self.sheet.read(state, *task.payload)
         _, keys = keys_of(coded, self.seed, self.stage, self.item)
@@ -277,7 +277,7 @@ def keys_of(coded: Coded, seed: int, stage: str, item: int | None) -> tuple[IntA
 def find_cut(
     engine: Engine,
     job: KeysJob,
-    tasks: Sequence[Task],
+    tasks: Sequence[EngineTask],
     n_keep: int,
     n_events: int,
     *,

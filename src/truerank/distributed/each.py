@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from truerank.core.checkpoint import Store
 from truerank.core.progress import SILENT, Progress
-from truerank.distributed.engine import ENGINES, Engine, Job, Task
+from truerank.distributed.engine import ENGINES, Engine, EngineTask, Job
 
 ArgumentT = TypeVar("ArgumentT")
 ReturnT = TypeVar("ReturnT")
@@ -36,7 +36,7 @@ class EachJob(Job):
     def open(self) -> None:
         """Open nothing."""
 
-    def run(self, state: None, task: Task) -> bytes:
+    def run(self, state: None, task: EngineTask) -> bytes:
         """Call the function."""
         return pickle.dumps(self.function(task.payload), protocol=5)
 
@@ -69,6 +69,6 @@ def run_each(
     {'a': 1, 'b': 2}
     """
     job = EachJob(function, f"each {key}", is_thread_safe)
-    tasks = [Task(name, argument) for name, argument in arguments.items()]
+    tasks = [EngineTask(name, argument) for name, argument in arguments.items()]
     found = ENGINES.make(engine).map(job, tasks, label=label, progress=progress, store=store)
     return {name: pickle.loads(partial) for name, partial in found.items()}  # noqa: S301 - our own workers

@@ -32,7 +32,7 @@ from truerank.core.progress import SILENT, Progress, tracked
 
 
 @dataclass(frozen=True)
-class Task:
+class EngineTask:
     """A piece of a job.
 
     Parameters
@@ -65,7 +65,7 @@ class Job(ABC):
         """Return what all tasks in a process share."""
 
     @abstractmethod
-    def run(self, state: Any, task: Task) -> bytes:
+    def run(self, state: Any, task: EngineTask) -> bytes:
         """Return the partial of one task: equal bytes for equal tasks, wherever it runs."""
 
 
@@ -101,7 +101,7 @@ _RAISED_AGAIN = (errors.InvalidData, errors.InvalidParameter, errors.CannotEstim
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TaskOutcome:
     """What a task brought: a partial or a failure."""
 
     task: str
@@ -116,7 +116,7 @@ class Engine(Plugin):
     def map(
         self,
         job: Job,
-        tasks: Sequence[Task],
+        tasks: Sequence[EngineTask],
         *,
         label: str = "tasks",
         progress: Progress = SILENT,
@@ -165,7 +165,7 @@ class Engine(Plugin):
         return {task.id: done[task.id] for task in tasks}
 
     @abstractmethod
-    def outcomes(self, job: Job, tasks: Sequence[Task]) -> Generator[Outcome, None, None]:
+    def outcomes(self, job: Job, tasks: Sequence[EngineTask]) -> Generator[TaskOutcome, None, None]:
         """Yield outcomes as they come; closing the iterator stops what has not begun.
 
         A task may come twice or not at all: ``map`` counts.
@@ -180,7 +180,7 @@ def _none_kept() -> dict[str, np.ndarray]:
     raise _NotKept
 
 
-def _kept(store: Store, job: Job, task: Task) -> bytes | None:
+def _kept(store: Store, job: Job, task: EngineTask) -> bytes | None:
     try:
         found = store.arrays(f"{job.key}/{task.id}", _none_kept, hold=False)
     except _NotKept:
@@ -188,7 +188,7 @@ def _kept(store: Store, job: Job, task: Task) -> bytes | None:
     return found["partial"].tobytes()
 
 
-def _keep(store: Store, job: Job, task: Task, partial: bytes) -> None:
+def _keep(store: Store, job: Job, task: EngineTask, partial: bytes) -> None:
     array = np.frombuffer(partial, np.uint8)
     store.arrays(f"{job.key}/{task.id}", lambda: {"partial": array}, hold=store.folder is None)
 

@@ -25,7 +25,7 @@ from truerank.core.ranks import SeenPolicy
 from truerank.core.scorer import HasFactors, Scorer
 from truerank.core.split import Split
 from truerank.core.types import AnyArray, FloatArray, IntArray
-from truerank.distributed.engine import Task
+from truerank.distributed.engine import EngineTask
 from truerank.distributed.storage import (
     UNREADABLE,
     exists,
@@ -126,7 +126,7 @@ class Slice:
     n_rows: int
 
 
-def cut(files: Files, rows: int) -> list[Task]:
+def cut(files: Files, rows: int) -> list[EngineTask]:
     """Return the tasks: slices of at most ``rows`` users, of nearly equal size within a file."""
     tasks = []
     for part, (path, n_rows) in enumerate(files.parts):
@@ -134,12 +134,12 @@ def cut(files: Files, rows: int) -> list[Task]:
         ends = [n_rows * place // max(1, n_slices) for place in range(n_slices + 1)]
         for start, stop in itertools.pairwise(ends):
             name = f"{part:05d}-{start:09d}-{stop:09d}"  # what is kept under it holds for other cuts too
-            tasks.append(Task(name, Slice(path, start, stop - start), stop - start))
+            tasks.append(EngineTask(name, Slice(path, start, stop - start), stop - start))
     return tasks
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class UserBlock:
     """Some users: their codes, their events over codes 0..n-1 in that order, and their vectors."""
 
     codes: IntArray
@@ -166,7 +166,7 @@ class Counted(Interactions):
 
 def read_block(
     files: Files, piece: Slice, items: Vocabulary, counts: IntArray | None, *, n_dims: int | None
-) -> Block:
+) -> UserBlock:
     """Read a slice of users.
 
     Parameters
@@ -186,7 +186,7 @@ def read_block(
     test = _events(frame, "targets", users, items, None)
     split = Split(seen, test, n_test_users=files.n_test_users)
     vectors = None if n_dims is None else _vectors(frame["vector"], n_dims, piece.path)
-    return Block(codes, split, vectors, int((lengths == 0).sum()))
+    return UserBlock(codes, split, vectors, int((lengths == 0).sum()))
 
 
 def _read(piece: Slice) -> pl.DataFrame:

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 from truerank.core.errors import InvalidParameter, JobFailed, TruerankError, check_at_least
 from truerank.core.parallel import available_threads, ordered_map, single_threaded_blas
-from truerank.distributed.engine import Engine, Failure, Job, Outcome, Task
+from truerank.distributed.engine import Engine, EngineTask, Failure, Job, TaskOutcome
 from truerank.version import __version__
 
 # States of this many jobs stay open: a worker may serve two drivers at a time.
@@ -55,7 +55,7 @@ def pickled(job: Job) -> bytes:
         ) from None
 
 
-def run_pickled(written: bytes, task: Task, version: str, runtime: str) -> Outcome:
+def run_pickled(written: bytes, task: EngineTask, version: str, runtime: str) -> TaskOutcome:
     """Run one task in a worker process; what goes wrong is returned, not raised.
 
     Parameters
@@ -69,18 +69,18 @@ def run_pickled(written: bytes, task: Task, version: str, runtime: str) -> Outco
                 f"workers must run truerank {version} on Python {runtime} like the driver, this one runs "
                 f"{__version__} on {python_version()}. Install the same versions."
             )
-        return Outcome(task.id, run_task(pickle.loads(written), task))  # noqa: S301 - from our own driver
+        return TaskOutcome(task.id, run_task(pickle.loads(written), task))  # noqa: S301 - from our own driver
     except Exception as error:  # told to the driver, whatever it is
-        return Outcome(task.id, failure=failure_of(error))
+        return TaskOutcome(task.id, failure=failure_of(error))
 
 
-def run_task(job: Job, task: Task) -> bytes:
+def run_task(job: Job, task: EngineTask) -> bytes:
     """Run one task in this process, on one thread."""
     state = state_of(job)
     with ExitStack() as held:
         if not job.is_thread_safe:
             held.enter_context(_alone)
-        held.enter_context(one_thread())
+        held.enter_context(one_blas_thread())
         return job.run(state, task)
 
 
@@ -113,7 +113,7 @@ def python_version() -> str:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def one_blas_thread() -> Iterator[None]:
     """Keep BLAS on one thread while any task runs here."""
     global _running
     with _counting:
@@ -153,13 +153,13 @@ class Local(Engine):
         if self.threads is not None:
             check_at_least("threads", self.threads, 1)
 
-    def outcomes(self, job: Job, tasks: Sequence[Task]) -> Generator[Outcome, None, None]:
+    def outcomes(self, job: Job, tasks: Sequence[EngineTask]) -> Generator[TaskOutcome, None, None]:
         """Yield outcomes in the order of the tasks."""
         n_threads = (self.threads or available_threads()) if job.is_thread_safe else 1
         try:
             partials = ordered_map(partial(run_task, job), tasks, n_threads=n_threads)
             for task, found in zip(tasks, partials, strict=True):
-                yield Outcome(task.id, found)
+                yield TaskOutcome(task.id, found)
         finally:
             forget(job.key)
 
@@ -184,6 +184,6 @@ class Gpu(Engine):
 
     key: ClassVar[str] = "gpu"
 
-    def outcomes(self, job: Job, tasks: Sequence[Task]) -> Generator[Outcome, None, None]:
+    def outcomes(self, job: Job, tasks: Sequence[EngineTask]) -> Generator[TaskOutcome, None, None]:
         """Yield outcomes in the order of the tasks."""
         yield from Local(threads=1).outcomes(job, tasks)

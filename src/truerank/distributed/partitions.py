@@ -24,8 +24,8 @@ from truerank.core.progress import SILENT, Progress
 from truerank.core.types import IntArray
 from truerank.data.clean import POLICIES
 from truerank.data.read import read_table
-from truerank.data.table import ColumnChoice, Table, choose
-from truerank.distributed.engine import Engine, Job, Task
+from truerank.data.table import ColumnChoice, OpenTable, choose
+from truerank.distributed.engine import Engine, EngineTask, Job
 from truerank.distributed.storage import (
     UNREADABLE,
     Partial,
@@ -68,7 +68,7 @@ class Layout:
                 return None
         except BROKEN as error:
             raise unreadable(partition[0], error) from None
-        table = Table(frame, names, is_text=False, where=f"'{partition[0]}'")
+        table = OpenTable(frame, names, is_text=False, where=f"'{partition[0]}'")
         return read_table(table, self.columns, duplicates=self.duplicates, vocabularies=vocabularies)
 
     def scan(self, file: str) -> pl.LazyFrame:
@@ -97,7 +97,7 @@ def find_partitions(
     return Layout(choose(names, columns, where=f"'{files[0]}'"), duplicates), [(file,) for file in files]
 
 
-def digest_of(layout: Layout, partitions: list[Partition]) -> str:
+def file_digest(layout: Layout, partitions: list[Partition]) -> str:
     """Return what changes when a file or the way it is read does."""
     stamps = [[file, stamp(file)] for partition in partitions for file in partition]
     text = json.dumps([asdict(layout), stamps], sort_keys=True)
@@ -148,7 +148,7 @@ class CountJob(Job):
     def open(self) -> None:
         """Open nothing."""
 
-    def run(self, state: None, task: Task) -> bytes:
+    def run(self, state: None, task: EngineTask) -> bytes:
         """Count one partition."""
         number, partition = task.payload
         events = self.layout.read(partition)
@@ -221,7 +221,7 @@ def count(
         When a user has events in two partitions, when files differ in the kind of ids, or when there is no
         event at all.
     """
-    tasks = [Task(f"{number:06d}", (number, files)) for number, files in enumerate(partitions)]
+    tasks = [EngineTask(f"{number:06d}", (number, files)) for number, files in enumerate(partitions)]
     job = CountJob(layout, folder, digest)
     found = engine.map(job, tasks, label=f"counting on {engine.key}, files", progress=progress, store=store)
     facts = [Partial.unpack(partial).facts for partial in found.values()]
@@ -237,7 +237,7 @@ def count(
             )
     return Census(
         _users(folder, parts, partitions),
-        add_up(read_frame(part_of(folder, "items", number)) for number in parts),
+        add_up(read_partition(part_of(folder, "items", number)) for number in parts),
         parts,
         _widest([one["value"] for one in types]),
         _widest([one["time"] for one in types]),
@@ -269,7 +269,7 @@ def write_frame(place: str, frame: pl.DataFrame) -> None:
     write_bytes(place, held.getvalue())
 
 
-def read_frame(place: str) -> pl.DataFrame:
+def read_partition(place: str) -> pl.DataFrame:
     """Read a table that `write_frame` wrote."""
     return pl.read_parquet(io.BytesIO(fetch_bytes(place)))
 
@@ -278,7 +278,7 @@ def _users(folder: str, parts: Sequence[int], partitions: Sequence[Partition]) -
     held: list[pl.DataFrame] = []
     n_rows, n_checked = 0, MERGE_ROWS
     for number in parts:
-        frame = read_frame(part_of(folder, "users", number))
+        frame = read_partition(part_of(folder, "users", number))
         held.append(frame.with_columns(pl.lit(number, pl.Int32).alias("part"), pl.col("n").cast(pl.UInt32)))
         n_rows += frame.height
         if n_rows > n_checked:  # users that lie everywhere must not fill the memory first
@@ -335,7 +335,7 @@ class GatherJob(Job):
     def open(self) -> None:
         """Open nothing."""
 
-    def run(self, state: None, task: Task) -> bytes:
+    def run(self, state: None, task: EngineTask) -> bytes:
         """Cut one slice."""
         file, start, n_rows = task.payload
         user = pl.col(self.layout.columns.user)
@@ -366,7 +366,7 @@ def gather_users(
     for number, file in enumerate(file for partition in partitions for file in partition):
         n_rows = _n_rows(file)
         tasks += [
-            Task(f"{number:06d}-{start:012d}", (file, start, min(ROWS, n_rows - start)))
+            EngineTask(f"{number:06d}-{start:012d}", (file, start, min(ROWS, n_rows - start)))
             for start in range(0, n_rows, ROWS)
         ]
     job = GatherJob(layout, n_partitions, folder)

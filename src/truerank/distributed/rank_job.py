@@ -23,8 +23,8 @@ from truerank.core.ranks import Design, Ranks, SampledRanks, SeenPolicy, Stoppin
 from truerank.core.scorer import Factors, HasSparseRows, Scorer
 from truerank.core.split import Split
 from truerank.core.types import FloatArray, IntArray
-from truerank.distributed.engine import Job, Task
-from truerank.distributed.files import Block, Files, Slice, read_block
+from truerank.distributed.engine import EngineTask, Job
+from truerank.distributed.files import Files, Slice, UserBlock, read_block
 from truerank.distributed.storage import Partial, map_array, read_bytes
 from truerank.inference.user_interval import Band
 from truerank.metrics.base import Metric, RankMetric
@@ -32,7 +32,7 @@ from truerank.metrics.ties import Placement
 from truerank.ranking.cpu.factors import SMALL_CELLS, FactorCounter, Path
 from truerank.ranking.exact import exact_ranks, make_queries, ranks_from_counts
 from truerank.ranking.negatives import Negatives, Rows, Sampler
-from truerank.ranking.sampled import Sampled, sample
+from truerank.ranking.sampled import Sampled, sample_ranks
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -48,7 +48,7 @@ class RelabelledSampler(Sampler):
     ----------
     sampler : what draws
     codes : (n,) the codes from which the draws of users 0..n-1 follow
-    seed, label : as in ``sample``
+    seed, label : as in ``sample_ranks``
     """
 
     sampler: Sampler | None = None
@@ -252,7 +252,7 @@ class RankJob(Job):
     Parameters
     ----------
     files : what to read; ``files_key`` is its key as the driver saw it
-    seen, seed, label : as in ``exact_ranks`` and ``sample``
+    seen, seed, label : as in ``exact_ranks`` and ``sample_ranks``
     sampler : how negatives are drawn; None ranks all items
     form : ``ranks`` returns one row per target, ``sums`` a few numbers per metric
     metrics, ties : for sums
@@ -306,7 +306,7 @@ class RankJob(Job):
             counter.count(nobody, [0, 1], [0], [0, 0], np.zeros(0, np.int32), path=path)
         return Catalogue(Vocabulary.range(len(vectors)), counts, vectors, bias, counter, path)
 
-    def run(self, state: Catalogue, task: Task) -> bytes:
+    def run(self, state: Catalogue, task: EngineTask) -> bytes:
         """Rank one slice."""
         piece: Slice = task.payload
         n_dims = None if state.vectors is None else int(state.vectors.shape[1])
@@ -325,9 +325,9 @@ class RankJob(Job):
         facts["sums"] = [one.to_list() for one in self._sums(ranks, block.codes)]
         return Partial(facts=facts).pack()
 
-    def _sample(self, state: Catalogue, block: Block) -> Sampled:
+    def _sample(self, state: Catalogue, block: UserBlock) -> Sampled:
         draws = RelabelledSampler(self.sampler, block.codes, self.seed, self.label)
-        return sample(
+        return sample_ranks(
             self._scorer(state, block),
             block.split,
             draws,
@@ -337,7 +337,7 @@ class RankJob(Job):
             n_threads=1,
         )
 
-    def _rank(self, state: Catalogue, block: Block) -> Ranks:
+    def _rank(self, state: Catalogue, block: UserBlock) -> Ranks:
         if state.counter is None or block.vectors is None:
             return exact_ranks(self._scorer(state, block), block.split, seen=self.seen, n_threads=1)
         queries = make_queries(block.split, self.seen)
@@ -347,7 +347,7 @@ class RankJob(Job):
         )
         return ranks_from_counts(queries, counts, len(state.items), self.seen)
 
-    def _scorer(self, state: Catalogue, block: Block) -> Scorer:
+    def _scorer(self, state: Catalogue, block: UserBlock) -> Scorer:
         if state.scorer is not None:
             return relabel(state.scorer, block.codes)
         if state.vectors is None or block.vectors is None:
@@ -369,7 +369,7 @@ class RankJob(Job):
 
 
 @dataclass(frozen=True)
-class Ranked:
+class JobRanks:
     """What a job found, put together in the order of its tasks."""
 
     ranks: Ranks | SampledRanks | None
@@ -381,7 +381,7 @@ class Ranked:
     largest_pool: int
 
 
-def put_together(job: RankJob, partials: Sequence[bytes]) -> Ranked:
+def put_together(job: RankJob, partials: Sequence[bytes]) -> JobRanks:
     """Return the result of all tasks."""
     found = [Partial.unpack(partial) for partial in partials]
     counted = {
@@ -394,7 +394,7 @@ def put_together(job: RankJob, partials: Sequence[bytes]) -> Ranked:
         columns = zip(*(one.facts["sums"] for one in found), strict=True)
         sums = tuple(sum(map(Sums.from_list, column), Sums.of(np.zeros(0))) for column in columns)
         largest = max(one.facts["largest_pool"] for one in found)
-        return Ranked(None, sums, largest_pool=largest, **counted)
+        return JobRanks(None, sums, largest_pool=largest, **counted)
     names = _EXACT if job.sampler is None else _SAMPLED
     arrays: dict[str, Any] = {name: np.concatenate([one.arrays[name] for one in found]) for name in names}
     ranks: Ranks | SampledRanks
@@ -402,7 +402,7 @@ def put_together(job: RankJob, partials: Sequence[bytes]) -> Ranked:
         ranks = Ranks(**arrays)
     else:
         ranks = SampledRanks(**arrays, design=_read_design(found[0].facts["design"]))
-    return Ranked(ranks, (), largest_pool=int(ranks.n_pool.max()), **counted)
+    return JobRanks(ranks, (), largest_pool=int(ranks.n_pool.max()), **counted)
 
 
 def _columns(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from truerank.core.errors import JobFailed, MissingDependency, check_at_least
-from truerank.distributed.engine import Engine, Job, Outcome, Task
+from truerank.distributed.engine import Engine, EngineTask, Job, TaskOutcome
 from truerank.distributed.local import SLOT_ENVIRONMENT, pickled, python_version, run_pickled
 from truerank.version import __version__
 
@@ -54,7 +54,7 @@ class Spark(Engine):
     def __post_init__(self) -> None:
         check_at_least("waves", self.waves, 1)
 
-    def outcomes(self, job: Job, tasks: Sequence[Task]) -> Generator[Outcome, None, None]:
+    def outcomes(self, job: Job, tasks: Sequence[EngineTask]) -> Generator[TaskOutcome, None, None]:
         """Yield outcomes wave by wave."""
         written = pickled(job)
         session, is_ours = self._session()
@@ -134,7 +134,7 @@ class Spark(Engine):
         )
 
 
-def _wave(session: Any, written: bytes, tasks: Sequence[Task], n_partitions: int) -> list[Outcome]:
+def _wave(session: Any, written: bytes, tasks: Sequence[EngineTask], n_partitions: int) -> list[TaskOutcome]:
     """Run tasks as one Spark job, several in a partition: each partition costs Spark a tenth of a second."""
     frame = session.range(0, len(tasks), 1, n_partitions)
     runner = _runner(written, tuple(tasks), __version__, python_version())
@@ -157,7 +157,7 @@ def _slots(session: Any) -> int:
 
 
 def _runner(
-    written: bytes, tasks: tuple[Task, ...], version: str, runtime: str
+    written: bytes, tasks: tuple[EngineTask, ...], version: str, runtime: str
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def run(batches: Iterator[Any]) -> Iterator[Any]:
         import gc

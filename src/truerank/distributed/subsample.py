@@ -25,7 +25,7 @@ from truerank.distributed.draw import (
     KeysJob,
     OfAll,
     OfEach,
-    Sheet,
+    SelectionRule,
     Window,
     Worksheet,
     check_possible,
@@ -33,17 +33,17 @@ from truerank.distributed.draw import (
     keys_of,
     make_drawing,
 )
-from truerank.distributed.engine import ENGINES, Engine, Job, Task, started
+from truerank.distributed.engine import ENGINES, Engine, EngineTask, Job, started
 from truerank.distributed.partitions import (
     Census,
     Partition,
     add_up,
     count,
-    digest_of,
+    file_digest,
     find_partitions,
     gather_users,
     part_of,
-    read_frame,
+    read_partition,
     write_frame,
 )
 from truerank.distributed.storage import (
@@ -108,11 +108,11 @@ class KeepJob(Job):
         """Everything the result depends on."""
         return f"keep {self.sheet.folder} {self.sheet.digest} {self.out}"
 
-    def open(self) -> Sheet:
+    def open(self) -> SelectionRule:
         """Open what all partitions share."""
         return self.sheet.open()
 
-    def run(self, state: Sheet, task: Task) -> bytes:
+    def run(self, state: SelectionRule, task: EngineTask) -> bytes:
         """Keep some events of one partition."""
         number, partition = task.payload
         mask, kept = self._kept(state, number, partition)
@@ -126,7 +126,9 @@ class KeepJob(Job):
         lengths, times = np.unique(kept.user_counts(), return_counts=True)
         return Partial({"lengths": lengths, "times": times}, {"n_events": int(mask.sum())}).pack()
 
-    def _kept(self, sheet: Sheet, number: int, partition: Partition) -> tuple[BoolArray, Interactions]:
+    def _kept(
+        self, sheet: SelectionRule, number: int, partition: Partition
+    ) -> tuple[BoolArray, Interactions]:
         events, coded = self.sheet.read(sheet, number, partition)
         keys = EventKeys(coded, self.seed, self.stage)
         if self.by is not None:
@@ -201,7 +203,7 @@ def subsample_files(
     asked = f"{chosen} {fraction!r} {seed}"
     _check_free(target, asked)
     with work_folder(work_dir) as folder, started(made) as running:
-        digest = digest_of(layout, partitions)
+        digest = file_digest(layout, partitions)
         if gather is not None:
             digest = f"{digest}-{gather}"
         place = join(folder, f"truerank-{digest}")
@@ -235,7 +237,7 @@ def _keep(
     """Draw, write, and count what is left."""
     drawing = make_drawing(strategy, census, float(fraction), seed)
     sheet.write(census, drawing)
-    tasks = [Task(f"{number:06d}", (number, partitions[number])) for number in census.parts]
+    tasks = [EngineTask(f"{number:06d}", (number, partitions[number])) for number in census.parts]
     job = KeepJob(sheet, out, drawing.stage, seed, types=(census.value, census.time))
     if isinstance(drawing, OfEach):
         job = replace(job, by=drawing.by)
@@ -246,7 +248,9 @@ def _keep(
     found = engine.map(job, tasks, label=f"writing on {engine.key}, files", progress=progress)
     partials = [Partial.unpack(partial) for partial in found.values()]
     lengths = [np.repeat(one.arrays["lengths"], one.arrays["times"]) for one in partials]
-    left = add_up(read_frame(part_of(sheet.folder, f"left-{sheet.digest}", part)) for part in census.parts)
+    left = add_up(
+        read_partition(part_of(sheet.folder, f"left-{sheet.digest}", part)) for part in census.parts
+    )
     items = np.zeros(census.items.height, np.int64)
     items[left["id"].to_numpy()] = left["n"].to_numpy()
     return compare_counts(

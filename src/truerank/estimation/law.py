@@ -20,7 +20,7 @@ from truerank.core.errors import InvalidParameter
 from truerank.core.parallel import available_threads, ordered_map
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray, IntArray
-from truerank.estimation.law_compiled import add_rows, dot_rows, fill, moments
+from truerank.estimation.law_compiled import add_rows, dot_rows, fill_law, moments
 
 TINY = 1e-290  # whole rows, down to where floating point ends
 NEGLIGIBLE = 1e-20  # of the largest term of a row; a million rows add up to less than rounding does
@@ -124,7 +124,7 @@ class Law(ABC):
 
     def _filled(self, above: IntArray, floor: float) -> FloatArray:
         rows = np.zeros((above.size, self.n_negatives + 1))
-        fill(above, self.n_candidates, self.replacement, self.odds, floor, rows)
+        fill_law(above, self.n_candidates, self.replacement, self.odds, floor, rows)
         return rows
 
     def _checked(self, n_above: ArrayLike) -> IntArray:

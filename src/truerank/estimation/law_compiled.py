@@ -126,7 +126,9 @@ def law_row(
 
 
 @compiled
-def fill(above: IntArray, L: int, replacement: bool, odds: FloatArray, floor: float, out: FloatArray) -> None:
+def fill_law(
+    above: IntArray, L: int, replacement: bool, odds: FloatArray, floor: float, out: FloatArray
+) -> None:
     """Write P(j | J) for each J of ``above`` into the rows of ``out``, which holds zeros."""
     row = np.zeros(len(odds) + 1)
     for i in range(len(above)):

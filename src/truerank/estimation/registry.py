@@ -26,8 +26,8 @@ ESTIMATORS: Registry[Estimator] = Registry(
 PRIORS: Registry[Prior] = Registry(
     "prior",
     {
-        "beta": "truerank.estimation.corrections.priors:Beta",
+        "beta": "truerank.estimation.corrections.priors:BetaPrior",
         "file": "truerank.estimation.corrections.priors:File",
-        "uniform": "truerank.estimation.corrections.priors:Uniform",
+        "uniform": "truerank.estimation.corrections.priors:UniformPrior",
     },
 )

@@ -19,7 +19,7 @@ _HALVINGS = 24  # ends are found to 6e-8, outwards
 
 
 @dataclass(frozen=True, eq=False)
-class Draws:
+class UserSequence:
     r"""Values of users in the order in which they were drawn, and what was known before each.
 
     Parameters
@@ -70,7 +70,7 @@ class Draws:
 
         Examples
         --------
-        >>> draws = Draws.simple(np.array([1.0, 0.0, 1.0, 1.0]), 0.1, n_users=4)
+        >>> draws = UserSequence.simple(np.array([1.0, 0.0, 1.0, 1.0]), 0.1, n_users=4)
         >>> draws.limits()  # all users were drawn: the mean is known
         (0.75, 0.75)
         """
@@ -84,7 +84,7 @@ class Draws:
         return (low, high) if low <= high else (high, low)
 
     @classmethod
-    def simple(cls, value: FloatArray, aim: float, *, n_users: int | None) -> Draws:
+    def simple(cls, value: FloatArray, aim: float, *, n_users: int | None) -> UserSequence:
         """Return draws one after the other, with nothing known but the values drawn before.
 
         ``aim`` is the half-width that bets are made for.

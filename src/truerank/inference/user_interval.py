@@ -181,7 +181,7 @@ class BCa(Interval):
 
 
 @dataclass(frozen=True)
-class Auto(Interval):
+class AutoUserInterval(Interval):
     """``bca`` up to ``most`` users, ``normal`` above, where the two agree and bootstrapping costs seconds.
 
     The result names the one that was used.
@@ -203,7 +203,7 @@ class Auto(Interval):
 INTERVALS: Registry[Interval] = Registry(
     "interval",
     {
-        "auto": "truerank.inference.user_interval:Auto",
+        "auto": "truerank.inference.user_interval:AutoUserInterval",
         "bca": "truerank.inference.user_interval:BCa",
         "normal": "truerank.inference.user_interval:Normal",
     },

@@ -14,7 +14,7 @@ import numpy as np
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.model import Model, Validate
-from truerank.core.progress import SILENT, Progress, Task, tracked
+from truerank.core.progress import SILENT, Progress, ProgressTask, tracked
 from truerank.core.scorer import DenseScores, Factors, Scorer, SparseScores
 from truerank.core.types import AnyArray, frozen
 
@@ -86,7 +86,7 @@ class Arrays(Model):
         except _DAMAGED as error:
             raise self._unreadable(error) from None
 
-    def _dense(self, shape: tuple[int, int], task: Task) -> DenseScores:
+    def _dense(self, shape: tuple[int, int], task: ProgressTask) -> DenseScores:
         try:
             scores = np.load(self.path, mmap_mode="r", allow_pickle=False)
         except _DAMAGED as error:

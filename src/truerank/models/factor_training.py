@@ -25,8 +25,8 @@ from truerank.models.torch_training import check_rate
 from truerank.models.training import (
     Schedule,
     distinct_pairs,
-    draw_negatives,
     rated_events,
+    sample_negatives,
     shuffled_batches,
 )
 from truerank.models.training import (
@@ -100,7 +100,7 @@ class FactorTraining:
         start = np.uint64(rng.integers(2**63))
         total = 0.0
         if self.value is None:
-            negative = draw_negatives(self.lists, self.n_items, self.user, 1, rng)[:, 0]
+            negative = sample_negatives(self.lists, self.n_items, self.user, 1, rng)[:, 0]
             for rows in self._batches(rng):
                 total += self._pair_step(rows, negative, start)
                 start += np.uint64(1)

@@ -23,7 +23,7 @@ from truerank.models.item_item import (
     check_events,
     check_finite,
     even_blocks,
-    run_blocks,
+    run_row_blocks,
 )
 
 _ENTRIES = 20_000  # events per block of rows
@@ -122,7 +122,7 @@ class IALS(Model):
         def solve(first: int, last: int) -> None:
             solve_rows(lists.indptr, lists.items, fixed, base, reg, first, last, out)
 
-        run_blocks(solve, balanced_blocks(lists.indptr, _ENTRIES))
+        run_row_blocks(solve, balanced_blocks(lists.indptr, _ENTRIES))
 
 
 def _gram(vectors: FloatArray) -> FloatArray:

@@ -22,7 +22,7 @@ import numpy as np
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions, Lists
 from truerank.core.parallel import available_threads, ordered_map, single_threaded_blas
-from truerank.core.progress import Task
+from truerank.core.progress import ProgressTask
 from truerank.core.types import FloatArray, IntArray, frozen
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def sparse_history_scorer(train: Interactions, weights: csr_array) -> SparseHist
     return SparseHistoryScorer(history, weights)
 
 
-def run_blocks(work: Callable[[int, int], object], blocks: Iterable[tuple[int, int]]) -> None:
+def run_row_blocks(work: Callable[[int, int], object], blocks: Iterable[tuple[int, int]]) -> None:
     """Call ``work(first, last)`` for each block, on all processors.
 
     Blocks must write to disjoint memory, so that the number of threads cannot change a result. An error or
@@ -168,7 +168,7 @@ def by_item(train: Interactions) -> Lists:
     return Lists(frozen(columns.indptr.astype(np.int64)), frozen(columns.indices.astype(np.int32)))
 
 
-def cooccurrence_lower(train: Interactions, task: Task) -> FloatArray:
+def cooccurrence_lower(train: Interactions, task: ProgressTask) -> FloatArray:
     """Return X^T X of the binary matrix X, (n_items, n_items) float64, lower triangle filled, zeros above.
 
     Counts are integers, hence exact. Takes 8 n_items^2 bytes and about sum over users of |H_u|^2 / 2 steps;
@@ -183,12 +183,12 @@ def cooccurrence_lower(train: Interactions, task: Task) -> FloatArray:
         count_lower(columns.indptr, columns.items, rows.indptr, rows.items, first, last, counts)
         task.advance(last - first)
 
-    run_blocks(count, balanced_blocks(columns.indptr, _ENTRIES))
+    run_row_blocks(count, balanced_blocks(columns.indptr, _ENTRIES))
     return counts
 
 
 def nearest_items(
-    train: Interactions, neighbours: int, *, shrink: float, include_self: bool, task: Task
+    train: Interactions, neighbours: int, *, shrink: float, include_self: bool, task: ProgressTask
 ) -> tuple[IntArray, IntArray, FloatArray]:
     """Return each item's most similar items by cosine as the arrays indptr, indices and data of a CSR matrix.
 
@@ -207,7 +207,7 @@ def nearest_items(
         nearest(*pointers, first, last, shrink, include_self, index, value, length)
         task.advance(last - first)
 
-    run_blocks(search, balanced_blocks(columns.indptr, _ENTRIES))
+    run_row_blocks(search, balanced_blocks(columns.indptr, _ENTRIES))
     filled = np.arange(width) < length[:, None]
     return np.concatenate([[0], np.cumsum(length)]), index[filled], value[filled]
 
@@ -226,10 +226,10 @@ def mirror_lower(matrix: FloatArray) -> None:
             if start < first:
                 matrix[start:stop, first:last] = matrix[first:last, start:stop].T
 
-    run_blocks(mirror, blocks)
+    run_row_blocks(mirror, blocks)
 
 
-def negate_inverse_lower(matrix: FloatArray, task: Task) -> None:
+def negate_inverse_lower(matrix: FloatArray, task: ProgressTask) -> None:
     """Replace the lower triangle of a positive definite matrix by that of minus its inverse.
 
     The block form of the sweep operator: n^3 operations like a Cholesky factor and its inverse, no
@@ -260,7 +260,7 @@ def _sweep(matrix: FloatArray, first: int, last: int, blocks: list[tuple[int, in
         scaled[start:stop] = column[start:stop] @ pivot
         matrix[start:stop, :stop] -= scaled[start:stop] @ column[:stop].T
 
-    run_blocks(update, blocks[::-1])  # the longest first
+    run_row_blocks(update, blocks[::-1])  # the longest first
     matrix[first:last, :first] = scaled[:first].T
     matrix[last:, first:last] = scaled[last:]
     matrix[first:last, first:last] = -pivot

@@ -11,7 +11,7 @@ from truerank.core.errors import check_above, check_at_least, check_choice
 from truerank.core.interactions import Interactions
 from truerank.core.model import Model, Validate
 from truerank.core.plugin import Source
-from truerank.core.progress import SILENT, Progress, Task, tracked
+from truerank.core.progress import SILENT, Progress, ProgressTask, tracked
 from truerank.core.scorer import Scorer
 from truerank.core.types import FloatArray
 from truerank.models.item_item import (
@@ -106,7 +106,7 @@ class ItemKNN(Model):
                 return self._fit_full(train, task)
             return self._fit_nearest(train, self.neighbours, task)
 
-    def _fit_full(self, train: Interactions, task: Task) -> Scorer:
+    def _fit_full(self, train: Interactions, task: ProgressTask) -> Scorer:
         check_memory(str(self), 8 * train.n_items**2, "Keep fewer similarities: item-knn(neighbours=100).")
         matrix = cooccurrence_lower(train, task)
         counts = matrix.diagonal().copy()
@@ -125,7 +125,7 @@ class ItemKNN(Model):
             matrix /= _norms(matrix, self.norm)
         return dense_history_scorer(train, matrix)
 
-    def _fit_nearest(self, train: Interactions, neighbours: int, task: Task) -> Scorer:
+    def _fit_nearest(self, train: Interactions, neighbours: int, task: ProgressTask) -> Scorer:
         from scipy.sparse import csr_array
 
         check_memory(

@@ -287,7 +287,7 @@ def has_met(indptr: IntArray, items: IntArray, user: int, item: int) -> bool:
 
 
 @compiled
-def draw_negatives(
+def fill_negatives(
     indptr: IntArray,
     items: IntArray,
     n_items: int,
@@ -434,7 +434,7 @@ def adam_step(
 
 
 @fused
-def score_pairs(
+def score_tower_pairs(
     users: IntArray,
     items: IntArray,
     user_hidden: FloatArray,

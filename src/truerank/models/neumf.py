@@ -28,8 +28,8 @@ from truerank.models.torch_training import (
 from truerank.models.training import (
     Schedule,
     distinct_pairs,
-    draw_negatives,
     rated_events,
+    sample_negatives,
     shuffled_batches,
 )
 from truerank.models.training import (
@@ -225,7 +225,7 @@ class _Fit:
                 yield from self.labelled_batches(events, rng)
             return
         if self.model.loss == "bpr":
-            negative = draw_negatives(self.lists, self.n_items, self.user, 1, rng)[:, 0]
+            negative = sample_negatives(self.lists, self.n_items, self.user, 1, rng)[:, 0]
         for rows in shuffled_batches(n, size, rng):
             third = self.value[rows] if self.model.loss == "mse" else negative[rows]
             yield self.user[rows], self.item[rows], third
@@ -233,7 +233,7 @@ class _Fit:
     def labelled_batches(self, events: IntArray, rng: np.random.Generator) -> Iterator[Batch]:
         """Yield some events and their negatives in random order, as (user, item, label) arrays."""
         user = self.user[events]
-        negative = draw_negatives(self.lists, self.n_items, user, self.model.negatives, rng)
+        negative = sample_negatives(self.lists, self.n_items, user, self.model.negatives, rng)
         item = np.hstack([self.item[events, None], negative])
         for samples in shuffled_batches(item.size, self.model.batch, rng):
             rows, columns = np.divmod(samples, item.shape[1])

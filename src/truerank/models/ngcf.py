@@ -29,7 +29,7 @@ from truerank.models.torch_training import (
 from truerank.models.training import (
     Schedule,
     distinct_pairs,
-    draw_negatives,
+    sample_negatives,
     shuffled_batches,
 )
 from truerank.models.training import (
@@ -125,12 +125,12 @@ class NGCF(EpochModel):
         """Train; the fitted model is `Factors`, the first vectors and all layers side by side."""
         check_events(self.key, train)
         require_torch(self.key)
-        from truerank.models.nets.graph import Graph, GraphNet
+        from truerank.models.nets.graph import GraphNet, NormalisedAdjacency
 
         device = pick_device(self.device)
         with seeded(seed, f"{self.key} init"):
             net = GraphNet(
-                Graph.of(train, device),
+                NormalisedAdjacency.of(train, device),
                 train.n_users + train.n_items,
                 factors=self.factors,
                 layers=self.layers,
@@ -140,7 +140,7 @@ class NGCF(EpochModel):
         lists = train.by_user()
 
         def batches(rng: np.random.Generator, number: int) -> Iterator[IntArray]:
-            other = draw_negatives(lists, train.n_items, user, 1, rng)[:, 0]
+            other = sample_negatives(lists, train.n_items, user, 1, rng)[:, 0]
             for rows in shuffled_batches(len(user), self.batch, rng):
                 yield np.stack([user[rows], train.n_users + item[rows], train.n_users + other[rows]])
 

@@ -28,7 +28,7 @@ from truerank.models.torch_training import (
     seeded,
     to_numpy,
 )
-from truerank.models.training import Schedule, draw_negatives
+from truerank.models.training import Schedule, sample_negatives
 from truerank.models.training import train as run_training
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class SASRec(EpochModel):
         def batches(rng: np.random.Generator, number: int) -> Iterator[tuple[Padded, IntArray]]:
             for padded in histories.batches(rng, self.batch, self.max_length + 1):
                 users = np.repeat(padded.users, padded.lengths - 1)
-                yield padded, draw_negatives(train.by_user(), train.n_items, users, self.negatives, rng)
+                yield padded, sample_negatives(train.by_user(), train.n_items, users, self.negatives, rng)
 
         training = ModuleTraining(
             net,

@@ -38,7 +38,7 @@ NAMED_ARRAYS: dict[str, tuple[str, str]] = {
 
 
 @dataclass(frozen=True)
-class Kind:
+class ScorerFormat:
     """How one class of scorers is taken apart and put together.
 
     Parameters
@@ -183,8 +183,8 @@ def _unpack_sparse_history(arrays: Arrays) -> SparseHistoryScorer:
 
 _CSR = ("indptr", "indices", "data", "shape")
 
-KINDS: dict[str, Kind] = {
-    "factors": Kind(
+KINDS: dict[str, ScorerFormat] = {
+    "factors": ScorerFormat(
         cls=Factors,
         names=("user", "item"),
         pack=_pack_factors,
@@ -192,28 +192,28 @@ KINDS: dict[str, Kind] = {
         n_users=lambda arrays: len(arrays["user"]),
         optional=("item_bias",),
     ),
-    "dense-scores": Kind(
+    "dense-scores": ScorerFormat(
         cls=DenseScores,
         names=("scores",),
         pack=lambda scorer: {"scores": np.asarray(scorer.scores)},
         unpack=lambda arrays: DenseScores(arrays["scores"]),
         n_users=lambda arrays: len(arrays["scores"]),
     ),
-    "sparse-scores": Kind(
+    "sparse-scores": ScorerFormat(
         cls=SparseScores,
         names=tuple(f"scores_{name}" for name in _CSR),
         pack=lambda scorer: _pack_csr(scorer.scores, "scores"),
         unpack=lambda arrays: SparseScores(_unpack_csr(arrays, "scores")),
         n_users=lambda arrays: len(arrays["scores_indptr"]) - 1,
     ),
-    "dense-history": Kind(
+    "dense-history": ScorerFormat(
         cls=DenseHistoryScorer,
         names=("indptr", "items", "weights"),
         pack=_pack_dense_history,
         unpack=_unpack_dense_history,
         n_users=lambda arrays: len(arrays["indptr"]) - 1,
     ),
-    "sparse-history": Kind(
+    "sparse-history": ScorerFormat(
         cls=SparseHistoryScorer,
         names=tuple(f"{matrix}_{name}" for matrix in ("history", "weights") for name in _CSR),
         pack=_pack_sparse_history,

@@ -151,7 +151,9 @@ class SVAE(EpochModel):
             net,
             optimiser=make_optimiser(net, learning_rate=self.learning_rate, weight_decay=self.weight_decay),
             batches=batches,
-            loss=lambda batch: step_loss(net, batch[0], next_items=self.next_items, beta=batch[1]),
+            loss=lambda batch: multinomial_step_loss(
+                net, batch[0], next_items=self.next_items, beta=batch[1]
+            ),
             make_scorer=lambda: self._scorer(net, histories),
             seed=seed,
             stage=self.key,
@@ -195,7 +197,7 @@ def next_targets(padded: Padded, next_items: int) -> tuple[IntArray, FloatArray]
     return np.where(is_there, items, 0)[is_step], is_there[is_step] / next_items
 
 
-def step_loss(net: RecurrentNet, padded: Padded, *, next_items: int, beta: float) -> torch.Tensor:
+def multinomial_step_loss(net: RecurrentNet, padded: Padded, *, next_items: int, beta: float) -> torch.Tensor:
     """Return the mean loss over the steps of a batch."""
     import torch
 

@@ -79,11 +79,11 @@ class TowerScorer:
 
     def score(self, users: IntArray, items: IntArray) -> FloatArray:
         """Return scores in float64, (len(users), n)."""
-        from truerank.models.kernels import score_pairs
+        from truerank.models.kernels import score_tower_pairs
 
         users, items = np.ascontiguousarray(users, np.int64), np.ascontiguousarray(items, np.int64)
         out = np.empty((len(users), items.shape[-1]))
-        score_pairs(
+        score_tower_pairs(
             users,
             np.atleast_2d(items),
             self.user_hidden,

@@ -23,10 +23,10 @@ from truerank.core.checkpoint import must_be_whole
 from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, NotConverged
 from truerank.core.interactions import Interactions, Lists
 from truerank.core.model import Epoch, OnEpoch, Validate
-from truerank.core.progress import SILENT, Progress, Task, note, tracked
+from truerank.core.progress import SILENT, Progress, ProgressTask, note, tracked
 from truerank.core.scorer import Scorer
 from truerank.core.types import AnyArray, FloatArray, IntArray
-from truerank.models.item_item import check_count, even_blocks, run_blocks
+from truerank.models.item_item import check_count, even_blocks, run_row_blocks
 
 
 class Training(Protocol):
@@ -127,7 +127,7 @@ class _Run:
         self.best_epoch, self.best_value, self.kept = 0, -math.inf, None
         self.moved = False  # whether the model differs from what was kept
 
-    def all_epochs(self, task: Task) -> None:
+    def all_epochs(self, task: ProgressTask) -> None:
         """Run epochs until there are enough or the best one is long past."""
         stale = 0
         while self.epoch < self.schedule.epochs:
@@ -239,7 +239,7 @@ def rated_events(model: str, train: Interactions) -> tuple[IntArray, IntArray, F
     return user, item, train.value[order].astype(np.float32)
 
 
-def draw_negatives(
+def sample_negatives(
     lists: Lists, n_items: int, user: IntArray, n_negatives: int, rng: np.random.Generator
 ) -> IntArray:
     """Return (len(user), n_negatives) items that each user has not met, uniformly and with replacement.
@@ -247,7 +247,7 @@ def draw_negatives(
     A user who has met every item gets any items. The draws depend on the generator and the place of the row,
     not on threads.
     """
-    from truerank.models.kernels import draw_negatives as draw
+    from truerank.models.kernels import fill_negatives as draw
 
     out = np.empty((len(user), n_negatives), dtype=np.int64)
     start = np.uint64(rng.integers(2**63))
@@ -255,7 +255,7 @@ def draw_negatives(
     def fill(first: int, last: int) -> None:
         draw(lists.indptr, lists.items, n_items, user[first:last], start, first, out[first:last])
 
-    run_blocks(fill, even_blocks(len(user), _BLOCK))
+    run_row_blocks(fill, even_blocks(len(user), _BLOCK))
     return out
 
 

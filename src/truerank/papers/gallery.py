@@ -13,7 +13,7 @@ from typing import Any
 
 from truerank.core.chart import Document, Section
 from truerank.core.table import Table
-from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import PAPERS, RECIPES, Recipe
 from truerank.papers.record import Run
 
@@ -25,7 +25,7 @@ LEGEND = (
 )
 
 
-def beside(cells: Sequence[Cell], *, only_printed: bool = False) -> tuple[Table, ...]:
+def beside(cells: Sequence[PaperNumber], *, only_printed: bool = False) -> tuple[Table, ...]:
     """Return cells as tables; rows that share no columns stand in tables of their own.
 
     Parameters
@@ -35,11 +35,12 @@ def beside(cells: Sequence[Cell], *, only_printed: bool = False) -> tuple[Table,
 
     Examples
     --------
-    >>> cells = (Cell("Y", "Recall", 8.84, 8.8411), Cell("Y", "Sampled", 56.51, 56.55, error=0.03))
+    >>> exact = PaperNumber("Y", "Recall", 8.84, 8.8411)
+    >>> cells = (exact, PaperNumber("Y", "Sampled", 56.51, 56.55, error=0.03))
     >>> beside(cells)[0].rows
     (('Y', '8.84 (8.84)', '56.55 (≈ 56.51)'),)
     """
-    rows: dict[str, dict[str, Cell]] = {}
+    rows: dict[str, dict[str, PaperNumber]] = {}
     for cell in cells:
         rows.setdefault(cell.row, {})[cell.column] = cell
     if only_printed:
@@ -85,7 +86,7 @@ def document_of(runs: Iterable[Run], *, title: str, left_out: Sequence[str] = ()
     return Document(title, LEGEND, tuple(sections), tuple(facts))
 
 
-def told(outcome: Outcome) -> tuple[str, ...]:
+def told(outcome: RecipeOutcome) -> tuple[str, ...]:
     """Return the verdict with how often cells have each status, the notes and what is missing."""
     counts = ", ".join(f"{count} {status}" for status, count in outcome.count().items())
     verdict = f"{outcome.verdict}: {counts}." if counts else f"{outcome.verdict}."
@@ -93,7 +94,7 @@ def told(outcome: Outcome) -> tuple[str, ...]:
     return (verdict[0].upper() + verdict[1:], *outcome.notes, *missing)
 
 
-def _cell_text(cell: Cell | None) -> str:
+def _cell_text(cell: PaperNumber | None) -> str:
     if cell is None:
         return ""
     ours = f"{cell.value:.{cell.digits}f}"
@@ -234,7 +235,7 @@ def _entry(line: Line, run: Run) -> Iterator[str]:
         yield "\n".join(f"* {_upper(one)}" for one in told)
 
 
-def _counted(outcome: Outcome) -> str:
+def _counted(outcome: RecipeOutcome) -> str:
     counts = {status: count for status, count in outcome.count().items() if status != "new"}
     if not counts:
         return ""
@@ -249,7 +250,7 @@ def _made(run: Run) -> str:
     return f"`{run.command}`: {kind} of {run.date}, {run.cpu_seconds:.1f} s{repeats}."
 
 
-def _differences(outcome: Outcome) -> list[str]:
+def _differences(outcome: RecipeOutcome) -> list[str]:
     """Return what is known of cells that lie beyond sampling error: each reason, and where it holds."""
     places: dict[str, list[str]] = {}
     for cell in outcome.cells:

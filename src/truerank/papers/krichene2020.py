@@ -23,7 +23,7 @@ from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics, values
 from truerank.models.registry import MODELS
 from truerank.papers.figure import draw_lines, make_axes
-from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed
 from truerank.ranking.exact import exact_ranks
 from truerank.ranking.simulate import simulate_sample
@@ -57,7 +57,7 @@ _ENDS: tuple[TiePolicy, TiePolicy] = ("worst", "best")
 
 
 @dataclass(frozen=True, eq=False)
-class Experiment:
+class RepeatedMetrics:
     """Exact metrics, (3, 4), and those of all runs, (n_runs, 3, 7, 4), in percent."""
 
     exact: FloatArray
@@ -83,10 +83,10 @@ def recommender_ranks() -> dict[str, Ranks]:
     return {name: exact_ranks(scorer, split) for name, scorer in scorers.items()}
 
 
-_finished: dict[tuple[int, int], Experiment] = {}
+_finished: dict[tuple[int, int], RepeatedMetrics] = {}
 
 
-def experiment(settings: Settings) -> Experiment:
+def experiment(settings: Settings) -> RepeatedMetrics:
     """Return the experiment behind Tables 3 and 4; the two share one run."""
     repeats, seed = settings.repeated(REPEATS), settings.seed
     if (repeats, seed) not in _finished:
@@ -94,7 +94,7 @@ def experiment(settings: Settings) -> Experiment:
     return _finished[repeats, seed]
 
 
-def _experiment(repeats: int, seed: int, progress: Progress) -> Experiment:
+def _experiment(repeats: int, seed: int, progress: Progress) -> RepeatedMetrics:
     """Draw ``repeats`` samples per recommender, independently, and apply all corrections to each."""
     metrics = make_metrics(list(METRICS.values()))
     ranks = recommender_ranks()
@@ -112,7 +112,7 @@ def _experiment(repeats: int, seed: int, progress: Progress) -> Experiment:
                     table = _corrected(counted, metrics)
                 runs[repeat, index] = np.tensordot(table, counted.cell_weights, axes=(1, 0)) / counted.n_users
                 task.advance()
-    return Experiment(100 * exact, 100 * runs)
+    return RepeatedMetrics(100 * exact, 100 * runs)
 
 
 def _corrected(counted: Tally, metrics: Sequence[Metric]) -> FloatArray:
@@ -120,7 +120,7 @@ def _corrected(counted: Tally, metrics: Sequence[Metric]) -> FloatArray:
     return np.array([ESTIMATORS.make(spec).corrected(counted, metrics) for spec in ESTIMATED.values()])
 
 
-def table3(settings: Settings) -> Outcome:
+def table3(settings: Settings) -> RecipeOutcome:
     """Exact, sampled and corrected metrics: means over repetitions."""
     found = experiment(settings)
     cells = []
@@ -130,15 +130,15 @@ def table3(settings: Settings) -> Outcome:
         label = f"{metric} {name}"
         exact, shown = float(found.exact[at, column]), row["values"]["Exact"]
         note = _reason(name, metric, "Exact", exact, shown, exact)
-        cells.append(Cell(label, "Exact", shown, exact, note=note))
+        cells.append(PaperNumber(label, "Exact", shown, exact, note=note))
         for place, estimator in enumerate(ESTIMATED):
             there = row["values"][estimator]
             runs = found.runs[:, at, place, column]
             here = float(runs.mean())
             error = float(np.hypot(runs.std(ddof=1) / np.sqrt(len(runs)), there["sd"] / np.sqrt(REPEATS)))
             note = _reason(name, metric, estimator, here, there["mean"], exact)
-            cells.append(Cell(label, estimator, there["mean"], here, error, note=note))
-    return Outcome(tuple(cells), reason=_REASON, repeats=len(found.runs))
+            cells.append(PaperNumber(label, estimator, there["mean"], here, error, note=note))
+    return RecipeOutcome(tuple(cells), reason=_REASON, repeats=len(found.runs))
 
 
 def _reason(name: str, metric: str, column: str, here: float, there: float, exact: float) -> str:
@@ -159,7 +159,7 @@ def _auc_of_z(ties: TiePolicy) -> float:
     return float(values(make_metrics("auc"), recommender_ranks()["Z"], ties=ties).mean())
 
 
-def table4(settings: Settings) -> Outcome:
+def table4(settings: Settings) -> RecipeOutcome:
     """How often, of 100 runs, a pair of recommenders is ordered as by the exact metric."""
     found = experiment(settings)
     rows = {(row["pair"], row["metric"]): row["values"] for row in printed("kr20", "table4")}
@@ -175,11 +175,11 @@ def table4(settings: Settings) -> Outcome:
                 pooled = (share * len(gap) + there + 1) / (len(gap) + REPEATS + 2)
                 error = 100 * float(np.sqrt(pooled * (1 - pooled) * (1 / len(gap) + 1 / REPEATS)))
                 row = f"{metric} {pair}"
-                cells.append(Cell(row, estimator, there, 100 * share, error, digits=0))
-    return Outcome(tuple(cells), repeats=len(found.runs))
+                cells.append(PaperNumber(row, estimator, there, 100 * share, error, digits=0))
+    return RecipeOutcome(tuple(cells), repeats=len(found.runs))
 
 
-def figure4(settings: Settings) -> Outcome:
+def figure4(settings: Settings) -> RecipeOutcome:
     """Draw corrected AP for m = 100 and N = 10,000: per sampled rank, and what it measures in expectation."""
     law = Binomial(9_999, N_NEGATIVES)
     (metric,) = make_metrics("ap")
@@ -202,10 +202,10 @@ def figure4(settings: Settings) -> Outcome:
     )
     draw_lines(right, above + 1, expected, title="its expectation", labels=("true rank", "value"), log=True)
     right.set_ylim(-0.02, 0.25)
-    return Outcome((), {"kr20.figure4": figure})
+    return RecipeOutcome((), {"kr20.figure4": figure})
 
 
-def figure5(settings: Settings) -> Outcome:
+def figure5(settings: Settings) -> RecipeOutcome:
     """Draw the distribution of the ranks of X, Y and Z in buckets of 100; tied users are spread."""
     edges = np.arange(0, 3_801, 100)
     figure, panels = make_axes(1, 3, width=3.6)
@@ -219,15 +219,15 @@ def figure5(settings: Settings) -> Outcome:
         axes.tick_params(labelsize=8)
     x, z = recommender_ranks()["X"], recommender_ranks()["Z"]
     cells = (
-        Cell("X", "in the top 100", 2310, float(counts["X"][0]), digits=0, note=_START_NOTE),
-        Cell("X", "in the bottom half", None, float((x.best > x.n_pool / 2).sum()), digits=0),
-        Cell("Z", "tied with other items", None, float((z.n_tied > 0).sum()), digits=0),
+        PaperNumber("X", "in the top 100", 2310, float(counts["X"][0]), digits=0, note=_START_NOTE),
+        PaperNumber("X", "in the bottom half", None, float((x.best > x.n_pool / 2).sum()), digits=0),
+        PaperNumber("Z", "tied with other items", None, float((z.n_tied > 0).sum()), digits=0),
     )
     notes = (
         "in the paper fewer than 300 users of X lie in the bottom half and over 1,600 of Z in the worst "
         "bucket; here users whose target ties with all that Z does not reach are spread over that block",
     )
-    return Outcome(cells, {"kr20.figure5": figure}, notes)
+    return RecipeOutcome(cells, {"kr20.figure5": figure}, notes)
 
 
 def spread_counts(ranks: Ranks, edges: np.ndarray) -> FloatArray:
@@ -238,7 +238,7 @@ def spread_counts(ranks: Ranks, edges: np.ndarray) -> FloatArray:
     return np.asarray(shares.sum(axis=0))
 
 
-def figure6(settings: Settings) -> Outcome:
+def figure6(settings: Settings) -> RecipeOutcome:
     """Draw expected Recall@10 against the sample size, uncorrected and corrected by BV with gamma 0.1."""
     n_pool = round(float(np.mean([one.n_pool.mean() for one in recommender_ranks().values()])))
     ranks = {name: common_pool(one, n_pool) for name, one in recommender_ranks().items()}
@@ -254,7 +254,7 @@ def figure6(settings: Settings) -> Outcome:
         draw_lines(axes, sizes, lines, title=title, labels=("samples m", "expected Recall@10"), log=True)
         wrong = sizes[flips.expected[:, 0] >= flips.expected[:, 1]]
         notes.append(f"{title}: the order of X and Y is right for all m above {wrong.max(initial=0)}")
-    return Outcome((), {"kr20.figure6": figure}, tuple(notes))
+    return RecipeOutcome((), {"kr20.figure6": figure}, tuple(notes))
 
 
 def common_pool(ranks: Ranks, n_pool: int) -> np.ndarray:
@@ -263,7 +263,7 @@ def common_pool(ranks: Ranks, n_pool: int) -> np.ndarray:
     return 1 + np.rint(share * (n_pool - 1)).astype(np.int64)
 
 
-def fit_x(settings: Settings) -> Outcome:
+def fit_x(settings: Settings) -> RecipeOutcome:
     """Search sweeps and starts of X for its printed exact row."""
     split = movielens()
     metrics = make_metrics(list(METRICS.values()))
@@ -283,7 +283,7 @@ def fit_x(settings: Settings) -> Outcome:
     distance = (((found - target) / spread) ** 2).sum(axis=2)
     best = np.unravel_index(np.argmin(distance), distance.shape)
     cells = tuple(
-        Cell("X", name, float(there), float(here), note=_START_NOTE)
+        PaperNumber("X", name, float(there), float(here), note=_START_NOTE)
         for name, there, here in zip(METRICS, target, found[best], strict=True)
     )
     notes = [f"nearest: {sweeps[best[0]]} sweeps, seed {seeds[best[1]]}"]
@@ -293,4 +293,4 @@ def fit_x(settings: Settings) -> Outcome:
             for name, mean, sd in zip(METRICS, runs.mean(axis=0), runs.std(axis=0), strict=True)
         )
         notes.append(f"{n_sweeps} sweeps, {len(seeds)} starts: {shown}")
-    return Outcome(cells, {}, tuple(notes), repeats=len(seeds))
+    return RecipeOutcome(cells, {}, tuple(notes), repeats=len(seeds))

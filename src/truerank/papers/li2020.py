@@ -23,7 +23,7 @@ from truerank.estimation.mapping.errors import global_at_sampled, mapping_error,
 from truerank.estimation.mapping.functions import MAPPINGS, Histogram, fit_by_iteration, fit_by_likelihood
 from truerank.estimation.tally import tally
 from truerank.models.registry import MODELS
-from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed
 from truerank.papers.store import Setup
 from truerank.ranking.exact import exact_ranks
@@ -264,9 +264,9 @@ _OWN = "Beta@0.5 (own pool)"
 _FITTED = {"Beta@P": "beta-p", "Beta@P (likelihood)": "beta-p(method=likelihood)"}
 
 
-def table2(settings: Settings) -> Outcome:
+def table2(settings: Settings) -> RecipeOutcome:
     """Fit the exponent of Beta ranks by Eq. 19, and by likelihood."""
-    cells: list[Cell] = []
+    cells: list[PaperNumber] = []
     rows = {row["model"]: row["values"] for row in printed("l20", "table2")}
     notes, without = [_NOTE, _PARTIAL], list[str]()
     for dataset, model in _runnable(settings, list(SETUPS), list(rows), without):
@@ -281,20 +281,22 @@ def table2(settings: Settings) -> Outcome:
         (by_iteration, by_likelihood), (error, _) = found.mean(axis=0), single_error(found)
         there = rows[model][dataset]
         note = reason(by_iteration - there, SPREAD_EXPONENT)
-        cells.append(Cell(model, dataset, there, float(by_iteration), float(error), digits=4, note=note))
-        cells.append(Cell(model, f"{dataset} (likelihood)", None, float(by_likelihood), digits=4))
+        cells.append(
+            PaperNumber(model, dataset, there, float(by_iteration), float(error), digits=4, note=note)
+        )
+        cells.append(PaperNumber(model, f"{dataset} (likelihood)", None, float(by_likelihood), digits=4))
     notes.append("Eq. 19 gives too large an exponent by construction; the likelihood is consistent")
     return _outcome(settings, cells, notes, without)
 
 
-def table3(settings: Settings) -> Outcome:
+def table3(settings: Settings) -> RecipeOutcome:
     """Hit ratios of the best models, and whether sampled ones name the global winner."""
     shown = {"SHR": "", "Bound": FUNCTIONS["Bound"], "Beta@0.5": FUNCTIONS["Beta@0.5"]}
     rows = printed("l20", "readme-table3")
     models = [name for name in rows[0] if name not in ("dataset", "k")]
     notes = [_NOTE, _PARTIAL, "printed: the authors' README, of which Table 3 is the first three digits"]
     without: list[str] = []
-    cells: list[Cell] = []
+    cells: list[PaperNumber] = []
     for dataset in SETUPS:
         found = {
             model: curves_of(settings, dataset, model, "actual", N)
@@ -312,7 +314,7 @@ def table3(settings: Settings) -> Outcome:
 
 def _winners(
     dataset: str, cutoffs: Sequence[int], found: Mapping[str, Curves], notes: list[str]
-) -> list[Cell]:
+) -> list[PaperNumber]:
     """Return how often SHR@k names the model with the best HR@f(k), in percent of the samples."""
     sampled = np.array([curves.sampled for curves in found.values()])
     cells = []
@@ -327,7 +329,9 @@ def _winners(
             noise = float(np.hypot(*np.sort(runs.std(axis=1, ddof=1))[-2:]))
             is_close = exact[best, k - 1] - second < 4 * noise
             note = "the two best are nearer to each other than samples are noisy" if is_close else ""
-            cells.append(Cell(f"{dataset} winner", f"SHR@{k} = {name}", 100.0, share, digits=0, note=note))
+            cells.append(
+                PaperNumber(f"{dataset} winner", f"SHR@{k} = {name}", 100.0, share, digits=0, note=note)
+            )
     right = sum(cell.value == 100 for cell in cells)
     notes.append(
         f"{dataset}: SHR names the winner of HR@f in all samples for {right} of {len(cells)} k and f"
@@ -335,20 +339,20 @@ def _winners(
     return cells
 
 
-def table5(settings: Settings) -> Outcome:
+def table5(settings: Settings) -> RecipeOutcome:
     """Three sampling schemes at n = 100."""
     return _schemes(settings, "readme-table5", 100)
 
 
-def table6(settings: Settings) -> Outcome:
+def table6(settings: Settings) -> RecipeOutcome:
     """Three sampling schemes at n = 1000."""
     return _schemes(settings, "readme-table6", 1000)
 
 
-def _schemes(settings: Settings, table: str, n: int) -> Outcome:
+def _schemes(settings: Settings, table: str, n: int) -> RecipeOutcome:
     rows = printed("l20", table)
     notes, without = [_NOTE, "EASE: not printed"], list[str]()
-    cells: list[Cell] = []
+    cells: list[PaperNumber] = []
     for dataset, model in _runnable(settings, ["ml-1m"], ["MultiVAE", "EASE"], without):
         for scheme in ("binom", "hyper", "actual"):
             curves = curves_of(settings, dataset, model, scheme, n)
@@ -373,7 +377,7 @@ def _overshoot(curves: Curves, values: Mapping[str, FloatArray], n: int) -> str:
 
 def _curve_cells(
     row: str, k: int, there: Mapping[str, float], curves: Curves, values: Mapping[str, FloatArray]
-) -> list[Cell]:
+) -> list[PaperNumber]:
     """Return SHR@k and HR@f(k) beside the printed ones."""
     where, error = f"{row} k={k}", float(curves.error[k - 1])
     here = {"SHR": float(curves.mean[k - 1]), **{name: float(line[k - 1]) for name, line in values.items()}}
@@ -381,18 +385,20 @@ def _curve_cells(
     for name, value in here.items():
         shown = there.get(name)
         note = "" if shown is None else reason(value - shown, SPREAD_HIT)
-        cells.append(Cell(where, name, shown, value, error if name == "SHR" else 0.0, digits=4, note=note))
+        cells.append(
+            PaperNumber(where, name, shown, value, error if name == "SHR" else 0.0, digits=4, note=note)
+        )
     return cells
 
 
-def table7(settings: Settings) -> Outcome:
+def table7(settings: Settings) -> RecipeOutcome:
     """Errors of the mapping functions."""
     rows: dict[str, dict[str, Any]] = {}
     for row in printed("l20", "readme-table7"):
         rows.setdefault(row["setting"], {})[row["function"]] = row["values"]
     notes = [_NOTE, "printed: the paper for MultiVAE and NeuMF, the authors' README for EASE and itemKNN"]
     without: list[str] = []
-    cells: list[Cell] = []
+    cells: list[PaperNumber] = []
     for setting, functions in rows.items():
         model, _, dataset = setting.partition(":")
         for _ in _runnable(settings, [dataset], [model], without):
@@ -404,7 +410,7 @@ def table7(settings: Settings) -> Outcome:
                     note = "" if there is None else _size_note(value, there)
                     place = f"{setting} {name}"
                     cells.append(
-                        Cell(place, measure, there, value, float(error[column]), digits=4, note=note)
+                        PaperNumber(place, measure, there, value, float(error[column]), digits=4, note=note)
                     )
             notes.append(f"{setting}: abs error {_order(found)}; printed {_printed_order(functions)}")
     return _outcome(settings, cells, notes, without)
@@ -448,8 +454,10 @@ def _sorted(values: Mapping[str, float]) -> str:
     return " < ".join(f"{name} {value:.4f}" for name, value in sorted(values.items(), key=lambda x: x[1]))
 
 
-def _outcome(settings: Settings, cells: list[Cell], notes: list[str], without: list[str]) -> Outcome:
-    return Outcome(
+def _outcome(
+    settings: Settings, cells: list[PaperNumber], notes: list[str], without: list[str]
+) -> RecipeOutcome:
+    return RecipeOutcome(
         tuple(cells),
         notes=tuple(notes),
         reason=FITS,

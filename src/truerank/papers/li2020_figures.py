@@ -10,7 +10,7 @@ from truerank.core.ranks import Ranks
 from truerank.core.types import FloatArray
 from truerank.estimation.law import Hypergeometric
 from truerank.estimation.mapping.errors import hit_curve, sampled_at_global, sampled_hit_ratios
-from truerank.estimation.mapping.functions import MAPPINGS, Beta, Linear
+from truerank.estimation.mapping.functions import MAPPINGS, BetaMapping, LinearMapping
 from truerank.papers.figure import draw_lines, make_axes
 from truerank.papers.li2020 import (
     BOOKS,
@@ -25,7 +25,7 @@ from truerank.papers.li2020 import (
     samples_of,
     single_error,
 )
-from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _K = ("K", "hit ratio")
 _k = ("k", "hit ratio")
 
 
-def figure1(settings: Settings) -> Outcome:
+def figure1(settings: Settings) -> RecipeOutcome:
     """Draw global and sampled curves of all models on ml-1m, with two zooms each."""
     without: list[str] = []
     found = _curves(settings, ("itemKNN", "ALS", "EASE", "NeuMF", "MultiVAE", "NGCF"), without)
@@ -53,26 +53,28 @@ def figure1(settings: Settings) -> Outcome:
         title = f"SHR@k, k = {low} to {high}"
         draw_lines(axes, np.arange(low, high + 1), lines, title=title, labels=_k, legend=False)
     cutoffs = np.arange(1, N + 1)
-    places = Beta(0.5).places(cutoffs, N, N_ITEMS)
+    places = BetaMapping(0.5).places(cutoffs, N, N_ITEMS)
     exact = np.array([hit_curve(curves.ranks).at(places) for curves in found.values()])
     sampled = np.array([curves.mean for curves in found.values()])
     same = int((exact.argmax(axis=0) == sampled.argmax(axis=0)).sum())
     pairs = [(i, j) for i in range(len(found)) for j in range(i)]
     kept = np.mean([np.sign(exact[i] - exact[j]) == np.sign(sampled[i] - sampled[j]) for i, j in pairs])
     cells = (
-        Cell("SHR@k = HR@f(k), beta(a=0.5)", "k with the same winner, of 100", None, same, digits=0),
-        Cell("SHR@k = HR@f(k), beta(a=0.5)", "pairs in the same order, %", None, 100 * kept, digits=1),
+        PaperNumber("SHR@k = HR@f(k), beta(a=0.5)", "k with the same winner, of 100", None, same, digits=0),
+        PaperNumber("SHR@k = HR@f(k), beta(a=0.5)", "pairs in the same order, %", None, 100 * kept, digits=1),
     )
-    return Outcome(cells, {"l20.figure1": figure}, without=tuple(without), repeats=settings.repeated(REPEATS))
+    return RecipeOutcome(
+        cells, {"l20.figure1": figure}, without=tuple(without), repeats=settings.repeated(REPEATS)
+    )
 
 
-def figure2(settings: Settings) -> Outcome:
+def figure2(settings: Settings) -> RecipeOutcome:
     """Draw how P(r <= 20) weighs the ranks, against the step at f(20)."""
     notes: list[str] = []
     name, curves = _one(settings, notes)
     rank = np.arange(1, N_ITEMS + 1)
     chance = Hypergeometric(N_ITEMS - 1, N - 1).cdf(rank - 1)[:, 19]
-    step = float(Linear().locations(20, N, N_ITEMS))
+    step = float(LinearMapping().locations(20, N, N_ITEMS))
     curve = hit_curve(curves.ranks).at(np.arange(N_ITEMS + 1))
     mass = np.diff(curve)
     width = 25
@@ -81,19 +83,19 @@ def figure2(settings: Settings) -> Outcome:
         "P(r ≤ 20 | R)": chance,
         "1[R ≤ f(20)]": (rank <= step).astype(float),
         "HR@K": curve[1:],
-        "SHR@k at f(k)": sampled_at_global(curves.mean, Linear(), N_ITEMS, rank),
+        "SHR@k at f(k)": sampled_at_global(curves.mean, LinearMapping(), N_ITEMS, rank),
         "5 W (mean of 25 ranks)": 5 * smooth,
     }
     figure, (axes,) = make_axes(1, 1, width=6.0, height=4.0)
     draw_lines(axes, rank, lines, title=f"{name}, ml-1m, n = 100, k = 20", labels=("rank", ""))
     cells = (
-        Cell("step", "f(20) by Eq. 9", 712, step, digits=0),
-        Cell(name, "E[SHR@20] - HR@f(20)", None, float(mass @ chance - curve[int(step)]), digits=4),
+        PaperNumber("step", "f(20) by Eq. 9", 712, step, digits=0),
+        PaperNumber(name, "E[SHR@20] - HR@f(20)", None, float(mass @ chance - curve[int(step)]), digits=4),
     )
-    return Outcome(cells, {"l20.figure2": figure}, tuple(notes))
+    return RecipeOutcome(cells, {"l20.figure2": figure}, tuple(notes))
 
 
-def figure3(settings: Settings) -> Outcome:
+def figure3(settings: Settings) -> RecipeOutcome:
     """Draw the ranks of a model as a density beside Beta densities, on one scale."""
     notes = ["the paper draws counts of users over densities; here both are densities of the relative rank"]
     name, curves = _one(settings, notes)
@@ -111,44 +113,44 @@ def figure3(settings: Settings) -> Outcome:
     panels[0].set_yscale("log")
     x = 1 / (N_ITEMS - 1)
     cells = tuple(
-        Cell(f"Beta({a}, 1)", "density at x = 1/3705", there, a * x ** (a - 1), digits=1)
+        PaperNumber(f"Beta({a}, 1)", "density at x = 1/3705", there, a * x ** (a - 1), digits=1)
         for a, there in ((0.5, 30.4), (0.6, 16.1))
     )
-    return Outcome(cells, {"l20.figure3": figure}, tuple(notes))
+    return RecipeOutcome(cells, {"l20.figure3": figure}, tuple(notes))
 
 
-def figure4(settings: Settings) -> Outcome:
+def figure4(settings: Settings) -> RecipeOutcome:
     """Draw the locations of ``beta`` relative to those of a = 1."""
     k = np.arange(1, N + 1)
-    line = Beta(1.0).locations(k, N, N_ITEMS)
-    lines = {f"a = {a}": Beta(a).locations(k, N, N_ITEMS) / line - 1 for a in (0.2, 0.4, 0.6, 0.8)}
+    line = BetaMapping(1.0).locations(k, N, N_ITEMS)
+    lines = {f"a = {a}": BetaMapping(a).locations(k, N, N_ITEMS) / line - 1 for a in (0.2, 0.4, 0.6, 0.8)}
     figure, (axes,) = make_axes(1, 1, width=5.0, height=3.4)
     draw_lines(axes, k, lines, title="f(k; a)/f(k; 1) - 1, N = 3706, n = 100", labels=("k", ""))
     there = (-0.336, -0.250, -0.165, -0.082)
     cells = tuple(
-        Cell(name, "k = 1", shown, float(values[0]), digits=3)
+        PaperNumber(name, "k = 1", shown, float(values[0]), digits=3)
         for (name, values), shown in zip(lines.items(), there, strict=True)
     )
-    return Outcome(cells, {"l20.figure4": figure})
+    return RecipeOutcome(cells, {"l20.figure4": figure})
 
 
-def figure5(settings: Settings) -> Outcome:
+def figure5(settings: Settings) -> RecipeOutcome:
     """Draw the locations of ``beta`` around a = 0.3."""
     k = np.arange(1, N + 1)
-    base = Beta(0.3).locations(k, N, N_ITEMS)
+    base = BetaMapping(0.3).locations(k, N, N_ITEMS)
     exponents = (0.24, 0.26, 0.28, 0.32, 0.34)
-    lines = {f"a = {a}": Beta(a).locations(k, N, N_ITEMS) - base for a in exponents}
+    lines = {f"a = {a}": BetaMapping(a).locations(k, N, N_ITEMS) - base for a in exponents}
     figure, (axes,) = make_axes(1, 1, width=5.0, height=3.4)
     draw_lines(axes, k, lines, title="f(k; a) - f(k; 0.3), N = 3706, n = 100", labels=("k", "ranks"))
     there = (-1.062, -0.707, -0.353, 0.353, 0.705)
     cells = tuple(
-        Cell(name, "largest, at k = 3", shown, float(values[np.abs(values).argmax()]), digits=3)
+        PaperNumber(name, "largest, at k = 3", shown, float(values[np.abs(values).argmax()]), digits=3)
         for (name, values), shown in zip(lines.items(), there, strict=True)
     )
-    return Outcome(cells, {"l20.figure5": figure}, ("the paper says below 1; at a = 0.24 it is 1.062",))
+    return RecipeOutcome(cells, {"l20.figure5": figure}, ("the paper says below 1; at a = 0.24 it is 1.062",))
 
 
-def figure6(settings: Settings) -> Outcome:
+def figure6(settings: Settings) -> RecipeOutcome:
     """Draw two recommenders with Beta ranks: the better one is read at an earlier location."""
     last, k = 80, 1
     cutoffs = np.arange(1, last + 1)
@@ -156,7 +158,7 @@ def figure6(settings: Settings) -> Outcome:
     better, worse = 0.3, 1.0
     lines = {f"HR, a = {a}": ((cutoffs - 1) / (N_ITEMS - 1)) ** a for a in (better, worse)}
     draw_lines(axes, cutoffs, lines, title=f"where SHR@{k} is read, n = 100", labels=_K, legend=False)
-    at = {a: float(Beta(a).locations(k, N, N_ITEMS)) for a in (better, worse)}
+    at = {a: float(BetaMapping(a).locations(k, N, N_ITEMS)) for a in (better, worse)}
     for a, colour in ((better, "#0b57b0"), (worse, "#c4500c")):
         value = ((at[a] - 1) / (N_ITEMS - 1)) ** a
         axes.plot([at[a]], [value], "o", color=colour)
@@ -166,10 +168,12 @@ def figure6(settings: Settings) -> Outcome:
     axes.set_xlim(0, last)
     axes.legend(fontsize=8, frameon=False, loc="upper left")
     note = f"f({k}; {better}) = {at[better]:.2f} < f({k}; {worse}) = {at[worse]:.2f}: f rises with a"
-    return Outcome((), {"l20.figure6": figure}, (note, "the sentence of remedy 3 has the sign reversed"))
+    return RecipeOutcome(
+        (), {"l20.figure6": figure}, (note, "the sentence of remedy 3 has the sign reversed")
+    )
 
 
-def figure7(settings: Settings) -> Outcome:
+def figure7(settings: Settings) -> RecipeOutcome:
     """Draw the alignment in both views: of MultiVAE as in the paper, of EASE as in the authors' README."""
     without: list[str] = []
     found = _curves(settings, ("MultiVAE", "EASE"), without)
@@ -178,11 +182,11 @@ def figure7(settings: Settings) -> Outcome:
         for place, (name, curves) in enumerate(found.items())
     }
     cells = [
-        Cell(name, f"mean |HR@f(k) - SHR@k|, {shown}", None, _gap(curves, FUNCTIONS[shown]), digits=4)
+        PaperNumber(name, f"mean |HR@f(k) - SHR@k|, {shown}", None, _gap(curves, FUNCTIONS[shown]), digits=4)
         for name, curves in found.items()
         for shown in _SHOWN
     ]
-    return Outcome(tuple(cells), figures, without=tuple(without), repeats=settings.repeated(REPEATS))
+    return RecipeOutcome(tuple(cells), figures, without=tuple(without), repeats=settings.repeated(REPEATS))
 
 
 def _gap(curves: Curves, mapping: str) -> float:
@@ -208,7 +212,7 @@ def _views(name: str, curves: Curves) -> Figure:
     return figure
 
 
-def figure8(settings: Settings) -> Outcome:
+def figure8(settings: Settings) -> RecipeOutcome:
     """Draw samples of 50 to 1000 items on the 139,331 items of book-X."""
     rows = {row["n"]: row for row in printed("l20", "figure8")}
     notes: list[str] = []
@@ -222,7 +226,7 @@ def figure8(settings: Settings) -> Outcome:
         found[name] = book_ranks(settings, name)
         notes.append(f"{name}: ranks of {found[name].n_users} users")
     figure, panels = make_axes(1, len(found), width=5.0, height=3.6)
-    cells: list[Cell] = []
+    cells: list[PaperNumber] = []
     for axes, (name, ranks) in zip(panels, found.items(), strict=True):
         n_items = int(ranks.n_pool.max())
         cutoffs = np.unique(np.geomspace(100, n_items, 400).astype(np.int64))
@@ -232,21 +236,21 @@ def figure8(settings: Settings) -> Outcome:
                 [sampled_hit_ratios(s) for s in samples_of(settings, ranks, "binom", n, f"book-X {name}")]
             )
             mean, error = sampled.mean(axis=0), float(single_error(sampled)[0])
-            first = float(Beta(1.0).locations(1, n, n_items))
-            line = sampled_at_global(mean, Beta(1.0), n_items, cutoffs)
+            first = float(BetaMapping(1.0).locations(1, n, n_items))
+            line = sampled_at_global(mean, BetaMapping(1.0), n_items, cutoffs)
             lines[f"n = {n}"] = np.where(cutoffs >= first, line, np.nan)
             shown = row["HR"] if name == "NeuMF" else None
             where = f"{name} n={n}"
-            cells.append(Cell(where, "f(1), beta(a=1)", row["K"], first, digits=0))
+            cells.append(PaperNumber(where, "f(1), beta(a=1)", row["K"], first, digits=0))
             note = "read from a drawing; the fit is ours" if shown and abs(mean[0] - shown) <= 0.05 else ""
-            cells.append(Cell(where, "SHR@1", shown, float(mean[0]), error, digits=2, note=note))
-            gap = np.abs(hit_curve(ranks).at(Beta(0.5).places(np.arange(1, n + 1), n, n_items)) - mean)
+            cells.append(PaperNumber(where, "SHR@1", shown, float(mean[0]), error, digits=2, note=note))
+            gap = np.abs(hit_curve(ranks).at(BetaMapping(0.5).places(np.arange(1, n + 1), n, n_items)) - mean)
             cells.append(
-                Cell(where, "mean |HR@f(k) - SHR@k|, beta(a=0.5)", None, float(gap.mean()), digits=4)
+                PaperNumber(where, "mean |HR@f(k) - SHR@k|, beta(a=0.5)", None, float(gap.mean()), digits=4)
             )
         title = f"{name}, book-X, {n_items:,} items"
         draw_lines(axes, cutoffs, lines, title=title, labels=_K, log=True)
-    return Outcome(
+    return RecipeOutcome(
         tuple(cells),
         {"l20.figure8": figure},
         tuple(notes),

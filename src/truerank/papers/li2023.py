@@ -17,11 +17,11 @@ from truerank.core.types import FloatArray
 from truerank.estimation.registry import ESTIMATORS as REGISTRY
 from truerank.estimation.tally import tally
 from truerank.papers.figure import draw_lines, make_axes
-from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed
 from truerank.papers.store import Setup
 from truerank.ranking.adaptive_cost import choose_ceiling, cost_curve
-from truerank.ranking.sampled import sample
+from truerank.ranking.sampled import sample_ranks
 from truerank.workflows.study import AVERAGED, Study, study
 
 PINTEREST = "column(name=ncf_test, train=false, test=true)"
@@ -119,7 +119,7 @@ _REASON = "the fits of the models are ours, and of pinterest-20 two thirds of th
 FAMILIES = {"RECALL": "recall", "NDCG": "ndcg", "AP": "ap"}
 
 
-def uniform(n: int) -> str:
+def paper_sampler(n: int) -> str:
     """Return the sampler of the paper, whose n counts the target."""
     return f"uniform(m={n - 1}, replace=true)"
 
@@ -174,7 +174,7 @@ class _Errors:
 
 def _fixed(settings: Settings, dataset: str, n: int) -> _Errors:
     specs = [spec for spec, _ in ESTIMATORS.values()]
-    found = run_study(settings, dataset, uniform(n), specs)
+    found = run_study(settings, dataset, paper_sampler(n), specs)
     return _Errors(found, {name: _label(spec, avg) for name, (spec, avg) in ESTIMATORS.items()})
 
 
@@ -191,52 +191,52 @@ def _label(spec: str, is_averaged: bool) -> str:
     return f"{name}, {AVERAGED}" if is_averaged else name
 
 
-def table1(settings: Settings) -> Outcome:
+def table1(settings: Settings) -> RecipeOutcome:
     """Recall errors at n = 100."""
     return _fixed_table(settings, "table1", "recall", 100)
 
 
-def table6(settings: Settings) -> Outcome:
+def table6(settings: Settings) -> RecipeOutcome:
     """Recall errors at n = 100, all data sets."""
     return _fixed_table(settings, "table6", "recall", 100)
 
 
-def table9(settings: Settings) -> Outcome:
+def table9(settings: Settings) -> RecipeOutcome:
     """AP errors at n = 100."""
     return _fixed_table(settings, "table9", "ap", 100)
 
 
-def table10(settings: Settings) -> Outcome:
+def table10(settings: Settings) -> RecipeOutcome:
     """NDCG errors at n = 500."""
     return _fixed_table(settings, "table10", "ndcg", 500)
 
 
-def table2(settings: Settings) -> Outcome:
+def table2(settings: Settings) -> RecipeOutcome:
     """NDCG errors of fixed and adaptive samples."""
     return _adaptive_table(settings, "table2", "ndcg")
 
 
-def table7(settings: Settings) -> Outcome:
+def table7(settings: Settings) -> RecipeOutcome:
     """NDCG errors of fixed and adaptive samples, all data sets."""
     return _adaptive_table(settings, "table7", "ndcg")
 
 
-def table11(settings: Settings) -> Outcome:
+def table11(settings: Settings) -> RecipeOutcome:
     """Recall errors of fixed and adaptive samples."""
     return _adaptive_table(settings, "table11", "recall")
 
 
-def table3(settings: Settings) -> Outcome:
+def table3(settings: Settings) -> RecipeOutcome:
     """How often the best model is named."""
     return _winner_table(settings, "table3")
 
 
-def table8(settings: Settings) -> Outcome:
+def table8(settings: Settings) -> RecipeOutcome:
     """How often the best model is named, all data sets."""
     return _winner_table(settings, "table8")
 
 
-def _fixed_table(settings: Settings, table: str, family: str, n: int) -> Outcome:
+def _fixed_table(settings: Settings, table: str, family: str, n: int) -> RecipeOutcome:
     cells, notes, without = [], [_NOTE], list[str]()
     for dataset, rows in _by_dataset(table):
         if not SETUPS[dataset].is_at_hand:
@@ -256,7 +256,7 @@ def _fixed_table(settings: Settings, table: str, family: str, n: int) -> Outcome
     return _outcome(settings, cells, notes, without)
 
 
-def _adaptive_table(settings: Settings, table: str, family: str) -> Outcome:
+def _adaptive_table(settings: Settings, table: str, family: str) -> RecipeOutcome:
     cells, notes, without = [], [_NOTE], list[str]()
     for dataset, rows in _by_dataset(table):
         if not SETUPS[dataset].is_at_hand:
@@ -286,7 +286,7 @@ def _adaptive_table(settings: Settings, table: str, family: str) -> Outcome:
     return _outcome(settings, cells, notes, without)
 
 
-def _winner_table(settings: Settings, table: str) -> Outcome:
+def _winner_table(settings: Settings, table: str) -> RecipeOutcome:
     cells, notes, without = [], [_NOTE], list[str]()
     repeats = settings.repeated(REPEATS, quick=FEW)
     for dataset, rows in _by_dataset(table):
@@ -305,7 +305,7 @@ def _winner_table(settings: Settings, table: str) -> Outcome:
                 count = 100 * float(counts[source.found.estimators.index(source.columns[column])]) / repeats
                 error = 100 * np.sqrt(max(value / 100 * (1 - value / 100), 0.0025) * (1 / 100 + 1 / repeats))
                 cells.append(
-                    Cell(
+                    PaperNumber(
                         f"{dataset} {row['metric']}@{cutoff}",
                         column,
                         value,
@@ -323,8 +323,10 @@ def _winner_table(settings: Settings, table: str) -> Outcome:
     return _outcome(settings, cells, notes, without)
 
 
-def _outcome(settings: Settings, cells: list[Cell], notes: list[str], without: list[str]) -> Outcome:
-    return Outcome(
+def _outcome(
+    settings: Settings, cells: list[PaperNumber], notes: list[str], without: list[str]
+) -> RecipeOutcome:
+    return RecipeOutcome(
         tuple(cells),
         notes=tuple(notes),
         reason=_REASON,
@@ -341,20 +343,20 @@ def _by_dataset(table: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 def _error_cell(
     errors: _Errors, dataset: str, model: str, column: str, family: str, value: dict[str, float]
-) -> Cell:
+) -> PaperNumber:
     mean, spread = errors.cell(model, column, family)
     repeats = errors.found.n_repeats
     error = float(np.hypot(value["sd"] / np.sqrt(REPEATS), spread / np.sqrt(repeats)))
     return _cell(dataset, model, column, value["mean"], mean, error)
 
 
-def _cell(dataset: str, model: str, column: str, value: float, ours: float, error: float) -> Cell:
-    return Cell(f"{dataset} {model}", column, value, ours, error)
+def _cell(dataset: str, model: str, column: str, value: float, ours: float, error: float) -> PaperNumber:
+    return PaperNumber(f"{dataset} {model}", column, value, ours, error)
 
 
-def _agreement(cells: Sequence[Cell], dataset: str) -> str:
+def _agreement(cells: Sequence[PaperNumber], dataset: str) -> str:
     """Return a sentence on what does not depend on the fits: which estimators are the better ones."""
-    rows: dict[str, list[Cell]] = {}
+    rows: dict[str, list[PaperNumber]] = {}
     for cell in cells:
         if cell.row.startswith(f"{dataset} "):
             rows.setdefault(cell.row, []).append(cell)
@@ -378,15 +380,15 @@ ALL = ("ml-1m", "citeulike-a", "pinterest-20")
 MORE = {"popularity": "popularity", "MF": "mf"}
 
 
-def figure1(settings: Settings) -> Outcome:
+def figure1(settings: Settings) -> RecipeOutcome:
     """Draw the sampled ranks of EASE at n = 100, and the error of MLE against K."""
     setup, store = SETUPS[FIGURE1], settings.store
     model = setup.fitted(store, settings.seed)["EASE"]
     parts = store.split(setup.dataset, setup.split)
     scorer = model.fit(parts.train)
-    drawn = sample(scorer, parts, uniform(100), seen="keep", seed=settings.seed).ranks
+    drawn = sample_ranks(scorer, parts, paper_sampler(100), seen="keep", seed=settings.seed).ranks
     counts = tally(drawn).counts(0)
-    found = run_study(settings, FIGURE1, uniform(100), ["mle"])
+    found = run_study(settings, FIGURE1, paper_sampler(100), ["mle"])
     place = found.models.index("EASE")
     recall = found.families.index("recall")
     exact, runs = found.exact[place, recall], found.runs[0, place, :, recall]
@@ -410,7 +412,7 @@ def figure1(settings: Settings) -> Outcome:
         labels=("K", "relative error in percent"),
     )
     mean = np.nanmean(error, axis=0)
-    return Outcome(
+    return RecipeOutcome(
         figures={"l23.figure1": figure},
         without=("drawn for ml-1m: the paper's ml-20m is not at hand",),
         repeats=found.n_repeats,
@@ -421,7 +423,7 @@ def figure1(settings: Settings) -> Outcome:
     )
 
 
-def figure2(settings: Settings) -> Outcome:
+def figure2(settings: Settings) -> RecipeOutcome:
     """Draw what a settled target costs against the size of adaptive samples."""
     setup, store = SETUPS[FIGURE2], settings.store
     model = setup.fitted(store, settings.seed)["EASE"]
@@ -430,7 +432,7 @@ def figure2(settings: Settings) -> Outcome:
     largest = 100 * 2 ** int(np.log2(n_items / 100))
     sampler = f"adaptive(start=100, max={largest}, replace=true)"
     curve = cost_curve(
-        sample(
+        sample_ranks(
             model.fit(parts.train),
             parts,
             sampler,
@@ -452,7 +454,7 @@ def figure2(settings: Settings) -> Outcome:
     )
     axes.plot(100 * share[:-1], curve.cost[:-1], "o", color="#0b57b0")
     axes.axvline(100 * ceiling / n_items, color="#c4500c", linestyle="--", linewidth=1)
-    return Outcome(
+    return RecipeOutcome(
         figures={"l23.figure2": figure},
         without=("drawn for a part of pinterest-20: the paper's yelp is not at hand",),
         notes=(
@@ -461,9 +463,9 @@ def figure2(settings: Settings) -> Outcome:
     )
 
 
-def estimators(settings: Settings) -> Outcome:
+def estimators(settings: Settings) -> RecipeOutcome:
     """Every estimator on the data at hand: n = 100, 500 and adaptive; priors per run and averaged."""
-    cells: list[Cell] = []
+    cells: list[PaperNumber] = []
     notes: list[str] = []
     without: list[str] = []
     fixed = [*(spec for spec, _ in ESTIMATORS.values()), *OURS]
@@ -473,29 +475,33 @@ def estimators(settings: Settings) -> Outcome:
             without.append(f"{dataset}: data not at hand")
             continue
         studies = {
-            "n=100": run_study(settings, dataset, uniform(100), fixed, MORE),
-            "n=500": run_study(settings, dataset, uniform(500), fixed, MORE),
+            "n=100": run_study(settings, dataset, paper_sampler(100), fixed, MORE),
+            "n=500": run_study(settings, dataset, paper_sampler(500), fixed, MORE),
             "adaptive": run_study(settings, dataset, ADAPTIVE, adaptive, MORE),
         }
         for name, found in studies.items():
             cells += _cells(dataset, name, found)
         notes += _comparisons(dataset, studies)
     repeats = settings.repeated(REPEATS)
-    return Outcome(tuple(cells), notes=tuple(notes), without=tuple(without), repeats=repeats)
+    return RecipeOutcome(tuple(cells), notes=tuple(notes), without=tuple(without), repeats=repeats)
 
 
-def _cells(dataset: str, design: str, found: Study) -> list[Cell]:
+def _cells(dataset: str, design: str, found: Study) -> list[PaperNumber]:
     mean, spread = found.errors()
     cells = []
     for m, model in enumerate(found.models):
         for f, family in enumerate(found.families):
             row = f"{dataset} {model} {family} {design}"
             cells += [
-                Cell(row, name, None, float(mean[e, m, f]), float(spread[e, m, f]) / np.sqrt(found.n_repeats))
+                PaperNumber(
+                    row, name, None, float(mean[e, m, f]), float(spread[e, m, f]) / np.sqrt(found.n_repeats)
+                )
                 for e, name in enumerate(found.estimators)
             ]
         cells.append(
-            Cell(f"{dataset} {model} {design}", "items", None, float(found.items_per_user[m]), digits=1)
+            PaperNumber(
+                f"{dataset} {model} {design}", "items", None, float(found.items_per_user[m]), digits=1
+            )
         )
     return cells
 

@@ -16,7 +16,7 @@ TOLERATED = 4.0
 
 
 @dataclass(frozen=True)
-class Cell:
+class PaperNumber:
     """One number of a table.
 
     Parameters
@@ -30,9 +30,9 @@ class Cell:
 
     Examples
     --------
-    >>> Cell("Y", "Recall", 8.84, 8.8411).status, Cell("Y", "Recall", 8.84, 8.85).status
+    >>> PaperNumber("Y", "Recall", 8.84, 8.8411).status, PaperNumber("Y", "Recall", 8.84, 8.85).status
     ('matches', 'differs')
-    >>> Cell("Y", "Sampled", 56.51, 56.55, error=0.03).status
+    >>> PaperNumber("Y", "Sampled", 56.51, 56.55, error=0.03).status
     'within sampling error'
     """
 
@@ -89,7 +89,7 @@ UNCOMPARED = "no printed numbers"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RecipeOutcome:
     """A recipe's cells and figures.
 
     Parameters
@@ -102,7 +102,7 @@ class Outcome:
     repeats : repetitions of the random experiment; None where nothing is random
     """
 
-    cells: tuple[Cell, ...] = ()
+    cells: tuple[PaperNumber, ...] = ()
     figures: Mapping[str, Figure] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     reason: str = ""
@@ -122,8 +122,8 @@ class Outcome:
 
         Examples
         --------
-        >>> near = Cell("Y", "Sampled", 56.51, 56.55, error=0.03)
-        >>> Outcome((near, Cell("Y", "Recall", 8.84, 8.84))).status, Outcome().status
+        >>> near = PaperNumber("Y", "Sampled", 56.51, 56.55, error=0.03)
+        >>> RecipeOutcome((near, PaperNumber("Y", "Recall", 8.84, 8.84))).status, RecipeOutcome().status
         ('within sampling error', 'no printed numbers')
         """
         counts = self.count()
@@ -135,8 +135,8 @@ class Outcome:
 
         Examples
         --------
-        >>> cells = (Cell("X", "AUC", 89.13, 89.2), Cell("Y", "AUC", 85.33, 85.33))
-        >>> Outcome(cells, reason="the start of X is not given").verdict
+        >>> cells = (PaperNumber("X", "AUC", 89.13, 89.2), PaperNumber("Y", "AUC", 85.33, 85.33))
+        >>> RecipeOutcome(cells, reason="the start of X is not given").verdict
         'differs because the start of X is not given (1 of 2 cells)'
         """
         if self.status not in ("differs", "explained"):

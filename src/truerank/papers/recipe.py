@@ -15,7 +15,7 @@ from typing import Any, cast
 from truerank.core.errors import InvalidData, InvalidParameter, UnknownName, check_at_least
 from truerank.core.progress import SILENT, Progress
 from truerank.data.catalogue import find_local
-from truerank.papers.outcome import Outcome
+from truerank.papers.outcome import RecipeOutcome
 from truerank.papers.store import PaperStore
 
 
@@ -72,8 +72,8 @@ class Recipe:
     ----------
     name : ``paper.table`` as on the command line
     title : what it shows
-    function : ``module:function`` that takes ``Settings`` and returns an ``Outcome``; empty where nothing can
-        be computed
+    function : ``module:function`` that takes ``Settings`` and returns a ``RecipeOutcome``; empty where
+        nothing can be computed
     data : the data set it needs; empty for none
     slow : why a quick run leaves it out; empty where it does not
     is_ours : whether it is an experiment of this library rather than a table or figure of the paper
@@ -213,7 +213,7 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
-def run_recipe(name: str, settings: Settings | None = None) -> Outcome:
+def run_recipe(name: str, settings: Settings | None = None) -> RecipeOutcome:
     """Run one recipe.
 
     Raises
@@ -239,5 +239,5 @@ def run_recipe(name: str, settings: Settings | None = None) -> Outcome:
             f"Get it with: truerank data fetch {recipe.data}"
         )
     module, _, function = recipe.function.partition(":")
-    run = cast(Callable[[Settings], Outcome], getattr(importlib.import_module(module), function))
+    run = cast(Callable[[Settings], RecipeOutcome], getattr(importlib.import_module(module), function))
     return run(settings)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from truerank.core.checkpoint import replace_file, replace_text
 from truerank.core.errors import InvalidData
-from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.version import __version__
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Run:
     """
 
     name: str
-    outcome: Outcome
+    outcome: RecipeOutcome
     figures: tuple[str, ...] = ()
     date: str = ""
     seconds: float = 0.0
@@ -85,7 +85,7 @@ class Run:
 
         Examples
         --------
-        >>> Run("r19.table2", Outcome(), quick=True, repeats=20).command
+        >>> Run("r19.table2", RecipeOutcome(), quick=True, repeats=20).command
         'truerank paper run r19.table2 --quick --repeats 20'
         """
         options = [name for name, is_so in (("--quick", self.quick), ("--full", self.full)) if is_so]
@@ -96,8 +96,8 @@ class Run:
     @classmethod
     def from_dict(cls, held: dict[str, Any]) -> Run:
         """Return the run that ``to_dict`` wrote."""
-        outcome = Outcome(
-            tuple(Cell(*cell) for cell in held["cells"]),
+        outcome = RecipeOutcome(
+            tuple(PaperNumber(*cell) for cell in held["cells"]),
             notes=tuple(held["notes"]),
             reason=held["reason"],
             without=tuple(held["without"]),
@@ -140,7 +140,7 @@ def written(runs: Iterable[Run]) -> str:
 
     Examples
     --------
-    >>> run = Run("r19.table1", Outcome((Cell("A", "AUC", 0.99, 0.9901),)))
+    >>> run = Run("r19.table1", RecipeOutcome((PaperNumber("A", "AUC", 0.99, 0.9901),)))
     >>> read(written([run])) == [run]
     True
     """

@@ -14,7 +14,7 @@ from truerank.estimation.law import Binomial
 from truerank.estimation.registry import ESTIMATORS
 from truerank.metrics.registry import make_metrics, values
 from truerank.papers.figure import draw_lines, make_axes
-from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed
 from truerank.ranking.simulate import simulate_sample
 
@@ -31,7 +31,7 @@ def recommenders() -> dict[str, list[int]]:
     return {row["recommender"]: row["ranks"] for row in printed("r19", "table1")}
 
 
-def exact_table(settings: Settings) -> Outcome:
+def exact_table(settings: Settings) -> RecipeOutcome:
     """Section 3.2: the four metrics of A, B and C."""
     metrics = make_metrics(list(METRICS.values()))
     cells = []
@@ -39,11 +39,11 @@ def exact_table(settings: Settings) -> Outcome:
         ranks = Ranks.single(np.array(row["ranks"]) - 1, n_pool=N_ITEMS)
         found = values(metrics, ranks).mean(axis=0)
         for name, value in zip(METRICS, found, strict=True):
-            cells.append(Cell(row["recommender"], name, row["values"][name], float(value), digits=3))
-    return Outcome(tuple(cells))
+            cells.append(PaperNumber(row["recommender"], name, row["values"][name], float(value), digits=3))
+    return RecipeOutcome(tuple(cells))
 
 
-def sampled_table(settings: Settings) -> Outcome:
+def sampled_table(settings: Settings) -> RecipeOutcome:
     """Section 4.3: mean and standard deviation over repetitions of the sampled metrics, m = 99."""
     metrics = make_metrics(list(METRICS.values()))
     law, naive = Binomial(N_ITEMS - 1, N_NEGATIVES), ESTIMATORS.make("naive")
@@ -62,21 +62,21 @@ def sampled_table(settings: Settings) -> Outcome:
                 runs[repeat] = [table[sample.n_above].mean() for table in tables]
                 task.advance()
             cells.extend(_mean_and_sd(name, row["values"], runs))
-    return Outcome(tuple(cells), notes=_expectations(), repeats=repeats)
+    return RecipeOutcome(tuple(cells), notes=_expectations(), repeats=repeats)
 
 
-def _mean_and_sd(name: str, shown: dict[str, dict[str, float]], runs: np.ndarray) -> list[Cell]:
+def _mean_and_sd(name: str, shown: dict[str, dict[str, float]], runs: np.ndarray) -> list[PaperNumber]:
     cells = []
     for metric, run in zip(METRICS, runs.T, strict=True):
         mean, sd = float(run.mean()), float(run.std())
         there = shown[metric]
         error = float(np.hypot(sd / np.sqrt(len(run)), there["sd"] / np.sqrt(REPEATS)))
-        cells.append(Cell(name, metric, there["mean"], mean, error, digits=3))
+        cells.append(PaperNumber(name, metric, there["mean"], mean, error, digits=3))
         # The sd of a sample of n has a standard error of about sd sqrt((kurtosis - 1)/(4 n)).
         kurtosis = float(np.mean((run - mean) ** 4) / sd**4) if sd else 3.0
         spread = np.sqrt(max(kurtosis - 1, 1) / 4)
         error = float(np.hypot(sd * spread / np.sqrt(len(run)), there["sd"] * spread / np.sqrt(REPEATS)))
-        cells.append(Cell(name, f"{metric} sd", there["sd"], sd, error, digits=3))
+        cells.append(PaperNumber(name, f"{metric} sd", there["sd"], sd, error, digits=3))
     return cells
 
 
@@ -93,7 +93,7 @@ def _expectations() -> tuple[str, ...]:
     return tuple(notes)
 
 
-def figure1(settings: Settings) -> Outcome:
+def figure1(settings: Settings) -> RecipeOutcome:
     """Draw metrics against the rank: all ranks, and the first hundred."""
     metrics = make_metrics(list(METRICS.values()))
     rank = np.arange(1, N_ITEMS + 1)
@@ -108,13 +108,13 @@ def figure1(settings: Settings) -> Outcome:
         zoom, rank[:100], {name: y[:100] for name, y in gains.items()}, title="first 100", labels=("rank", "")
     )
     cells = (
-        Cell("AP", "rank 2 / rank 1", 0.5, float(gains["AP"][1] / gains["AP"][0]), digits=1),
-        Cell("NDCG", "rank 1 / rank 2", 1.58, float(gains["NDCG"][0] / gains["NDCG"][1])),
+        PaperNumber("AP", "rank 2 / rank 1", 0.5, float(gains["AP"][1] / gains["AP"][0]), digits=1),
+        PaperNumber("NDCG", "rank 1 / rank 2", 1.58, float(gains["NDCG"][0] / gains["NDCG"][1])),
     )
-    return Outcome(cells, {"r19.figure1": figure})
+    return RecipeOutcome(cells, {"r19.figure1": figure})
 
 
-def figure2(settings: Settings) -> Outcome:
+def figure2(settings: Settings) -> RecipeOutcome:
     """Draw expected sampled metrics of A, B and C against the number of samples."""
     figure, panels = make_axes(1, 4, width=3.6)
     notes = []
@@ -126,10 +126,10 @@ def figure2(settings: Settings) -> Outcome:
             axes.axhline(value, color=color, linewidth=0.7, alpha=0.5)
         stretches = "; ".join(f"m {first}-{last}: {order}" for first, last, order in flips.runs())
         notes.append(f"{name}: exact {flips.exact_order}; {stretches}")
-    return Outcome((), {"r19.figure2": figure}, tuple(notes))
+    return RecipeOutcome((), {"r19.figure2": figure}, tuple(notes))
 
 
-def figure3(settings: Settings) -> Outcome:
+def figure3(settings: Settings) -> RecipeOutcome:
     """Draw expected sampled metrics against the true rank, for several numbers of samples."""
     figure, panels = make_axes(1, 4, width=3.6)
     above = np.arange(1000)
@@ -144,4 +144,4 @@ def figure3(settings: Settings) -> Outcome:
         draw_lines(
             axes, above + 1, lines, title=name, labels=("true rank", "expected"), legend=axes is panels[0]
         )
-    return Outcome((), {"r19.figure3": figure})
+    return RecipeOutcome((), {"r19.figure3": figure})

@@ -17,16 +17,16 @@ from truerank.core.types import FloatArray
 from truerank.data.catalogue import find_local, load
 from truerank.data.clean import min_history
 from truerank.models.registry import MODELS
-from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed
 from truerank.papers.store import QUICK
-from truerank.workflows.agreement.experiment import Experiment
+from truerank.workflows.agreement.experiment import AgreementExperiment
 from truerank.workflows.agreement.order import kendall, mean_of
-from truerank.workflows.agreement.pieces import digest_of
+from truerank.workflows.agreement.pieces import events_digest
 from truerank.workflows.agreement.plan import (
     PAPER_FRACTIONS,
+    AgreementPlan,
     Entrant,
-    Plan,
     configurations,
     find_grid,
     make_plan,
@@ -139,7 +139,7 @@ DATA = (
 )
 
 
-def plan_of(data: PaperData, *, full: bool = False, seeds: int = SEEDS, seed: int = 0) -> Plan:
+def plan_of(data: PaperData, *, full: bool = False, seeds: int = SEEDS, seed: int = 0) -> AgreementPlan:
     """Return the experiment of one data set: sixteen strategies, six fractions, three scenarios.
 
     Examples
@@ -160,7 +160,7 @@ def plan_of(data: PaperData, *, full: bool = False, seeds: int = SEEDS, seed: in
     return replace(plan, entrants=entrants, grid=data.grid if full else REDUCED)
 
 
-def n_fits(plan: Plan) -> tuple[int, int]:
+def n_fits(plan: AgreementPlan) -> tuple[int, int]:
     """Return how many models are fitted to the full data, and how many to sub-samples."""
     each = sum(len(one.configurations) for listed in plan.entrants.values() for one in listed)
     each *= len(plan.seeds)
@@ -175,10 +175,10 @@ def measured(settings: Settings, data: PaperData) -> Agreement:
 
     def run() -> dict[str, object]:
         folder = None if store.folder is None else store.folder / f"s21-{data.dataset}"
-        experiment = Experiment(plan, events, folder=folder, workers=settings.workers)
+        experiment = AgreementExperiment(plan, events, folder=folder, workers=settings.workers)
         return experiment.run(settings.progress).to_dict()
 
-    return Agreement.from_json(json.dumps(store.value(_key(plan, data, digest_of(events)), run)))
+    return Agreement.from_json(json.dumps(store.value(_key(plan, data, events_digest(events)), run)))
 
 
 def measure_at_hand(settings: Settings) -> tuple[dict[str, Agreement], list[str]]:
@@ -205,7 +205,7 @@ def _missing(data: PaperData, settings: Settings) -> str:
     return QUICK if settings.quick and data.is_slow else ""
 
 
-def _key(plan: Plan, data: PaperData, digest: str) -> str:
+def _key(plan: AgreementPlan, data: PaperData, digest: str) -> str:
     """Return everything the result depends on."""
     models = {
         str(scenario): [[str(model) for model in one.configurations] for one in listed]
@@ -231,10 +231,10 @@ _REASON = (
 _UNITS = {"": 1.0, "k": 1e3, "M": 1e6}
 
 
-def table1(settings: Settings) -> Outcome:
+def table1(settings: Settings) -> RecipeOutcome:
     """Psi of the sixteen strategies, with intervals."""
     found, without = measure_at_hand(settings)
-    cells: list[Cell] = []
+    cells: list[PaperNumber] = []
     for row in printed("s21", "table1"):
         cells += _psi_cells(found, row["group"], row["sampler"], row["values"])
     seeds = settings.repeated(SEEDS)
@@ -248,7 +248,7 @@ def table1(settings: Settings) -> Outcome:
     ]
     for name, agreement in found.items():
         notes += _findings(name, agreement, [cell for cell in cells if cell.column == name])
-    return Outcome(
+    return RecipeOutcome(
         tuple(cells),
         notes=tuple(notes),
         reason="" if settings.full else _REASON,
@@ -257,7 +257,7 @@ def table1(settings: Settings) -> Outcome:
     )
 
 
-def table2(settings: Settings) -> Outcome:
+def table2(settings: Settings) -> RecipeOutcome:
     """Which algorithms and metrics a scenario has, read off the scenarios themselves."""
     cells = []
     for row in printed("s21", "table2"):
@@ -265,13 +265,13 @@ def table2(settings: Settings) -> Outcome:
         has = {name: ours in scenario.models for name, ours in ALGORITHMS.items()}
         has |= {name: ours in scenario.metric_names() for name, ours in METRICS.items()}
         cells += [
-            Cell(row["scenario"], column, float(value), float(has[column]), digits=0)
+            PaperNumber(row["scenario"], column, float(value), float(has[column]), digits=0)
             for column, value in row["values"].items()
         ]
-    return Outcome(tuple(cells), notes=("1 where the scenario has the algorithm or metric, else 0.",))
+    return RecipeOutcome(tuple(cells), notes=("1 where the scenario has the algorithm or metric, else 0.",))
 
 
-def table3(settings: Settings) -> Outcome:
+def table3(settings: Settings) -> RecipeOutcome:
     """Count events, users and items of the data sets at hand."""
     cells, notes, without = [], [], []
     names = {data.name: data for data in DATA}
@@ -287,17 +287,17 @@ def table3(settings: Settings) -> Outcome:
         for column, value in row["values"].items():
             unit = f" ({value['unit']})" if value["unit"] else ""
             ours = found[column] / _UNITS[value["unit"]]
-            cells.append(Cell(data.name, column + unit, value["value"], ours, digits=value["digits"]))
+            cells.append(PaperNumber(data.name, column + unit, value["value"], ours, digits=value["digits"]))
         repeated = events.origin.get("duplicate_rows_kept", 0)
         if repeated:
             notes.append(
                 f"{data.name}: {repeated} of its events repeat a pair of user and item. Table 1 is measured "
                 "with the last event of each pair, and users with fewer than 3 of these left out."
             )
-    return Outcome(tuple(cells), notes=tuple(notes), without=tuple(without))
+    return RecipeOutcome(tuple(cells), notes=tuple(notes), without=tuple(without))
 
 
-def table4(settings: Settings) -> Outcome:
+def table4(settings: Settings) -> RecipeOutcome:
     """Compute how many models the paper trained, and the CO2 of a development cycle."""
     models = 6 * 3 * 7 * 16 * 7 * 30  # data sets, scenarios, algorithms, strategies, percents, configurations
     hours = 25 * 40 * (4e9 / 20e6) * 0.4 / 60  # algorithms, configurations, times ML-20M, minutes on a DGX-2
@@ -306,12 +306,12 @@ def table4(settings: Settings) -> Outcome:
     reasons = ("", "4/3, printed as if rounded up", "", "")
     rows = printed("s21", "table4")
     cells = [
-        Cell(row["quantity"], "Table 4", row["value"], value, digits=row["digits"], note=note)
+        PaperNumber(row["quantity"], "Table 4", row["value"], value, digits=row["digits"], note=note)
         for row, value, note in zip(rows, values, reasons, strict=True)
     ]
     distinct = sum(sum(n_fits(plan_of(data, full=True))) for data in DATA)
     needed = pounds / 1e3 / rows[-1]["value"]
-    return Outcome(
+    return RecipeOutcome(
         tuple(cells),
         reason=f"the last number needs a speed-up of {needed:.2f} where the text names {CLAIMED_SPEEDUP}, "
         "and 1333 hours are printed as 1340",
@@ -329,7 +329,7 @@ def table4(settings: Settings) -> Outcome:
 
 def _psi_cells(
     found: Mapping[str, Agreement], group: str, sampler: str, values: Mapping[str, float]
-) -> list[Cell]:
+) -> list[PaperNumber]:
     """Return Psi of one strategy on all data sets at hand, and the average."""
     strategy, row = STRATEGIES[group, sampler], f"{group} {sampler}"
     cells, compared = [], []
@@ -338,23 +338,23 @@ def _psi_cells(
         if score.psi is None or score.low is None or score.high is None:
             continue  # told by a note: no tau exists
         error = (score.high - score.low) / (2 * NormalDist().inv_cdf((1 + agreement.level) / 2))
-        compared.append(Cell(row, name, values[name], score.psi, np.sqrt(2) * error, digits=3))
+        compared.append(PaperNumber(row, name, values[name], score.psi, np.sqrt(2) * error, digits=3))
         cells += [
             compared[-1],
-            Cell(row, f"{name} low", None, score.low, digits=3),
-            Cell(row, f"{name} high", None, score.high, digits=3),
+            PaperNumber(row, f"{name} low", None, score.low, digits=3),
+            PaperNumber(row, f"{name} high", None, score.high, digits=3),
         ]
         if score.certain is not None:
-            cells.append(Cell(row, f"{name} certain", None, score.certain, digits=3))
+            cells.append(PaperNumber(row, f"{name} certain", None, score.certain, digits=3))
     if len(compared) > 1:
         printed_mean = float(np.mean([cell.printed for cell in compared]))
         ours = float(np.mean([cell.value for cell in compared]))
         error = float(np.sqrt(np.sum([cell.error**2 for cell in compared])) / len(compared))
-        cells.append(Cell(row, "average", printed_mean, ours, error, digits=3))
+        cells.append(PaperNumber(row, "average", printed_mean, ours, error, digits=3))
     return cells
 
 
-def _findings(name: str, agreement: Agreement, cells: Sequence[Cell]) -> list[str]:
+def _findings(name: str, agreement: Agreement, cells: Sequence[PaperNumber]) -> list[str]:
     """Return sentences on one data set."""
     notes = []
     told = [f"{group} {sampler}" for group, sampler in STRATEGIES]  # in the order of the scores

@@ -9,12 +9,12 @@ import numpy as np
 
 from truerank.core.types import FloatArray
 from truerank.papers.figure import draw_lines, make_axes
-from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings
 from truerank.papers.sachdeva2021 import ALGORITHMS, METRICS, SCENARIOS, SEEDS, STRATEGIES, measure_at_hand
 from truerank.workflows.agreement.order import mean_of
 from truerank.workflows.agreement.result import Agreement
-from truerank.workflows.agreement.result import Cell as Found
+from truerank.workflows.agreement.result import StrategyAgreement as Found
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,7 +29,7 @@ PLAIN = {
 RANKED = {column: metric for column, metric in METRICS.items() if column != "MSE"}
 
 
-def figure1(settings: Settings) -> Outcome:
+def figure1(settings: Settings) -> RecipeOutcome:
     """Draw the mean tau over all strategies against the fraction kept, and what it saves."""
     found, without = measure_at_hand(settings)
     notes: list[str] = []
@@ -63,13 +63,13 @@ def figure1(settings: Settings) -> Outcome:
     return _outcome(settings, cells, {"s21.figure1": figure}, notes, without)
 
 
-def figure2(settings: Settings) -> Outcome:
+def figure2(settings: Settings) -> RecipeOutcome:
     """Draw how probable it is that a model moves up on sub-samples."""
     found, without = measure_at_hand(settings)
     notes: list[str] = []
     percents = _percents(found)
     figure, panels = make_axes(1, len(SCENARIOS), width=4.4, height=3.6)
-    cells: list[Cell] = []
+    cells: list[PaperNumber] = []
     for scenario, axes in zip(SCENARIOS, panels, strict=True):
         moves = _moves(found, scenario)
         table = np.array(list(moves.values()))
@@ -93,13 +93,13 @@ def figure2(settings: Settings) -> Outcome:
     return _outcome(settings, cells, {"s21.figure2": figure}, notes, without)
 
 
-def figure3(settings: Settings) -> Outcome:
+def figure3(settings: Settings) -> RecipeOutcome:
     """Draw tau of the eight strategies without a proxy, metric by metric."""
     found, without = measure_at_hand(settings)
     notes: list[str] = []
     percents = _percents(found)
     figure, panels = make_axes(1, len(RANKED), width=4.4, height=3.6)
-    cells: list[Cell] = []
+    cells: list[PaperNumber] = []
     means = {}
     for (column, metric), axes in zip(RANKED.items(), panels, strict=True):
         lines = {name: _tau_by_metric(found, strategy, metric) for name, strategy in PLAIN.items()}
@@ -125,9 +125,13 @@ def figure3(settings: Settings) -> Outcome:
 
 
 def _outcome(
-    settings: Settings, cells: list[Cell], figures: dict[str, Figure], notes: list[str], without: list[str]
-) -> Outcome:
-    return Outcome(
+    settings: Settings,
+    cells: list[PaperNumber],
+    figures: dict[str, Figure],
+    notes: list[str],
+    without: list[str],
+) -> RecipeOutcome:
+    return RecipeOutcome(
         tuple(cells), figures, tuple(notes), without=tuple(without), repeats=settings.repeated(SEEDS)
     )
 
@@ -183,9 +187,9 @@ def _speedups(agreement: Agreement, fraction: float) -> list[float]:
     ]
 
 
-def _cells(lines: Mapping[str, FloatArray], percents: FloatArray) -> list[Cell]:
+def _cells(lines: Mapping[str, FloatArray], percents: FloatArray) -> list[PaperNumber]:
     return [
-        Cell(name, f"{percent:g} %", None, float(value), digits=3)
+        PaperNumber(name, f"{percent:g} %", None, float(value), digits=3)
         for name, line in lines.items()
         for percent, value in zip(percents, line, strict=True)
         if not np.isnan(value)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from truerank.core.interactions import Interactions
 from truerank.data.catalogue import find_local, load
 from truerank.papers.li2020 import BOOKS, book_events
-from truerank.papers.outcome import Cell, Outcome
+from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed
 
 #: name in print to what ``load`` takes
@@ -23,17 +23,17 @@ DATASETS: Mapping[str, str] = {
 PARTIAL = {"pinterest-20": "of pinterest-20 the first 37,501 of 55,187 users are at hand"}
 
 
-def l20_table4(settings: Settings) -> Outcome:
+def l20_table4(settings: Settings) -> RecipeOutcome:
     """Count the data sets of Li et al. (2020)."""
     return _sizes("l20", "table4", settings)
 
 
-def l23_table5(settings: Settings) -> Outcome:
+def l23_table5(settings: Settings) -> RecipeOutcome:
     """Count the data sets of Li et al. (2023)."""
     return _sizes("l23", "table5", settings)
 
 
-def _sizes(paper: str, table: str, settings: Settings) -> Outcome:
+def _sizes(paper: str, table: str, settings: Settings) -> RecipeOutcome:
     cells, without = [], []
     for row in printed(paper, table):
         name, shown = row["dataset"], row["values"]
@@ -45,10 +45,11 @@ def _sizes(paper: str, table: str, settings: Settings) -> Outcome:
         sparsity = 100 * (1 - len(events) / (events.n_users * events.n_items))
         note = PARTIAL.get(name, "") if counts["Users"] < shown["Users"] else ""
         cells += [
-            Cell(name, column, shown[column], count, digits=0, note=note) for column, count in counts.items()
+            PaperNumber(name, column, shown[column], count, digits=0, note=note)
+            for column, count in counts.items()
         ]
-        cells.append(Cell(name, "Sparsity", shown["Sparsity"], sparsity, note=note))
-    return Outcome(tuple(cells), without=tuple(without))
+        cells.append(PaperNumber(name, "Sparsity", shown["Sparsity"], sparsity, note=note))
+    return RecipeOutcome(tuple(cells), without=tuple(without))
 
 
 def _events(name: str, settings: Settings) -> Interactions:

@@ -173,14 +173,14 @@ class Setup:
     def fitted(self, store: PaperStore, seed: int, *, quick: bool = False) -> dict[str, Model]:
         """Return the models that can be run here, by the paper's names."""
         return {
-            name: Fitted(self.dataset, self.split, spec, seed, store)
+            name: StoredModel(self.dataset, self.split, spec, seed, store)
             for name, spec in self.models.items()
             if not self.missing(name, quick=quick)
         }
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted(Model):
+class StoredModel(Model):
     """A model whose scores a store keeps, so that several recipes share one fit."""
 
     dataset: str = ""

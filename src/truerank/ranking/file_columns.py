@@ -250,7 +250,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 SUFFIXES = (".csv", ".tsv", ".parquet")
 
 
-def read_frame(path: Path) -> pl.DataFrame:
+def read_rank_frame(path: Path) -> pl.DataFrame:
     """Read a csv, tsv or Parquet file whole.
 
     Raises

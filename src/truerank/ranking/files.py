@@ -30,7 +30,7 @@ from truerank.ranking.file_columns import (
     integers,
     pick_columns,
     read_design,
-    read_frame,
+    read_rank_frame,
     with_constant,
 )
 
@@ -187,7 +187,7 @@ def read_sampled_table(
         sampled in different ways.
     """
     where = f"'{path}'"
-    frame = pick_columns(read_frame(Path(path)), ("user",), OPTIONAL, where=where)
+    frame = pick_columns(read_rank_frame(Path(path)), ("user",), OPTIONAL, where=where)
     return tabulate(
         frame,
         where=where,
@@ -400,7 +400,7 @@ def _read(
     path: Path, *, n_items: int | None, n_negatives: int | None, replacement: bool | None, zero_based: bool
 ) -> _Table:
     where = f"'{path}'"
-    frame = pick_columns(read_frame(path), ("user",), OPTIONAL, where=where)
+    frame = pick_columns(read_rank_frame(path), ("user",), OPTIONAL, where=where)
     if "n_negatives" in frame.columns or n_negatives is not None:
         table = read_sampled_table(
             path, n_items=n_items, n_negatives=n_negatives, replacement=replacement, zero_based=zero_based

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from truerank.core.parallel import ordered_map
-from truerank.core.random import Words, words
+from truerank.core.random import Words, random_words
 from truerank.core.ranks import Design, Stopping
 from truerank.core.scorer import Scorer
 from truerank.core.types import IntArray, frozen
@@ -27,7 +27,7 @@ from truerank.ranking import negatives as sampler
 from truerank.ranking.cpu.counts import ScoreIsNaN
 from truerank.ranking.listed import (
     Grower,
-    Judged,
+    ListedCounts,
     ListScores,
     judge_lists,
     judge_scores,
@@ -35,7 +35,7 @@ from truerank.ranking.listed import (
     make_lists,
     ranges,
 )
-from truerank.ranking.negatives import Block, Rows, blocks, pick, reject, uniform_proposal
+from truerank.ranking.negatives import RowBlock, Rows, pick, reject, row_blocks, uniform_proposal
 from truerank.ranking.samplers.uniform import MOST_PROPOSALS
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Sequences:
             return pick(state, uniform_proposal(len(candidates)), stop, candidates)[start:]
         if head == 0:
             candidates = rows.candidates(row)
-            return candidates[np.argsort(words(state, 0, len(candidates)), kind="stable")][start:stop]
+            return candidates[np.argsort(random_words(state, 0, len(candidates)), kind="stable")][start:stop]
         drawn = reject(
             state,
             uniform_proposal(n_items),
@@ -158,7 +158,7 @@ def shuffled(state: np.uint64, rest: IntArray, n: int) -> IntArray:
     halves = (
         half
         for j in itertools.count(FAR)
-        for word in words(state, j, j + 1)
+        for word in random_words(state, j, j + 1)
         for half in divmod(int(word), 1 << 32)
     )
     for at in range(n):
@@ -215,7 +215,7 @@ def judge_growing(
     n_threads: int,
     advance: Callable[[int], None],
     on_device: DeviceFactors | None = None,
-) -> Judged:
+) -> ListedCounts:
     """Compare the targets of all rows with their negatives until each may stop.
 
     Targets of one row share its negatives; each ends by its own rank, with a first part of them. With
@@ -240,14 +240,14 @@ def judge_growing(
 
 def _grow_blocks(
     grower: Grower, negatives: GrowingNegatives, n_threads: int, advance: Callable[[int], None]
-) -> Judged:
+) -> ListedCounts:
     """Run all rounds of a block of rows in one call."""
     first = negatives.reached(negatives.stopping.sizes[0])
     most = min(BLOCK_NEGATIVES, max(1 << 12, int(first.sum()) // (8 * n_threads)))
-    runs, sequences = list(blocks(first, most)), negatives.sequences
+    runs, sequences = list(row_blocks(first, most)), negatives.sequences
     _ = sequences.head, sequences.n_free, sequences.lists  # made once, before threads ask for them
 
-    def work(block: Block) -> Judged:
+    def work(block: RowBlock) -> ListedCounts:
         try:
             return grower.grow(block.start, block.stop, sequences, negatives.stopping)
         except ScoreIsNaN as error:
@@ -257,12 +257,12 @@ def _grow_blocks(
     for block, part in zip(runs, ordered_map(work, runs, n_threads=n_threads), strict=True):
         parts.append(part)
         advance(block.stop - block.start)
-    return Judged.joined(parts)
+    return ListedCounts.joined(parts)
 
 
 def _grow_rounds(
     lists: ListScores, negatives: GrowingNegatives, n_threads: int, advance: Callable[[int], None]
-) -> Judged:
+) -> ListedCounts:
     """Run round after round over the rows that still have a target to go on with."""
     rows, most_above = negatives.rows, negatives.stopping.rank - 1
     above, tied, drawn = np.zeros((3, int(rows.pairs[-1])), np.int64)
@@ -285,7 +285,7 @@ def _grow_rounds(
         advance(len(row) - len(left))
         row, before = left, after
     advance(len(row))
-    return Judged(above, tied, drawn, ask.target_scores, ask.n_scores)
+    return ListedCounts(above, tied, drawn, ask.target_scores, ask.n_scores)
 
 
 class _Asking:
@@ -297,10 +297,10 @@ class _Asking:
         self.n_scores = 0
         self.is_first = True
 
-    def round(self, row: IntArray, before: IntArray, after: IntArray) -> Judged:
+    def round(self, row: IntArray, before: IntArray, after: IntArray) -> ListedCounts:
         """Return the counts of all targets of some rows among the negatives of a round."""
 
-        def work(block: Block) -> Judged:
+        def work(block: RowBlock) -> ListedCounts:
             chosen = row[block.start : block.stop]
             items = self.sequences.draw(chosen, before[chosen], after[chosen]).astype(np.int64)
             try:
@@ -308,15 +308,15 @@ class _Asking:
             except ScoreIsNaN as error:
                 raise BrokenRow(int(chosen[error.row])) from None
 
-        runs = list(blocks(after[row] - before[row], self.lists.most_negatives))
+        runs = list(row_blocks(after[row] - before[row], self.lists.most_negatives))
         parts = list(ordered_map(work, runs, n_threads=self.n_threads))
-        found = Judged.joined(parts)
+        found = ListedCounts.joined(parts)
         self.n_scores += found.n_scores
         if self.is_first:
             self.target_scores, self.is_first = found.scores, False
         return found
 
-    def _judge(self, row: IntArray, indptr: IntArray, items: IntArray) -> Judged:
+    def _judge(self, row: IntArray, indptr: IntArray, items: IntArray) -> ListedCounts:
         if self.is_first:
             return judge_lists(self.lists, self.rows, row, indptr, items)
         scores, n_scores = self.lists.scores(row, items, indptr)

@@ -19,14 +19,14 @@ from truerank.core.ranks import Stopping
 from truerank.core.scorer import DenseScores, HasFactors, HasSparseRows, Scorer
 from truerank.core.types import FloatArray, IntArray, frozen
 from truerank.ranking.cpu.counts import ScoreIsNaN
-from truerank.ranking.negatives import Block, Rows
+from truerank.ranking.negatives import RowBlock, Rows
 
 if TYPE_CHECKING:
     from truerank.ranking.growing import Sequences
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class ListedCounts:
     """Where the targets of some rows stand among their negatives.
 
     Parameters
@@ -44,7 +44,7 @@ class Judged:
     n_scores: int
 
     @classmethod
-    def joined(cls, parts: Sequence[Judged]) -> Judged:
+    def joined(cls, parts: Sequence[ListedCounts]) -> ListedCounts:
         """Return the parts one after the other."""
         empty = np.zeros(0, np.int64)
         return cls(
@@ -62,7 +62,7 @@ class Judge(Protocol):
     is_thread_safe: bool
     most_negatives: int
 
-    def judge(self, block: Block, items: IntArray) -> Judged:
+    def judge(self, block: RowBlock, items: IntArray) -> ListedCounts:
         """Return the counts of the targets of some rows."""
 
 
@@ -79,7 +79,7 @@ class ListScores(Protocol):
 class Grower(Protocol):
     """What compares targets with negatives in rounds, drawing as it goes; safe to call from threads."""
 
-    def grow(self, start: int, stop: int, sequences: Sequences, stopping: Stopping) -> Judged:
+    def grow(self, start: int, stop: int, sequences: Sequences, stopping: Stopping) -> ListedCounts:
         """Return the counts of the targets of the rows start..stop-1."""
 
 
@@ -119,7 +119,9 @@ def make_lists(scorer: Scorer, rows: Rows) -> ListScores:
     return ScoredPairs(scorer, rows)
 
 
-def judge_lists(lists: ListScores, rows: Rows, row: IntArray, indptr: IntArray, items: IntArray) -> Judged:
+def judge_lists(
+    lists: ListScores, rows: Rows, row: IntArray, indptr: IntArray, items: IntArray
+) -> ListedCounts:
     """Return the counts of all targets of some rows; negatives and targets are scored together."""
     n_targets = rows.pairs[row + 1] - rows.pairs[row]
     pairs = np.concatenate([[0], np.cumsum(n_targets)])
@@ -148,7 +150,7 @@ def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
 
 def judge_scores(
     negatives: NDArray[Any], indptr: IntArray, targets: NDArray[Any], pairs: IntArray, n_scores: int
-) -> Judged:
+) -> ListedCounts:
     """Return counts from scores: row r has ``negatives[indptr[r]:indptr[r + 1]]``, targets likewise by pairs.
 
     Raises
@@ -176,7 +178,7 @@ def judge_scores(
         starts = np.cumsum(sizes[has_target]) - sizes[has_target]
         above[pair] = np.add.reduceat(scores > threshold, starts, dtype=np.int64)
         tied[pair] = np.add.reduceat(scores == threshold, starts, dtype=np.int64)
-    return Judged(above, tied, np.repeat(sizes, n_targets), targets, n_scores)
+    return ListedCounts(above, tied, np.repeat(sizes, n_targets), targets, n_scores)
 
 
 # Negatives of one block, whose scores are stored: 2 MB in float64.
@@ -198,7 +200,7 @@ class ListJudge:
         self.lists, self.rows = lists, rows
         self.is_thread_safe, self.most_negatives = lists.is_thread_safe, lists.most_negatives
 
-    def judge(self, block: Block, items: IntArray) -> Judged:
+    def judge(self, block: RowBlock, items: IntArray) -> ListedCounts:
         """Return the counts of the targets of some rows."""
         return judge_lists(self.lists, self.rows, np.arange(block.start, block.stop), block.indptr, items)
 
@@ -313,7 +315,7 @@ class StoredRows:
         owner = np.repeat(users, targets.lengths())
         self.target_scores = self.scores[owner, targets.items]
 
-    def grow(self, start: int, stop: int, sequences: Sequences, stopping: Stopping) -> Judged:
+    def grow(self, start: int, stop: int, sequences: Sequences, stopping: Stopping) -> ListedCounts:
         """Return the counts of the targets of the rows start..stop-1."""
         from truerank.ranking.cpu.grow_compiled import grow_dense
 
@@ -335,4 +337,6 @@ class StoredRows:
         )
         if broken >= 0:
             raise ScoreIsNaN(broken - start)
-        return Judged(above, tied, drawn, self.target_scores[first:last], int(scored.sum() + last - first))
+        return ListedCounts(
+            above, tied, drawn, self.target_scores[first:last], int(scored.sum() + last - first)
+        )

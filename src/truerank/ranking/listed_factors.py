@@ -24,8 +24,8 @@ from truerank.ranking.cpu.counts import (
     spreads,
     weights,
 )
-from truerank.ranking.listed import Judged
-from truerank.ranking.negatives import Block, Rows
+from truerank.ranking.listed import ListedCounts
+from truerank.ranking.negatives import RowBlock, Rows
 
 if TYPE_CHECKING:
     from truerank.ranking.growing import Sequences
@@ -93,7 +93,7 @@ class CompiledFactors:
         targets = rows.queries.targets
         owner = np.repeat(np.arange(len(users)), targets.lengths())
         self.scores = np.empty(len(owner))
-        target_compiled.score_pairs(
+        target_compiled.score_listed_pairs(
             users,
             items,
             self.bias,
@@ -105,9 +105,9 @@ class CompiledFactors:
         margin = (spreads(self.user) * weights(self.item, max(1, len(items)))[:1])[owner]
         self.low, self.high = frozen(low - margin), frozen(high + margin)
 
-    def judge(self, block: Block, items: IntArray) -> Judged:
+    def judge(self, block: RowBlock, items: IntArray) -> ListedCounts:
         """Return the counts of the targets of some rows."""
-        from truerank.ranking.cpu.listed_compiled import ROWS, decide_near, scan_listed
+        from truerank.ranking.cpu.listed_compiled import ROWS, decide_near_listed, scan_listed
 
         rows = self.rows
         first, last = rows.pairs[[block.start, block.stop]]
@@ -117,7 +117,7 @@ class CompiledFactors:
         scores = np.empty(int(np.diff(block.indptr).max()) + ROWS, np.float32)
         scan_listed(*lists, *fast, self.low, self.high, scores, above, tied)
         if tied.any():
-            decide_near(
+            decide_near_listed(
                 *lists,
                 *fast,
                 self.user.exact,
@@ -134,9 +134,9 @@ class CompiledFactors:
             )
         n_targets = np.diff(rows.pairs[block.start : block.stop + 1])
         n_negatives = np.repeat(np.diff(block.indptr), n_targets)
-        return Judged(above, tied, n_negatives, self.scores[first:last], len(items) + int(last - first))
+        return ListedCounts(above, tied, n_negatives, self.scores[first:last], len(items) + int(last - first))
 
-    def grow(self, start: int, stop: int, sequences: Sequences, stopping: Stopping) -> Judged:
+    def grow(self, start: int, stop: int, sequences: Sequences, stopping: Stopping) -> ListedCounts:
         """Return the counts of the targets of the rows start..stop-1."""
         from truerank.ranking.cpu.grow_compiled import grow_factors
 
@@ -164,7 +164,7 @@ class CompiledFactors:
             drawn,
             scored,
         )
-        return Judged(above, tied, drawn, self.scores[first:last], int(scored.sum() + last - first))
+        return ListedCounts(above, tied, drawn, self.scores[first:last], int(scored.sum() + last - first))
 
 
 def _check_users(factors: Factors, rows: Rows) -> None:

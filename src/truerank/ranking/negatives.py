@@ -20,7 +20,7 @@ import numpy as np
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Vocabulary
 from truerank.core.plugin import Plugin
-from truerank.core.random import Words, bounded, pair_keys, shortened, words
+from truerank.core.random import Words, bounded, pair_keys, random_words, uniform_from_words
 from truerank.core.ranks import Design
 from truerank.core.split import Split
 from truerank.core.types import FloatArray, IntArray, frozen
@@ -202,7 +202,7 @@ class RandomSampler(Sampler):
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class RowBlock:
     """A run of rows, with where the negatives of each begin."""
 
     start: int
@@ -210,19 +210,19 @@ class Block:
     indptr: IntArray
 
 
-def blocks(sizes: IntArray, most: int) -> Iterator[Block]:
+def row_blocks(sizes: IntArray, most: int) -> Iterator[RowBlock]:
     """Yield runs of rows with at most ``most`` negatives each, but at least one row.
 
     Examples
     --------
-    >>> [(block.start, block.stop) for block in blocks(np.array([2, 2, 9, 1]), 4)]
+    >>> [(block.start, block.stop) for block in row_blocks(np.array([2, 2, 9, 1]), 4)]
     [(0, 2), (2, 3), (3, 4)]
     """
     indptr = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
     start = 0
     while start < len(sizes):
         stop = max(start + 1, int(np.searchsorted(indptr, indptr[start] + most, side="right")) - 1)
-        yield Block(start, stop, indptr[start : stop + 1] - indptr[start])
+        yield RowBlock(start, stop, indptr[start : stop + 1] - indptr[start])
         start = stop
 
 
@@ -238,7 +238,7 @@ def weighted_proposal(cumulated: IntArray) -> Proposal:
     """Return the map from words to items as likely as their integer weights, given their running sums."""
 
     def propose(word: Words) -> IntArray:
-        place = shortened(word, int(cumulated[-1])).astype(np.int64)
+        place = uniform_from_words(word, int(cumulated[-1])).astype(np.int64)
         return np.searchsorted(cumulated, place, side="right")
 
     return propose
@@ -252,7 +252,7 @@ def reject(
     is_blocked[blocked] = True
     n_words = m + 16
     while True:
-        items = propose(words(state, 0, n_words))
+        items = propose(random_words(state, 0, n_words))
         items = items[~is_blocked[items]]
         if not replacement:
             items = items[np.sort(np.unique(items, return_index=True)[1])]
@@ -264,7 +264,7 @@ def reject(
 def pick(state: np.uint64, propose: Proposal, m: int, candidates: IntArray) -> IntArray:
     """Return m candidates drawn with replacement; ``propose`` maps words to positions among them."""
     n_words = m + 16
-    while len(places := propose(words(state, 0, n_words))) < m:
+    while len(places := propose(random_words(state, 0, n_words))) < m:
         n_words *= 2
     return candidates[places[:m]]
 
@@ -277,7 +277,7 @@ def select(state: np.uint64, m: int, candidates: IntArray, weights: FloatArray |
     """
     if m == len(candidates):
         return candidates
-    word = words(state, 0, len(candidates))
+    word = random_words(state, 0, len(candidates))
     if weights is None:
         order = np.argsort(word, kind="stable")
     else:

@@ -18,11 +18,11 @@ from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets, order_w
 from truerank.ranking.exact import make_queries
 from truerank.ranking.gpu.sampled import factors_on
 from truerank.ranking.growing import BrokenRow, GrowingNegatives, judge_growing
-from truerank.ranking.listed import Judge, Judged, make_judge
-from truerank.ranking.negatives import Block, Negatives, Rows, Sampler, blocks
+from truerank.ranking.listed import Judge, ListedCounts, make_judge
+from truerank.ranking.negatives import Negatives, RowBlock, Rows, Sampler, row_blocks
 from truerank.ranking.samplers.given import GivenLists
 from truerank.ranking.samplers.registry import SAMPLERS
-from truerank.ranking.samplers.uniform import Uniform
+from truerank.ranking.samplers.uniform import UniformSampler
 
 # Negatives that are drawn and compared in one go, unless there are too few of them for all threads.
 BLOCK_NEGATIVES = 1 << 20
@@ -59,7 +59,7 @@ def sampled_ranks(
 ) -> SampledRanks:
     """Return where each target of the test part stands among sampled negatives.
 
-    See ``sample``, which takes the same arguments and also counts the scores.
+    See ``sample_ranks``, which takes the same arguments and also counts the scores.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def sampled_ranks(
     >>> sampled_ranks(scorer=scores, split=split, sampler="uniform(m=3)").n_above.tolist()
     [2]
     """
-    found = sample(
+    found = sample_ranks(
         scorer,
         split,
         sampler,
@@ -85,7 +85,7 @@ def sampled_ranks(
     return found.ranks
 
 
-def sample(
+def sample_ranks(
     scorer: Scorer,
     split: Split,
     sampler: AnySampler = "uniform",
@@ -143,7 +143,7 @@ def sample(
     with tracked(progress, "sampling", len(rows)) as task:
         try:
             on_device = factors_on(device, scorer, rows)
-            if on_device is not None and on_device.draws and isinstance(made, Uniform):
+            if on_device is not None and on_device.draws and isinstance(made, UniformSampler):
                 grown = GrowingNegatives(rows, Stopping((made.m,)), negatives.design)
                 judged = judge_growing(scorer, grown, n_threads, task.advance, on_device)
             elif isinstance(negatives, GrowingNegatives):
@@ -160,16 +160,16 @@ def sample(
     return Sampled(_table(rows, negatives, judged, seen, design), judged.n_scores)
 
 
-def _judge_blocks(judge: Judge, negatives: Negatives, n_threads: int, advance: Any) -> Judged:
+def _judge_blocks(judge: Judge, negatives: Negatives, n_threads: int, advance: Any) -> ListedCounts:
     """Draw and compare block after block."""
     if not judge.is_thread_safe:
         n_threads = 1
     most = min(BLOCK_NEGATIVES, judge.most_negatives)
     if n_threads > 1:
         most = min(most, max(SHARED_NEGATIVES, int(negatives.sizes.sum()) // (4 * n_threads)))
-    runs = list(blocks(negatives.sizes, most))
+    runs = list(row_blocks(negatives.sizes, most))
 
-    def work(block: Block) -> Judged:
+    def work(block: RowBlock) -> ListedCounts:
         try:
             return judge.judge(block, negatives.draw(block.start, block.stop))
         except ScoreIsNaN as error:
@@ -179,11 +179,15 @@ def _judge_blocks(judge: Judge, negatives: Negatives, n_threads: int, advance: A
     for block, part in zip(runs, ordered_map(work, runs, n_threads=n_threads), strict=True):
         parts.append(part)
         advance(block.stop - block.start)
-    return Judged.joined(parts)
+    return ListedCounts.joined(parts)
 
 
 def _table(
-    rows: Rows, negatives: Negatives | GrowingNegatives, judged: Judged, seen: SeenPolicy, design: Design
+    rows: Rows,
+    negatives: Negatives | GrowingNegatives,
+    judged: ListedCounts,
+    seen: SeenPolicy,
+    design: Design,
 ) -> SampledRanks:
     queries = rows.queries
     lengths, indptr = queries.targets.lengths(), queries.targets.indptr.astype(np.int64)

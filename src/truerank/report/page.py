@@ -20,7 +20,7 @@ from truerank.core.checkpoint import replace_text
 from truerank.core.result import Result
 from truerank.core.table import MISSING, Table, count_of, decimals, fixed, percent
 from truerank.report.sections import (
-    Board,
+    Leaderboard,
     as_sheet,
     build_board,
     cost_table,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def fill(template: str, looks: Looks, version: str, **entries: Any) -> str:
+def render_page(template: str, looks: Looks, version: str, **entries: Any) -> str:
     """Return a page; its charts are drawn with the looks of its models."""
 
     def drawn(picture: Picture) -> Drawing | HeatGrid:
@@ -92,10 +92,10 @@ def render_document(document: Document) -> str:
     True
     """
     pictures = [picture for section in document.sections for picture in section.charts]
-    return fill("document.html.jinja", Looks.of((), pictures), document.version, document=document)
+    return render_page("document.html.jinja", Looks.of((), pictures), document.version, document=document)
 
 
-def summarise(result: Result, board: Board) -> str:
+def best_model_sentence(result: Result, board: Leaderboard) -> str:
     """Return one sentence: which model is best on the first metric, by what value, and how consistently.
 
     Where there are several estimators, the sentence is about the board's reference.
@@ -125,7 +125,7 @@ def _users(n_users: int) -> str:
     return f", averaged over {count_of(n_users, 'user')}" if n_users else ""
 
 
-def _consistency(board: Board, best: list[str]) -> str:
+def _consistency(board: Leaderboard, best: list[str]) -> str:
     if len(board.metrics) == 1 or len(best) > 1:
         return ""
     led = sum(best[0] in {row.model for row in board.best(metric)} for metric in board.metrics)
@@ -213,13 +213,13 @@ def render_report(result: Result) -> str:
     board = build_board(result)
     curve = top_share_chart(result.ranks, result.models())
     charts: list[Picture] = [*result.charts, *([curve] if curve else [])]
-    return fill(
+    return render_page(
         "report.html.jinja",
         Looks.of(result.models(), charts),
         result.version,
         result=result,
         name=str(result.data.get("name") or "result"),
-        summary=summarise(result, board),
+        summary=best_model_sentence(result, board),
         board=board,
         panels=dot_panels(board),
         bounds=bound_table(result),

@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from truerank.core.chart import Chart, ChartAxis, HeatMap, Mark, Series, mark
+from truerank.core.chart import Chart, ChartAxis, HeatMap, Mark, Series, model_mark
 from truerank.core.ranks import Ranks
 from truerank.core.result import Estimate, Result
-from truerank.core.table import LONGEST_NAME, MISSING, Table, count_of, decimals, fixed, percent, shortened
+from truerank.core.table import LONGEST_NAME, MISSING, Table, count_of, decimals, fixed, percent, shorten
 from truerank.core.types import FloatArray, IntArray
 from truerank.report.svg.axis import Axis, linear_axis, round_values
 
 
 @dataclass(frozen=True)
-class Cell:
+class ShownValue:
     """One value as shown.
 
     Parameters
@@ -62,11 +62,11 @@ class Row:
     model: str
     estimator: str
     mark: Mark
-    cells: tuple[Cell | None, ...]
+    cells: tuple[ShownValue | None, ...]
 
 
 @dataclass(frozen=True)
-class Board:
+class Leaderboard:
     """The leaderboard: one block of rows per estimator, in each the best model of the first metric on top.
 
     Models are compared within one estimator only. ``reference`` is the one that counts, and its block comes
@@ -78,13 +78,13 @@ class Board:
     notes: tuple[str, ...]
     reference: str = "exact"
 
-    def column(self, metric: str) -> list[tuple[Row, Cell]]:
+    def column(self, metric: str) -> list[tuple[Row, ShownValue]]:
         """Return the rows that have a finite value of one metric."""
         at = self.metrics.index(metric)
         cells = [(row, row.cells[at]) for row in self.rows]
         return [(row, cell) for row, cell in cells if cell and math.isfinite(cell.estimate.value)]
 
-    def leaders(self) -> Board:
+    def leaders(self) -> Leaderboard:
         """Return the rows of the reference estimator."""
         return replace(self, rows=tuple(row for row in self.rows if row.estimator == self.reference))
 
@@ -93,7 +93,7 @@ class Board:
         return [row for row, cell in self.column(metric) if cell.is_best]
 
 
-def build_board(result: Result) -> Board:
+def build_board(result: Result) -> Leaderboard:
     """Return the leaderboard of a result.
 
     A model that was estimated in several ways has one row for each.
@@ -109,17 +109,17 @@ def build_board(result: Result) -> Board:
             label=model if len(estimators) == 1 else f"{model} · {estimator}",
             model=model,
             estimator=estimator,
-            mark=mark(models.index(model)),
+            mark=model_mark(models.index(model)),
             cells=tuple(columns[metric].get((model, estimator)) for metric in metrics),
         )
         for model, estimator in ways
     ]
     blocks = [reference, *(estimator for estimator in estimators if estimator != reference)]
     rows.sort(key=lambda row: (blocks.index(row.estimator), *_order(row)))
-    return Board(metrics, tuple(rows), _notes(result, metrics), reference)
+    return Leaderboard(metrics, tuple(rows), _notes(result, metrics), reference)
 
 
-def _column(metric: str, result: Result) -> dict[tuple[str, str], Cell]:
+def _column(metric: str, result: Result) -> dict[tuple[str, str], ShownValue]:
     estimates = [e for e in result.estimates if e.metric == metric]
     places = decimals(e.value for e in estimates)
     has_rivals = len(result.models()) > 1
@@ -132,7 +132,7 @@ def _column(metric: str, result: Result) -> dict[tuple[str, str], Cell]:
     column = {}
     for e in estimates:
         low, high = interval_of(e) or (None, None)
-        column[e.model, e.estimator] = Cell(
+        column[e.model, e.estimator] = ShownValue(
             estimate=e,
             text=fixed(e.value, places),
             low="" if low is None else fixed(low, places),
@@ -195,7 +195,7 @@ class Dot:
     """
 
     row: Row
-    cell: Cell
+    cell: ShownValue
     name: str
     place: float
     whisker: tuple[float, float] | None
@@ -229,7 +229,7 @@ class Panel:
         return f"{self.metric} by model: {listed}."
 
 
-def dot_panels(board: Board) -> list[Panel]:
+def dot_panels(board: Leaderboard) -> list[Panel]:
     """Return one panel per metric that has a value.
 
     Models are in the order of the leaderboard. The rows of one model stand together, its exact value first.
@@ -242,7 +242,7 @@ def dot_panels(board: Board) -> list[Panel]:
     return [_panel(metric, column) for metric, column in columns if column]
 
 
-def _panel(metric: str, column: list[tuple[Row, Cell]]) -> Panel:
+def _panel(metric: str, column: list[tuple[Row, ShownValue]]) -> Panel:
     has_exact = any(cell.estimate.kind == "exact" for _, cell in column)
     before = [None, *(row.model for row, _ in column)]
     values = [cell.estimate.value for _, cell in column]
@@ -263,7 +263,7 @@ def _panel(metric: str, column: list[tuple[Row, Cell]]) -> Panel:
     return Panel(metric, decimals(values) + 3, axis, dots)
 
 
-def _whisker(axis: Axis, cell: Cell) -> tuple[float, float] | None:
+def _whisker(axis: Axis, cell: ShownValue) -> tuple[float, float] | None:
     ends = interval_of(cell.estimate)
     return None if ends is None else (axis.place(ends[0]), axis.place(ends[1]))
 
@@ -271,11 +271,11 @@ def _whisker(axis: Axis, cell: Cell) -> tuple[float, float] | None:
 def _name(row: Row, *, is_first: bool) -> str:
     """Return the model, with its estimator where there are several; further rows name the estimator alone."""
     if row.label == row.model:
-        return shortened(row.model)
+        return shorten(row.model)
     if not is_first:
-        return shortened(row.estimator)
-    estimator = shortened(row.estimator, _LONGEST_ESTIMATOR)
-    return f"{shortened(row.model, LONGEST_NAME - 3 - len(estimator))} · {estimator}"
+        return shorten(row.estimator)
+    estimator = shorten(row.estimator, _LONGEST_ESTIMATOR)
+    return f"{shorten(row.model, LONGEST_NAME - 3 - len(estimator))} · {estimator}"
 
 
 _COUNTS = {
@@ -306,7 +306,7 @@ def data_facts(data: Mapping[str, Any]) -> list[Fact]:
     >>> data_facts({"n_users": 6040, "users_without_targets": 3})
     [Fact(name='users', text='6,040'), Fact(name='users without targets', text='3')]
     """
-    return [Fact(_COUNTS.get(key, words(key)), shown(value)) for key, value in data.items()]
+    return [Fact(_COUNTS.get(key, key_words(key)), formatted_quantity(value)) for key, value in data.items()]
 
 
 def repeat_facts(result: Result) -> list[Fact]:
@@ -319,7 +319,7 @@ def repeat_facts(result: Result) -> list[Fact]:
     ]
     for key, value in result.provenance.items():
         if not _is_per_model(value, result):
-            facts += [Fact(name, plain(leaf)) for name, leaf in _leaves(words(key), value)]
+            facts += [Fact(name, as_typed(leaf)) for name, leaf in _leaves(key_words(key), value)]
     return facts
 
 
@@ -339,7 +339,7 @@ def _per_model(result: Result, keys: Iterable[str]) -> Table | None:
         value = result.provenance[key]
         if _is_per_model(value, result):
             for model, entry in value.items():
-                for name, leaf in _leaves(_PER_MODEL.get(key, words(key)), entry):
+                for name, leaf in _leaves(_PER_MODEL.get(key, key_words(key)), entry):
                     columns.setdefault(name, {})[model] = leaf
     if not columns:
         return None
@@ -353,41 +353,41 @@ def _aligned(column: Mapping[str, Any]) -> dict[str, str]:
     fractions = [value for value in column.values() if isinstance(value, float)]
     places = min(decimals(fractions), 3)
     return {
-        model: fixed(value, places) if isinstance(value, float) else shown(value)
+        model: fixed(value, places) if isinstance(value, float) else formatted_quantity(value)
         for model, value in column.items()
     }
 
 
-def words(key: str) -> str:
+def key_words(key: str) -> str:
     """Return a key as words.
 
     Examples
     --------
-    >>> words("users_without_targets")
+    >>> key_words("users_without_targets")
     'users without targets'
     """
     return str(key).replace("_", " ").strip()
 
 
-def shown(value: Any) -> str:
+def formatted_quantity(value: Any) -> str:
     """Return a quantity for reading, with thousands marked in whole numbers.
 
     Examples
     --------
-    >>> shown(1234567), shown(0.5), shown("ml-1m")
+    >>> formatted_quantity(1234567), formatted_quantity(0.5), formatted_quantity("ml-1m")
     ('1,234,567', '0.5', 'ml-1m')
     """
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else plain(value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else as_typed(value)
 
 
-def plain(value: Any) -> str:
+def as_typed(value: Any) -> str:
     """Return a value as it would be typed."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}={plain(entry)}" for key, entry in value.items())
+        return ", ".join(f"{key}={as_typed(entry)}" for key, entry in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(plain(entry) for entry in value)
+        return ", ".join(as_typed(entry) for entry in value)
     return str(value)
 
 
@@ -400,7 +400,7 @@ def _leaves(name: str, value: Any) -> Iterable[tuple[str, Any]]:
         yield name, value
         return
     for key, entry in value.items():
-        yield from _leaves(f"{name}: {words(key)}", entry)
+        yield from _leaves(f"{name}: {key_words(key)}", entry)
 
 
 _MOST_ROWS = 60
@@ -416,7 +416,7 @@ _ROUND: tuple[Callable[[str], bool], ...] = (
 
 
 @dataclass(frozen=True)
-class Sheet:
+class ShownTable:
     """A table as shown.
 
     Parameters
@@ -431,7 +431,7 @@ class Sheet:
     note: str = ""
 
 
-def as_sheet(table: Table, note: str = "") -> Sheet:
+def as_sheet(table: Table, note: str = "") -> ShownTable:
     """Return a table with its columns told apart.
 
     Examples
@@ -439,10 +439,10 @@ def as_sheet(table: Table, note: str = "") -> Sheet:
     >>> as_sheet(Table(("model", "auc", "data"), (("popularity", "0.8", "ml-1m"),))).kinds
     ('short', 'number', 'short')
     """
-    return Sheet(table, tuple(_kind(table, at) for at in range(len(table.columns))), note)
+    return ShownTable(table, tuple(_kind(table, at) for at in range(len(table.columns))), note)
 
 
-def chart_sheet(chart: Chart) -> Sheet:
+def chart_sheet(chart: Chart) -> ShownTable:
     """Return the points of a chart; of very many rows those at round values, with a note that says so."""
     known = replace(chart, series=tuple(_finite(series) for series in chart.series))
     n_lost = sum(len(one.x) for one in chart.series) - sum(len(one.x) for one in known.series)
@@ -457,7 +457,7 @@ def chart_sheet(chart: Chart) -> Sheet:
     return as_sheet(table, " ".join(notes))
 
 
-def map_sheet(chart: HeatMap) -> Sheet:
+def map_sheet(chart: HeatMap) -> ShownTable:
     """Return the values of a heat map."""
     values = tuple(
         tuple(None if value is None or not math.isfinite(value) else value for value in row)

@@ -147,7 +147,7 @@ def make_split(
     return SPLITS.make(rule).split(interactions, seed=seed)
 
 
-def draw_users(split: Split, users: int | float, *, seed: int = 0) -> Split:
+def sample_users(split: Split, users: int | float, *, seed: int = 0) -> Split:
     """Return the split with the targets of some test users only, drawn uniformly without replacement.
 
     Train and validation stay as they are. The users drawn for a smaller number are among those drawn for a
@@ -169,7 +169,7 @@ def draw_users(split: Split, users: int | float, *, seed: int = 0) -> Split:
     >>> from truerank.core.interactions import Interactions
     >>> train = Interactions.from_codes([0, 1, 2, 3], [0, 0, 0, 0], n_items=2)
     >>> test = Interactions.from_codes([0, 1, 2, 3], [1, 1, 1, 1], n_items=2)
-    >>> some = draw_users(Split(train, test), 0.5)
+    >>> some = sample_users(Split(train, test), 0.5)
     >>> len(some.test), some.n_test_users
     (2, 4)
     """

@@ -202,7 +202,7 @@ STRATEGIES: Registry[Strategy] = Registry(
         "stratified": "truerank.subsampling.random:Stratified",
         "svp-cf": "truerank.subsampling.svp_cf:SvpCf",
         "svp-cf-prop": "truerank.subsampling.svp_cf:SvpCfProp",
-        "temporal": "truerank.subsampling.random:Temporal",
+        "temporal": "truerank.subsampling.random:MostRecent",
     },
     presets={
         "s21-svp-cf-bias": "svp-cf(proxy=bias)",

@@ -22,11 +22,11 @@ from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.random import stage_key
 from truerank.core.types import BoolArray, FloatArray, IntArray, frozen
 from truerank.subsampling.base import Strategy, at_most, wanted
-from truerank.subsampling.selection import EventKeys, Keys, keep_in_order, places, unit_keys
+from truerank.subsampling.selection import EventKeys, Keys, descending_order, keep_in_order, unit_keys
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class EventGraph:
     """Users and items as nodes, events as edges; a repeated pair is a repeated edge.
 
     Nodes are numbered users first, then items. Neighbours stand in ascending order, so that the graph does
@@ -40,7 +40,7 @@ class Graph:
 
     Examples
     --------
-    >>> graph = Graph.of(Interactions.from_codes([1, 0, 0], [0, 1, 0]))
+    >>> graph = EventGraph.of(Interactions.from_codes([1, 0, 0], [0, 1, 0]))
     >>> graph.indptr.tolist(), graph.neighbours.tolist()
     ([0, 2, 3, 5, 6], [2, 3, 2, 0, 1, 0])
     """
@@ -50,7 +50,7 @@ class Graph:
     n_users: int
 
     @classmethod
-    def of(cls, train: Interactions) -> Graph:
+    def of(cls, train: Interactions) -> EventGraph:
         """Build the graph; 8 bytes per event and three passes over the events in compiled code."""
         from truerank.subsampling.kernels import link
 
@@ -147,19 +147,19 @@ class Centrality(Strategy):
     def choose(self, train: Interactions, fraction: float, seed: int, progress: Progress) -> BoolArray:
         """Order the nodes by score."""
         stage = "subsample/centrality"
-        graph = Graph.of(train)
+        graph = EventGraph.of(train)
         damping = _LEGACY_DAMPING if self.legacy else self.damping
         scores = page_rank(graph, damping=damping, tolerance=self.tolerance, progress=progress)
         # nodes differ by what came along events; in single precision those that differ by rounding only tie
         came = scores - (1 - damping) / int((graph.degrees() > 0).sum())
-        place = places(came.astype(np.float32), graph.keys(seed, stage))
+        place = descending_order(came.astype(np.float32), graph.keys(seed, stage))
         edges = "both" if self.legacy else self.edges
         keys = EventKeys(train, seed, stage)
         return keep_nodes(train, place, fraction, keys, edges=edges, exact=self.exact)
 
 
 def page_rank(
-    graph: Graph, *, damping: float = 0.85, tolerance: float = 1e-9, progress: Progress = SILENT
+    graph: EventGraph, *, damping: float = 0.85, tolerance: float = 1e-9, progress: Progress = SILENT
 ) -> FloatArray:
     """Return the PageRank of every node, 0 for nodes without events; the others add up to 1.
 
@@ -178,7 +178,7 @@ def page_rank(
 
     Examples
     --------
-    >>> graph = Graph.of(Interactions.from_codes([0, 1], [0, 1]))
+    >>> graph = EventGraph.of(Interactions.from_codes([0, 1], [0, 1]))
     >>> page_rank(graph).round(6).tolist()
     [0.25, 0.25, 0.25, 0.25]
     """
@@ -236,7 +236,7 @@ class VisitStrategy(Strategy):
         """Visit until there are enough events, beginning anew at random nodes where it ends too early."""
         stage = f"subsample/{self.key}"
         with tracked(progress, "building the graph"):
-            graph = Graph.of(train)
+            graph = EventGraph.of(train)
         starts = np.argsort(graph.keys(seed, stage))
         starts = frozen(starts[graph.degrees()[starts] > 0].astype(np.int32))
         state = np.array([stage_key(seed, stage)[0]], dtype=np.uint64)
@@ -247,7 +247,9 @@ class VisitStrategy(Strategy):
         return keep_nodes(train, place, fraction, keys, edges="both", exact=self.exact)
 
     @abstractmethod
-    def visit(self, graph: Graph, starts: IntArray, n_wanted: int, state: IntArray, place: IntArray) -> None:
+    def visit(
+        self, graph: EventGraph, starts: IntArray, n_wanted: int, state: IntArray, place: IntArray
+    ) -> None:
         """Write the number of each node's visit into ``place`` until ``n_wanted`` events are among them.
 
         Parameters
@@ -296,7 +298,9 @@ class RandomWalk(VisitStrategy):
         if not 0 <= self.restart <= 1:
             raise InvalidParameter(f"restart must be a probability from 0 to 1, got {self.restart!r}.")
 
-    def visit(self, graph: Graph, starts: IntArray, n_wanted: int, state: IntArray, place: IntArray) -> None:
+    def visit(
+        self, graph: EventGraph, starts: IntArray, n_wanted: int, state: IntArray, place: IntArray
+    ) -> None:
         """Walk."""
         from truerank.subsampling.kernels import walk
 
@@ -340,7 +344,9 @@ class ForestFire(VisitStrategy):
         if not 0 < self.burn <= 1:
             raise InvalidParameter(f"burn must be greater than 0 and at most 1, got {self.burn!r}.")
 
-    def visit(self, graph: Graph, starts: IntArray, n_wanted: int, state: IntArray, place: IntArray) -> None:
+    def visit(
+        self, graph: EventGraph, starts: IntArray, n_wanted: int, state: IntArray, place: IntArray
+    ) -> None:
         """Burn."""
         from truerank.subsampling.kernels import burn
 

@@ -122,7 +122,7 @@ def next_word(state: IntArray) -> np.uint64:
 
 
 @compiled
-def uniform(state: IntArray) -> float:
+def next_uniform(state: IntArray) -> float:
     """Return a number in [0, 1), a multiple of 2**-53."""
     return float(next_word(state) >> np.uint64(11)) * 2.0**-53
 
@@ -176,7 +176,7 @@ def draw_unmet(
 
 
 @compiled
-def pair_score(U: FloatArray, V: FloatArray, bias: FloatArray, user: int, item: int) -> float:
+def factor_score(U: FloatArray, V: FloatArray, bias: FloatArray, user: int, item: int) -> float:
     """Return the score of a pair, summed in float64 and in the order of the factors."""
     total = 0.0
     for k in range(U.shape[1]):
@@ -197,10 +197,10 @@ def add_lost(
 ) -> None:
     """Add how many negatives of each event stand above it, with ``ties`` also those that stand level."""
     for e in range(len(user)):
-        own = pair_score(U, V, bias, user[e], item[e])
+        own = factor_score(U, V, bias, user[e], item[e])
         for k in range(negative.shape[1]):
             if negative[e, k] >= 0:
-                other = pair_score(U, V, bias, user[e], negative[e, k])
+                other = factor_score(U, V, bias, user[e], negative[e, k])
                 if other > own or (ties and other == own):
                     total[e] += 1.0
                 elif np.isnan(own) or np.isnan(other):
@@ -219,7 +219,7 @@ def add_squared(
 ) -> None:
     """Add the squared error of each event's rating."""
     for e in range(len(user)):
-        error = pair_score(U, V, bias, user[e], item[e]) - value[e]
+        error = factor_score(U, V, bias, user[e], item[e]) - value[e]
         total[e] += error * error
 
 
@@ -261,7 +261,7 @@ def walk(
         at, found, steps = start, 1, 0
         while n_events < n_wanted and steps < patience * found:
             steps += 1
-            if uniform(state) < restart:
+            if next_uniform(state) < restart:
                 at = start
                 continue
             at = neighbours[indptr[at] + below(state, indptr[at + 1] - indptr[at])]
@@ -326,7 +326,7 @@ def burn(
                     fresh[size] = neighbours[k]
                     size += 1
             count = min(1, size)
-            while count < size and uniform(state) >= chance:
+            while count < size and next_uniform(state) >= chance:
                 count += 1
             for k in range(min(size, count + BACKLOG)):
                 other = k + below(state, size - k)

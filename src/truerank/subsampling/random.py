@@ -74,7 +74,7 @@ class Stratified(Strategy):
 
 
 @dataclass(frozen=True)
-class Temporal(Strategy):
+class MostRecent(Strategy):
     """The same share of each user's events, the most recent ones.
 
     Of equal times random ones are kept.
@@ -87,7 +87,7 @@ class Temporal(Strategy):
     Examples
     --------
     >>> events = Interactions.from_codes([0, 0, 0, 0], [0, 1, 2, 3], time=np.array([4, 8, 5, 1]))
-    >>> events.item[Temporal().keep(events, 0.5)].tolist()
+    >>> events.item[MostRecent().keep(events, 0.5)].tolist()
     [1, 2]
     """
 

@@ -39,7 +39,7 @@ def chunks(n_events: int) -> list[slice]:
     return [slice(start, min(start + CHUNK, n_events)) for start in range(0, n_events, CHUNK)]
 
 
-class Events(Protocol):
+class KeyedEvents(Protocol):
     """What keys are drawn from: `truerank.core.interactions.Interactions`, or some of its columns."""
 
     @property
@@ -79,7 +79,7 @@ class EventKeys:
     True
     """
 
-    train: Events
+    train: KeyedEvents
     seed: int
     stage: str
 
@@ -204,8 +204,8 @@ def keep_in_order(
 
     Examples
     --------
-    >>> places = np.array([2, 0, 1, 1, 0])
-    >>> keep_in_order(lambda block: places[block], 3, 5, 3, None).tolist()
+    >>> order = np.array([2, 0, 1, 1, 0])
+    >>> keep_in_order(lambda block: order[block], 3, 5, 3, None).tolist()
     [False, True, False, False, True]
     """
     counts = np.zeros(n_places + 1, dtype=np.int64)
@@ -226,12 +226,12 @@ def keep_in_order(
     return mask
 
 
-def places(scores: AnyArray, keys: Keys) -> IntArray:
+def descending_order(scores: AnyArray, keys: Keys) -> IntArray:
     """Return the place of each unit when those of largest score come first; keys decide between equals.
 
     Examples
     --------
-    >>> places(np.array([5, 9, 5]), np.array([1, 2, 3], dtype=np.uint64)).tolist()
+    >>> descending_order(np.array([5, 9, 5]), np.array([1, 2, 3], dtype=np.uint64)).tolist()
     [2, 0, 1]
     """
     check_scores(scores)

@@ -103,13 +103,15 @@ class Loss:
         ]
 
 
-def compare(full: Interactions, kept: Interactions, *, strategy: str, fraction: float, seed: int) -> Loss:
+def compare_sizes(
+    full: Interactions, kept: Interactions, *, strategy: str, fraction: float, seed: int
+) -> Loss:
     """Count the events before and after.
 
     Examples
     --------
     >>> full = Interactions.from_codes([0, 0, 1], [0, 1, 0])
-    >>> loss = compare(full, full.take(np.array([0, 1])), strategy="demo", fraction=0.7, seed=0)
+    >>> loss = compare_sizes(full, full.take(np.array([0, 1])), strategy="demo", fraction=0.7, seed=0)
     >>> loss.users_emptied, loss.items_emptied, loss.after.history["max"], round(loss.before.gini, 3)
     (1, 0, 2, 0.167)
     """
@@ -125,7 +127,7 @@ def compare_counts(
     fraction: float,
     seed: int,
 ) -> Loss:
-    """Return what `compare` does, from the numbers of events of users and of items.
+    """Return what `compare_sizes` does, from the numbers of events of users and of items.
 
     Parameters
     ----------
@@ -233,7 +235,7 @@ def select_events(
         else:
             raise InvalidParameter(f"strategy {str(chosen)!r} does not choose by importance. Leave it out.")
         kept = full.where(mask)
-    loss = compare(full, kept, strategy=str(chosen), fraction=fraction, seed=seed)
+    loss = compare_sizes(full, kept, strategy=str(chosen), fraction=fraction, seed=seed)
     return SubSample(kept, loss, _with_train(data, kept) if isinstance(data, Split) else None)
 
 

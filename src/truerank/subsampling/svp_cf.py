@@ -17,7 +17,14 @@ from truerank.core.plugin import Source
 from truerank.core.progress import Progress, tracked
 from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.subsampling.base import ProxyStrategy, at_most, wanted
-from truerank.subsampling.selection import EventKeys, chunks, keep_largest, mean_of_each, places, unit_keys
+from truerank.subsampling.selection import (
+    EventKeys,
+    chunks,
+    descending_order,
+    keep_largest,
+    mean_of_each,
+    unit_keys,
+)
 from truerank.subsampling.units import keep_units
 
 Variant: TypeAlias = Literal["paper", "repo"]
@@ -154,7 +161,9 @@ class SvpCf(ProxyStrategy):
                 return keep_largest(scores, (wanted if self.exact else at_most)(fraction, len(train)), keys)
             side = int(self.unit == "item")
             codes, n_units = ((train.user, train.n_users), (train.item, train.n_items))[side]
-            place = places(mean_of_each(codes, n_units, scores), unit_keys(seed, stage, n_units, side))
+            place = descending_order(
+                mean_of_each(codes, n_units, scores), unit_keys(seed, stage, n_units, side)
+            )
             return keep_units(train, codes, place, fraction, keys, exact=self.exact)
 
     def weigh(self, train: Interactions, importance: FloatArray) -> FloatArray:

@@ -13,7 +13,7 @@ from truerank.core.plugin import Source
 from truerank.core.progress import Progress
 from truerank.core.types import AnyArray, BoolArray, IntArray
 from truerank.subsampling.base import Strategy, at_most, wanted
-from truerank.subsampling.selection import EventKeys, keep_in_order, places, unit_keys
+from truerank.subsampling.selection import EventKeys, descending_order, keep_in_order, unit_keys
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class UnitStrategy(Strategy):
 
     def places(self, counts: IntArray, seed: int) -> IntArray:
         """Return the place of each unit among all, the first being kept first."""
-        return places(self.scores(counts), unit_keys(seed, self.stage, len(counts), self.side))
+        return descending_order(self.scores(counts), unit_keys(seed, self.stage, len(counts), self.side))
 
     def quota(self, counts: IntArray, fraction: float, seed: int) -> IntArray:
         """Return how many events of each unit are kept: all, none, or of one unit some.

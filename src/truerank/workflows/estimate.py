@@ -117,7 +117,7 @@ def estimate(
     )
     is_limited = bounds is None
     bounded = [
-        bound(name, one, chosen, is_limited=is_limited, progress=progress)
+        bound_metrics(name, one, chosen, is_limited=is_limited, progress=progress)
         for name, one in named.items()
         if bounds or is_limited
     ]
@@ -190,21 +190,21 @@ def has_all_items(ranks: SampledRanks) -> bool:
 
 
 @dataclass(frozen=True)
-class Bounded:
+class BoundsWithMessages:
     """What sampled ranks allow, in numbers and in words."""
 
     bounds: tuple[Estimate, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def bound(
+def bound_metrics(
     name: str,
     ranks: SampledRanks,
     chosen: Estimation,
     *,
     is_limited: bool = False,
     progress: Progress = SILENT,
-) -> Bounded:
+) -> BoundsWithMessages:
     """Return, per metric, all values that the sampled ranks allow, and what they cannot resolve.
 
     A design for which there are no bounds gives a note that says why; so do bounds that would take long,
@@ -213,7 +213,7 @@ def bound(
     try:
         expected = bound_seconds(ranks, chosen.ties) * len(chosen.metrics)
         if is_limited and expected > _SECONDS:
-            return Bounded(
+            return BoundsWithMessages(
                 notes=(
                     f"{name}: no bounds, because for targets in so many different situations they would take "
                     f"about {expected:,.0f} s of CPU time. Ask for them with --bounds (bounds=True).",
@@ -230,7 +230,7 @@ def bound(
             progress=progress,
         )
     except CannotEstimate as error:
-        return Bounded(notes=(f"{name}: {error}",))
+        return BoundsWithMessages(notes=(f"{name}: {error}",))
     sizes = np.unique(ranks.n_negatives)
     bounds = tuple(
         Estimate(
@@ -250,7 +250,7 @@ def bound(
         for metric, one in zip(chosen.metrics, found, strict=True)
     )
     more = "" if advise else " Ask for what would with --bounds (bounds=True)."
-    return Bounded(bounds, tuple(f"{name}: {one}{more}" for one in found if not one.is_resolved))
+    return BoundsWithMessages(bounds, tuple(f"{name}: {one}{more}" for one in found if not one.is_resolved))
 
 
 def _counts(ranks: SampledRanks) -> dict[str, int | bool]:

@@ -46,11 +46,11 @@ from truerank.metrics.registry import make_metrics, values
 from truerank.metrics.trec import evaluate_run
 from truerank.models.registry import MODELS
 from truerank.ranking.exact import exact_ranks
-from truerank.ranking.sampled import Sampled, sample
+from truerank.ranking.sampled import Sampled, sample_ranks
 from truerank.ranking.samplers.registry import SAMPLERS
-from truerank.split.base import draw_users
-from truerank.workflows.estimate import Bounded, bound, estimate_each
-from truerank.workflows.options import DEFAULT_METRICS, Options, make_options
+from truerank.split.base import sample_users
+from truerank.workflows.estimate import BoundsWithMessages, bound_metrics, estimate_each
+from truerank.workflows.options import DEFAULT_METRICS, EvaluateOptions, make_options
 
 
 def fit_scorer(
@@ -117,8 +117,8 @@ def data_hash(split: Split) -> str:
     return digest.hexdigest()
 
 
-def summarise(
-    name: str, per_user: FloatArray, options: Options, *, n_test_users: int | None = None
+def metric_estimates(
+    name: str, per_user: FloatArray, options: EvaluateOptions, *, n_test_users: int | None = None
 ) -> Iterator[Estimate]:
     """Yield one estimate per metric: the mean over users with its interval.
 
@@ -151,7 +151,7 @@ def _of_finite_population(band: Band, per_user: FloatArray, n_test_users: int) -
 
 
 def evaluate_trec(
-    run: Path, qrels: Path, options: Options, *, relevance: int = 1, n_pool: int | None = None
+    run: Path, qrels: Path, options: EvaluateOptions, *, relevance: int = 1, n_pool: int | None = None
 ) -> Result:
     """Return metrics of a TREC run against qrels; a query stands for a user.
 
@@ -166,7 +166,7 @@ def evaluate_trec(
     )
     return Result(
         command="trec",
-        estimates=tuple(summarise(run.name, found.values, options)),
+        estimates=tuple(metric_estimates(run.name, found.values, options)),
         data={"name": run.name, **found.counts},
         provenance={
             "run": str(run),
@@ -227,7 +227,7 @@ class Evaluated:
     ranks: Ranks | None
     seconds: Mapping[str, float]
     n_scores: int
-    bounded: Bounded
+    bounded: BoundsWithMessages
     sampled: SampledRanks | None = None
 
 
@@ -244,7 +244,7 @@ def evaluate_here(
     Parameters
     ----------
     models, split, metrics, progress : as in ``truerank.evaluate``
-    **options : fields of ``Options``
+    **options : fields of ``EvaluateOptions``
 
     Examples
     --------
@@ -258,16 +258,20 @@ def evaluate_here(
     chosen = make_options(metrics, **options)
     split = take_users(split, chosen)
     done = tuple(evaluate_each(name_models(models), split, chosen, progress=progress))
-    return assemble(done, split, chosen)
+    return assemble_result(done, split, chosen)
 
 
-def take_users(split: Split, options: Options) -> Split:
+def take_users(split: Split, options: EvaluateOptions) -> Split:
     """Return the split with as many test users as the options ask for."""
-    return split if options.users is None else draw_users(split, options.users, seed=options.seed)
+    return split if options.users is None else sample_users(split, options.users, seed=options.seed)
 
 
 def evaluate_each(
-    models: Mapping[str, Model | Scorer], split: Split, options: Options, *, progress: Progress = SILENT
+    models: Mapping[str, Model | Scorer],
+    split: Split,
+    options: EvaluateOptions,
+    *,
+    progress: Progress = SILENT,
 ) -> Iterator[Evaluated]:
     """Yield one model after the other, so that finished ones survive an interruption."""
     check_targets(split)
@@ -278,7 +282,7 @@ def evaluate_each(
         fitted = time.perf_counter()
         seconds = {"fit": fitted - started}
         estimates: list[Estimate] = []
-        ranks, drawn, n_scores, bounded = None, None, 0, Bounded()
+        ranks, drawn, n_scores, bounded = None, None, 0, BoundsWithMessages()
         if options.sampler is not None:
             sampled, seconds["sample"] = _timed(partial(_sample, scorer, split, name, options, progress))
             drawn = sampled.ranks
@@ -288,7 +292,7 @@ def evaluate_each(
             if options.bounds is not False:
                 bounded, seconds["bounds"] = _timed(
                     partial(
-                        bound,
+                        bound_metrics,
                         name,
                         sampled.ranks,
                         options.estimation(),
@@ -304,7 +308,7 @@ def evaluate_each(
         yield Evaluated(name, described(model), tuple(estimates), ranks, seconds, n_scores, bounded, drawn)
 
 
-def _rank(scorer: Scorer, split: Split, options: Options, progress: Progress) -> Ranks:
+def _rank(scorer: Scorer, split: Split, options: EvaluateOptions, progress: Progress) -> Ranks:
     return exact_ranks(
         scorer,
         split,
@@ -315,14 +319,14 @@ def _rank(scorer: Scorer, split: Split, options: Options, progress: Progress) ->
     )
 
 
-def _exact(name: str, ranks: Ranks, options: Options, n_test_users: int | None) -> list[Estimate]:
+def _exact(name: str, ranks: Ranks, options: EvaluateOptions, n_test_users: int | None) -> list[Estimate]:
     per_user = values(options.metrics, ranks, ties=options.ties, seed=options.seed)
-    return list(summarise(name, per_user, options, n_test_users=n_test_users))
+    return list(metric_estimates(name, per_user, options, n_test_users=n_test_users))
 
 
-def _sample(scorer: Scorer, split: Split, name: str, options: Options, progress: Progress) -> Sampled:
+def _sample(scorer: Scorer, split: Split, name: str, options: EvaluateOptions, progress: Progress) -> Sampled:
     sampler = options.sampler or SAMPLERS.make("uniform")
-    return sample(
+    return sample_ranks(
         scorer,
         split,
         sampler,
@@ -335,7 +339,7 @@ def _sample(scorer: Scorer, split: Split, name: str, options: Options, progress:
     )
 
 
-def _estimate(name: str, ranks: SampledRanks, options: Options, progress: Progress) -> list[Estimate]:
+def _estimate(name: str, ranks: SampledRanks, options: EvaluateOptions, progress: Progress) -> list[Estimate]:
     return list(estimate_each(name, ranks, options.estimation(), progress=progress))
 
 
@@ -345,7 +349,7 @@ def _timed(work: Callable[[], ReturnT]) -> tuple[ReturnT, float]:
     return done, time.perf_counter() - started
 
 
-def assemble(done: Sequence[Evaluated], split: Split, options: Options) -> Result:
+def assemble_result(done: Sequence[Evaluated], split: Split, options: EvaluateOptions) -> Result:
     """Return the result of the finished models with all that is needed to repeat it."""
     return Result(
         command="evaluate",
@@ -402,7 +406,7 @@ def evaluate(
     progress : where long jobs report
     **options : ``ties``, ``seen``, ``interval``, ``level``, ``users``, ``target``, ``seed``, ``n_threads``,
         ``device``, ``sampler``, ``estimators``, ``uncertainty``, ``bounds`` and ``check`` as in
-        ``truerank.workflows.options.Options``
+        ``truerank.workflows.options.EvaluateOptions``
 
     Examples
     --------

@@ -27,29 +27,29 @@ from truerank.core.result import Estimate, Result
 from truerank.core.scorer import Scorer
 from truerank.core.split import Split
 from truerank.core.types import FloatArray
-from truerank.distributed.engine import ENGINES, Engine, Job, Task
+from truerank.distributed.engine import ENGINES, Engine, EngineTask, Job
 from truerank.distributed.engine import started as running
 from truerank.distributed.files import Files, cut, negatives_of, rows_per_task, write_files
-from truerank.distributed.rank_job import Form, Ranked, RankJob, normal_band, put_together
+from truerank.distributed.rank_job import Form, JobRanks, RankJob, normal_band, put_together
 from truerank.distributed.storage import Partial, is_remote, join, map_array, work_folder, write_array
 from truerank.inference.resample import resampled_means as means_of
-from truerank.inference.user_interval import Auto, Band, BCa, Interval
+from truerank.inference.user_interval import AutoUserInterval, Band, BCa, Interval
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import values
 from truerank.ranking.samplers.given import Given, GivenLists
-from truerank.workflows.estimate import Bounded, bound, estimate_each
+from truerank.workflows.estimate import BoundsWithMessages, bound_metrics, estimate_each
 from truerank.workflows.evaluate import (
     Evaluated,
-    assemble,
+    assemble_result,
     check_targets,
     described,
     fit_scorer,
     make_validate,
+    metric_estimates,
     name_models,
-    summarise,
     take_users,
 )
-from truerank.workflows.options import DEFAULT_METRICS, Options, make_options
+from truerank.workflows.options import DEFAULT_METRICS, EvaluateOptions, make_options
 
 #: Resamples of one task.
 PER_TASK = 50
@@ -80,14 +80,14 @@ class MeansJob(Job):
         """Map the values."""
         return map_array(self.values)
 
-    def run(self, state: FloatArray, task: Task) -> bytes:
+    def run(self, state: FloatArray, task: EngineTask) -> bytes:
         """Return the means of some resamples; the task says which."""
         numbers = range(*task.payload)
         means = means_of(state, numbers, seed=self.seed, stage=self.stage, n_threads=1)
         return Partial({"means": means.ravel()}).pack()
 
 
-def resampled_means(
+def resampled_means_on(
     engine: str | Engine,
     values: FloatArray,
     *,
@@ -114,7 +114,7 @@ def resampled_means(
 
     Examples
     --------
-    >>> resampled_means("local", np.array([[0.0, 1.0], [0.0, 1.0]]), resamples=3).tolist()
+    >>> resampled_means_on("local", np.array([[0.0, 1.0], [0.0, 1.0]]), resamples=3).tolist()
     [[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
     """
     check_at_least("resamples", resamples, 1)
@@ -128,7 +128,7 @@ def resampled_means(
         place = join(folder, f"values-{digest}-{'x'.join(map(str, values.shape))}.npy")
         write_array(place, values)
         tasks = [
-            Task(f"{start:09d}", (start, min(start + PER_TASK, resamples)), PER_TASK)
+            EngineTask(f"{start:09d}", (start, min(start + PER_TASK, resamples)), PER_TASK)
             for start in range(0, resamples, PER_TASK)
         ]
         job = MeansJob(place, f"{digest} {values.shape}", seed, stage)
@@ -164,12 +164,16 @@ class ResampledBy(Interval):
 
     def band(self, values: FloatArray, *, level: float = 0.95, seed: int = 0) -> Band:
         """Return the intervals."""
-        asked = self.interval.chosen(len(values)) if isinstance(self.interval, Auto) else self.interval
+        asked = (
+            self.interval.chosen(len(values))
+            if isinstance(self.interval, AutoUserInterval)
+            else self.interval
+        )
         if not isinstance(asked, BCa) or len(values) < LEAST_USERS:
             return asked.band(values, level=level, seed=seed)
 
         def means(varying: FloatArray) -> FloatArray:
-            return resampled_means(
+            return resampled_means_on(
                 self.engine,
                 varying,
                 resamples=asked.resamples,
@@ -204,7 +208,7 @@ class Place:
     """
 
     engine: Engine
-    options: Options
+    options: EvaluateOptions
     keep: Keep = "auto"
     rows: int | None = None
     store: Store | None = None
@@ -239,7 +243,7 @@ class Place:
             return own
         return ResampledBy(self.engine, self.folder, own, self.progress, self.store)
 
-    def run(self, name: str, files: Files, *, is_sampled: bool) -> Ranked:
+    def run(self, name: str, files: Files, *, is_sampled: bool) -> JobRanks:
         """Rank all users of the files."""
         options = self.options
         job = RankJob(
@@ -316,7 +320,7 @@ def evaluate_split(
     engine: Engine,
     models: Mapping[str, Model | Scorer],
     split: Split,
-    chosen: Options,
+    chosen: EvaluateOptions,
     *,
     work_dir: str | Path | None = None,
     keep: Keep = "auto",
@@ -337,7 +341,7 @@ def evaluate_split(
             files = write_files(folder, scorer, split, chosen.seen)
             seconds = {"fit": fitted - started, "write": time.perf_counter() - fitted}
             done.append(_evaluated(place, name, described(model), files, seconds)[0])
-    result = assemble(done, split, chosen)
+    result = assemble_result(done, split, chosen)
     return replace(result, provenance={**result.provenance, "engine": str(engine)})
 
 
@@ -410,10 +414,10 @@ def evaluate_files(
 
 def _evaluated(
     place: Place, name: str, described: str, files: Files, seconds: dict[str, float]
-) -> tuple[Evaluated, Ranked]:
+) -> tuple[Evaluated, JobRanks]:
     """Rank one model's users as the options ask and estimate its metrics."""
     options, estimates, n_scores = place.options, list[Estimate](), 0
-    kept, drawn, found, bounded = None, None, None, Bounded()
+    kept, drawn, found, bounded = None, None, None, BoundsWithMessages()
     if options.sampler is not None:
         started = time.perf_counter()
         found = place.run(name, files, is_sampled=True)
@@ -422,7 +426,7 @@ def _evaluated(
         drawn = found.ranks
         estimates += estimate_each(name, drawn, options.estimation(), progress=place.progress)
         if options.bounds is not False:
-            bounded = bound(
+            bounded = bound_metrics(
                 name,
                 drawn,
                 options.estimation(),
@@ -439,14 +443,16 @@ def _evaluated(
             kept = found.ranks
             per_user = values(options.metrics, kept, ties=options.ties, seed=options.seed)
             asked = replace(options, interval=place.interval())
-            estimates += summarise(name, per_user, asked, n_test_users=files.n_test_users)
+            estimates += metric_estimates(name, per_user, asked, n_test_users=files.n_test_users)
         else:
             estimates += _from_sums(name, found, options, files.n_test_users)
     assert found is not None  # noqa: S101 - one of the two ran
     return Evaluated(name, described, tuple(estimates), kept, seconds, n_scores, bounded, drawn), found
 
 
-def _from_sums(name: str, found: Ranked, options: Options, n_test_users: int | None) -> Iterator[Estimate]:
+def _from_sums(
+    name: str, found: JobRanks, options: EvaluateOptions, n_test_users: int | None
+) -> Iterator[Estimate]:
     """Yield the mean of each metric with its normal interval."""
     if options.interval.key not in ("auto", "normal"):
         raise InvalidParameter(

@@ -24,7 +24,7 @@ DEFAULT_METRICS = "ndcg@10,recall@10"
 
 
 @dataclass(frozen=True)
-class Options:
+class EvaluateOptions:
     """How to evaluate; checked once, before any work starts.
 
     Parameters
@@ -95,8 +95,8 @@ def make_options(
     estimators: str | Estimator | Sequence[str | Estimator] | None = None,
     uncertainty: str | Uncertainty = "auto",
     **options: Any,
-) -> Options:
-    """Build ``Options`` from spec strings or objects.
+) -> EvaluateOptions:
+    """Build ``EvaluateOptions`` from spec strings or objects.
 
     Where all items are drawn the default estimator is ``naive``: there is nothing to correct.
     """
@@ -105,7 +105,7 @@ def make_options(
     if estimators is not None or drawn is not None:
         usual = "naive" if isinstance(drawn, Full) else DEFAULT_ESTIMATORS
         chosen = ESTIMATORS.make_all(usual if estimators is None else estimators)
-    return Options(
+    return EvaluateOptions(
         metrics=make_metrics(metrics),
         interval=INTERVALS.make(interval),
         sampler=drawn,

@@ -25,7 +25,7 @@ from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.exact import exact_ranks
 from truerank.ranking.negatives import Sampler
-from truerank.ranking.sampled import sample
+from truerank.ranking.sampled import sample_ranks
 from truerank.ranking.samplers.registry import SAMPLERS
 from truerank.workflows.evaluate import data_hash, make_validate, name_models
 
@@ -269,7 +269,7 @@ class _Unit:
         if self._tallies is None:
             job, found, n_scores = self.job, [], 0
             for repeat in range(job.repeats):
-                drawn = sample(
+                drawn = sample_ranks(
                     self.scorer(),
                     job.split,
                     job.sampler,

@@ -16,7 +16,7 @@ from truerank.core.ranks import Design, Ranks, SampledRanks, Stopping
 from truerank.estimation.adaptive_law import AdaptiveLaw
 from truerank.estimation.corrections.bias_variance import BiasVariance
 from truerank.estimation.corrections.multinomial import Multinomial
-from truerank.estimation.corrections.priors import Table
+from truerank.estimation.corrections.priors import TablePrior
 from truerank.estimation.expectation import behaviour, corrected_values, expected_values
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import Tally, tally
@@ -59,7 +59,7 @@ def test_corrections_equal_fractions(rule: Stopping, gamma: Fraction | None, rep
     gains = [Fraction(1, i + 1) for i in range(L + 1)]
     outcomes, rows = literal_table(L, rule, replacement)
     twin = literal_correction(rows, prior, gains, gamma=gamma, users=30)
-    weights = Table(np.array(prior, float))
+    weights = TablePrior(np.array(prior, float))
     estimator = (
         Multinomial(prior=weights, users=30)
         if gamma is None
@@ -96,8 +96,9 @@ def test_corrections_equal_dense_matrices(
     gram, right = (rows * prior[:, None]).T @ rows, rows.T @ (prior * gains)
     noise = np.diag(rows.sum(axis=0)) - rows.T @ rows
     matrices = {
-        BiasVariance(prior=Table(prior), gamma=gamma): (1 - gamma) * gram + gamma * np.diag(prior @ rows),
-        Multinomial(prior=Table(prior), users=50): gram + noise / 50,
+        BiasVariance(prior=TablePrior(prior), gamma=gamma): (1 - gamma) * gram
+        + gamma * np.diag(prior @ rows),
+        Multinomial(prior=TablePrior(prior), users=50): gram + noise / 50,
     }
     for estimator, matrix in matrices.items():
         diagonal = np.diag(matrix)  # what is 0 but for rounding must not be scaled up

@@ -23,7 +23,7 @@ from truerank.core.types import FloatArray
 from truerank.estimation.base import Estimator
 from truerank.estimation.corrections.bias_variance import BiasVariance
 from truerank.estimation.corrections.constrained import nonnegative_solve
-from truerank.estimation.corrections.priors import Table
+from truerank.estimation.corrections.priors import TablePrior
 from truerank.estimation.expectation import corrected_values
 from truerank.estimation.law import Binomial, Hypergeometric, Law
 from truerank.estimation.registry import ESTIMATORS, PRIORS
@@ -64,7 +64,7 @@ def values_in(
 @pytest.mark.parametrize("gamma", ["1", "0.1", "0.01"])
 def test_golden_bv_with_a_prior(gamma: str) -> None:
     small = GOLDEN["small_linear"]
-    estimator = BiasVariance(prior=Table(np.array(small["prior"])), gamma=float(gamma))
+    estimator = BiasVariance(prior=TablePrior(np.array(small["prior"])), gamma=float(gamma))
     found = corrected_values(estimator, metric("recall@3"), Binomial(11, 4))
     np.testing.assert_allclose(found, small[f"BV_gamma_{gamma}"], rtol=0, atol=1e-10)
 
@@ -102,7 +102,7 @@ def test_bv_equals_fractions(gamma: Fraction, replacement: bool) -> None:
     gains = [Fraction(1, i + 1) for i in range(size)]
     twin = literal_bv(gains, prior, m, gamma, replacement)
     law: Law = Binomial(size - 1, m) if replacement else Hypergeometric(size - 1, m)
-    estimator = BiasVariance(prior=Table(np.array(prior, float)), gamma=float(gamma))
+    estimator = BiasVariance(prior=TablePrior(np.array(prior, float)), gamma=float(gamma))
     found = corrected_values(estimator, metric("ap"), law)
     np.testing.assert_allclose(found, np.array(twin, float), rtol=1e-10)
 
@@ -113,7 +113,7 @@ def test_gamma_one_is_the_mean_given_the_sampled_rank(replacement: bool) -> None
     prior = np.random.default_rng(0).dirichlet(np.ones(41))
     joint = law.pmf(np.arange(41)) * prior[:, None]
     wanted = joint.T @ (1 / np.log2(np.arange(41) + 2)) / joint.sum(axis=0)
-    found = corrected_values(BiasVariance(prior=Table(prior), gamma=1.0), metric("ndcg"), law)
+    found = corrected_values(BiasVariance(prior=TablePrior(prior), gamma=1.0), metric("ndcg"), law)
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
@@ -138,7 +138,7 @@ def test_bv_is_a_minimum(written: str, replacement: bool, gamma: float, seed: in
         mean = rows @ x
         return float(prior @ ((mean - gains) ** 2 + gamma * (rows @ x**2 - mean**2)))
 
-    x = corrected_values(BiasVariance(prior=Table(prior), gamma=gamma), measured, law)
+    x = corrected_values(BiasVariance(prior=TablePrior(prior), gamma=gamma), measured, law)
     for _ in range(10):
         step = 1e-3 * draw.normal(size=6)
         assert objective(x + step) >= objective(x) - 1e-13
@@ -411,10 +411,12 @@ def test_a_prior_with_gaps_leaves_no_sampled_rank_undefined() -> None:
     prior = np.zeros(400)
     prior[0] = 1
     for gamma in (1.0, 0.1):
-        x = corrected_values(BiasVariance(prior=Table(prior), gamma=gamma), metric("ap"), Binomial(399, 50))
+        x = corrected_values(
+            BiasVariance(prior=TablePrior(prior), gamma=gamma), metric("ap"), Binomial(399, 50)
+        )
         np.testing.assert_allclose(x, 1)
     counted = tally(SampledRanks.single([0, 7], n_negatives=50, n_pool=400, design=WITH))
-    weights = BiasVariance(prior=Table(prior)).distribution(counted).weights
+    weights = BiasVariance(prior=TablePrior(prior)).distribution(counted).weights
     np.testing.assert_allclose(weights, prior, atol=1e-12)
 
 
@@ -431,7 +433,7 @@ def test_results_are_remembered_apart() -> None:
     """Laws of equal sizes with and without replacement, and priors of equal names, are kept apart."""
     measured = metric("recall@3")
     found = [
-        corrected_values(BiasVariance(prior=Table(np.array(prior))), measured, law)
+        corrected_values(BiasVariance(prior=TablePrior(np.array(prior))), measured, law)
         for prior in ([0.5, 0.3, 0.1, 0.1], [0.1, 0.1, 0.3, 0.5])
         for law in (Binomial(3, 2), Hypergeometric(3, 2))
     ]

@@ -28,7 +28,7 @@ from truerank.estimation.corrections.equations import (
     make_equations,
 )
 from truerank.estimation.corrections.multinomial import Multinomial
-from truerank.estimation.corrections.priors import Table, Uniform
+from truerank.estimation.corrections.priors import TablePrior, UniformPrior
 from truerank.estimation.expectation import corrected_values
 from truerank.estimation.law import Binomial, Hypergeometric, Law, make_law
 from truerank.estimation.registry import ESTIMATORS
@@ -45,7 +45,7 @@ def metric(written: str) -> Metric:
 
 def test_golden() -> None:
     small = GOLDEN["small_linear"]
-    estimator = Multinomial(prior=Table(np.array(small["prior"])), users=small["M"])
+    estimator = Multinomial(prior=TablePrior(np.array(small["prior"])), users=small["M"])
     found = corrected_values(estimator, metric("recall@3"), Binomial(11, 4))
     np.testing.assert_allclose(found, small["MN"], rtol=0, atol=1e-10)
 
@@ -59,7 +59,7 @@ def test_mn_equals_fractions(users: int, replacement: bool) -> None:
     rows = [literal_pmf(size - 1, m, J, replacement) for J in range(size)]
     twin = literal_correction(rows, prior, gains, users=users)
     found = corrected_values(
-        Multinomial(prior=Table(np.array(prior, float)), users=users),
+        Multinomial(prior=TablePrior(np.array(prior, float)), users=users),
         metric("ap"),
         make_law(size - 1, m, replacement=replacement),
     )
@@ -91,7 +91,7 @@ def test_the_matrix_of_the_laws_is_positive_definite(prior: str, users: int, rep
         "gaps": (np.arange(61) % 7 == 3).astype(float),
     }[prior]
     law = make_law(60, 12, replacement=replacement)
-    estimator = Multinomial(prior=Table(masses / masses.sum()), users=users)
+    estimator = Multinomial(prior=TablePrior(masses / masses.sum()), users=users)
     matrix = estimator.matrix(estimator.equations(law))
     scale = 1 / np.sqrt(np.diag(matrix))
     assert np.linalg.eigvalsh(matrix * scale * scale[:, None]).min() > 0
@@ -124,7 +124,7 @@ def test_mn_is_a_minimum(users: int, replacement: bool, seed: int) -> None:
         mean = rows @ x
         return float(prior @ (mean - gains) ** 2 + (rows @ x**2 - mean**2).sum() / users)
 
-    x = corrected_values(Multinomial(prior=Table(prior), users=users), metric("ndcg"), law)
+    x = corrected_values(Multinomial(prior=TablePrior(prior), users=users), metric("ndcg"), law)
     for _ in range(10):
         assert objective(x + 1e-3 * draw.normal(size=6)) >= objective(x) - 1e-13
 
@@ -164,7 +164,7 @@ def test_fewer_users_shrink_the_values() -> None:
     marginal = weights @ law.pmf(np.arange(1000))
     spread, mean = [], []
     for users in (10, 1_000, 100_000):
-        x = corrected_values(Multinomial(prior=Table(weights), users=users), metric("recall@10"), law)
+        x = corrected_values(Multinomial(prior=TablePrior(weights), users=users), metric("recall@10"), law)
         mean.append(float(marginal @ x))
         spread.append(float(marginal @ (x - mean[-1]) ** 2))
     np.testing.assert_allclose(mean, weights[:10].sum(), rtol=1e-9)
@@ -179,7 +179,7 @@ def test_many_more_users_than_items(law: Law) -> None:
     gains = [Fraction(1, J + 1) for J in range(size)]
     twin = np.array(literal_correction(rows, [Fraction(1, size)] * size, gains, users=users), float)
     stacked = corrected_values(Multinomial(users=users), metric("ap"), law)
-    equations = make_equations(law, Uniform().weights(size))
+    equations = make_equations(law, UniformPrior().weights(size))
     estimator = Multinomial(users=users)
     assert estimator._factor(equations)[1] is None
     direct = np.linalg.solve(
@@ -217,7 +217,7 @@ def one_context(law: Law) -> Contexts:
 def test_both_ways_to_solve_agree(replacement: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values and weights from the stacked matrix equal those from the normal one where that is sound."""
     law = make_law(90, 12, replacement=replacement)
-    estimator = Multinomial(prior=Table(np.diff((np.arange(92) / 91) ** 0.4)), users=80)
+    estimator = Multinomial(prior=TablePrior(np.diff((np.arange(92) / 91) ** 0.4)), users=80)
     equations = estimator.equations(law)
     wanted = [(m, one_context(law)) for m in make_metrics("ap,ndcg@5")]
     sound = estimator.solve_metrics(equations, wanted)
@@ -230,7 +230,7 @@ def test_both_ways_to_solve_agree(replacement: bool, monkeypatch: pytest.MonkeyP
 
 def test_many_blocks_reduce_to_the_same_triangle(monkeypatch: pytest.MonkeyPatch) -> None:
     law = Binomial(200, 6)
-    equations = make_equations(law, Uniform().weights(201))
+    equations = make_equations(law, UniformPrior().weights(201))
     penalty = laplacian(equations.gram)
     wanted = [(metric("ap"), one_context(law))]
     scaled = Scaled.of(equations)
@@ -250,7 +250,7 @@ def test_the_root_of_a_laplacian(size: int, seed: int) -> None:
 
 def test_samples_of_everything_need_no_mass_at_every_rank() -> None:
     """All candidates drawn: ranks are certain, and those without mass take the nearest value."""
-    prior = Table(np.array([0.5, 0.0, 0.25, 0.25, 0.0]))
+    prior = TablePrior(np.array([0.5, 0.0, 0.25, 0.25, 0.0]))
     found = corrected_values(Multinomial(prior=prior, users=9), metric("ap"), Hypergeometric(4, 4))
     np.testing.assert_allclose(found[[0, 2, 3]], [1, 1 / 3, 1 / 4])
     assert found[1] in found[[0, 2]]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from truerank.core.errors import InvalidData
 from truerank.core.ranks import SampledRanks
 from truerank.estimation.corrections.bias_variance import BiasVariance
-from truerank.estimation.corrections.priors import Beta, File, Prior, Table, Uniform
+from truerank.estimation.corrections.priors import BetaPrior, File, Prior, TablePrior, UniformPrior
 from truerank.estimation.expectation import corrected_values
 from truerank.estimation.law import Binomial
 from truerank.estimation.registry import ESTIMATORS, PRIORS
@@ -22,7 +22,7 @@ from truerank.metrics.registry import make_metrics
 
 @given(st.integers(1, 300), st.floats(0.05, 3))
 def test_weights_are_distributions(n_ranks: int, a: float) -> None:
-    for prior in (Uniform(), Beta(a), Table(np.array([0.5, 0.0, 0.5]))):
+    for prior in (UniformPrior(), BetaPrior(a), TablePrior(np.array([0.5, 0.0, 0.5]))):
         weights = prior.weights(n_ranks)
         assert len(weights) == n_ranks
         assert weights.min() >= 0
@@ -30,18 +30,18 @@ def test_weights_are_distributions(n_ranks: int, a: float) -> None:
 
 
 def test_beta_one_is_uniform() -> None:
-    np.testing.assert_allclose(Beta(1.0).weights(7), 1 / 7)
+    np.testing.assert_allclose(BetaPrior(1.0).weights(7), 1 / 7)
 
 
 def test_beta_half_is_a_difference_of_roots() -> None:
-    np.testing.assert_allclose(Beta(0.5).weights(9)[:2], [1 / 3, np.sqrt(2 / 9) - 1 / 3])
+    np.testing.assert_allclose(BetaPrior(0.5).weights(9)[:2], [1 / 3, np.sqrt(2 / 9) - 1 / 3])
 
 
 def test_a_table_is_taken_as_it_is_where_it_fits() -> None:
     given = np.array([0.7, 0.1, 0.1, 0.1])
-    np.testing.assert_array_equal(Table(given).weights(4), given)
-    np.testing.assert_allclose(Table(given).weights(2), [0.8, 0.2])
-    np.testing.assert_allclose(Table(given).weights(8), np.repeat(given / 2, 2))
+    np.testing.assert_array_equal(TablePrior(given).weights(4), given)
+    np.testing.assert_allclose(TablePrior(given).weights(2), [0.8, 0.2])
+    np.testing.assert_allclose(TablePrior(given).weights(8), np.repeat(given / 2, 2))
 
 
 def written(tmp_path: Path, text: str) -> str:
@@ -53,7 +53,7 @@ def written(tmp_path: Path, text: str) -> str:
 def test_a_file_is_read(tmp_path: Path) -> None:
     path = written(tmp_path, "weight\n0.5\n0.25\n\n0.25\n")
     estimator = ESTIMATORS.make(f"bv(prior=file(path='{path}'))")
-    wanted = BiasVariance(prior=Table(np.array([0.5, 0.25, 0.25])))
+    wanted = BiasVariance(prior=TablePrior(np.array([0.5, 0.25, 0.25])))
     (metric,) = make_metrics("ap")
     law = Binomial(2, 3)
     np.testing.assert_array_equal(
@@ -102,7 +102,7 @@ def test_a_prior_of_the_wrong_length(tmp_path: Path) -> None:
     ):
         BiasVariance(prior=File(path)).estimate(counted, metrics)
     assert BiasVariance(prior=File(path, resize=True)).estimate(counted, metrics).value[0] == pytest.approx(
-        BiasVariance(prior=Table(Table(np.array([0.5, 0.25, 0.25])).weights(4)))
+        BiasVariance(prior=TablePrior(TablePrior(np.array([0.5, 0.25, 0.25])).weights(4)))
         .estimate(counted, metrics)
         .value[0]
     )
@@ -113,7 +113,7 @@ def test_a_prior_of_the_wrong_length(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bad", [np.array([0.5, 0.6]), np.array([-0.5, 1.5]), np.zeros((2, 2)), np.array([])])
 def test_bad_tables(bad: np.ndarray) -> None:
     with pytest.raises(InvalidData, match="the prior must"):
-        Table(bad)
+        TablePrior(bad)
 
 
 def test_registered_priors_read_back() -> None:

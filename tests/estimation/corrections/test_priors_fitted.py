@@ -13,16 +13,16 @@ from truerank.core.ranks import Design, SampledRanks, Stopping
 from truerank.estimation.base import Estimator
 from truerank.estimation.corrections.bias_variance import BiasVariance
 from truerank.estimation.corrections.priors import (
-    Beta,
+    BetaPrior,
     Binned,
-    Fitted,
-    Table,
-    Uniform,
+    FittedPrior,
+    TablePrior,
+    UniformPrior,
     averaged_prior,
     fitted_prior,
     make_prior,
 )
-from truerank.estimation.distribution.likelihood import Grid
+from truerank.estimation.distribution.likelihood import RankGrid
 from truerank.estimation.distribution.mle import MaximumLikelihood
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import Tally, tally
@@ -81,7 +81,7 @@ def test_a_fitted_prior_is_the_fitted_distribution(written: str, replacement: bo
     fitted = ESTIMATORS.make(written.format("mle(iterations=30)"))
     weights = MaximumLikelihood(iterations=30).distribution(counted).weights
     given = ESTIMATORS.make(written.format("uniform"))
-    given = type(given)(**{**vars(given), "prior": Table(weights)})
+    given = type(given)(**{**vars(given), "prior": TablePrior(weights)})
     np.testing.assert_allclose(
         fitted.estimate(counted, MEASURED).value, given.estimate(counted, MEASURED).value, rtol=1e-9
     )
@@ -103,7 +103,7 @@ def test_gamma_one_is_one_more_step_of_em(is_adaptive: bool, replacement: bool) 
 
 def test_other_pools_get_the_stretched_distribution() -> None:
     """A pool half as large has the same distribution of R/N."""
-    prior = Binned(Grid(np.array([0, 1, 2, 6, 8])), np.array([0.4, 0.3, 0.2, 0.1]))
+    prior = Binned(RankGrid(np.array([0, 1, 2, 6, 8])), np.array([0.4, 0.3, 0.2, 0.1]))
     np.testing.assert_allclose(prior.weights(8), [0.4, 0.3, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05])
     np.testing.assert_allclose(prior.weights(4), [0.7, 0.1, 0.1, 0.1])
     np.testing.assert_allclose(prior.weights(16).reshape(8, 2).sum(axis=1), prior.weights(8))
@@ -111,7 +111,7 @@ def test_other_pools_get_the_stretched_distribution() -> None:
     sample = SampledRanks.single([0, 2, 0, 1], n_negatives=3, n_pool=pools, design=Design(replacement=True))
     together = BiasVariance(prior=prior).estimate(tally(sample), MEASURED).value
     alone = [
-        BiasVariance(prior=Table(prior.weights(n))).estimate(
+        BiasVariance(prior=TablePrior(prior.weights(n))).estimate(
             tally(SampledRanks.single([j], n_negatives=3, n_pool=n, design=Design(replacement=True))),
             MEASURED,
         )
@@ -135,13 +135,13 @@ def test_nothing_stale_is_served(written: str) -> None:
 def test_a_fingerprint_tells_masses_and_bins_apart() -> None:
     masses = np.array([0.5, 0.5])
     priors = [
-        Binned(Grid(np.array([0, 1, 3])), masses),
-        Binned(Grid(np.array([0, 2, 3])), masses),
-        Binned(Grid(np.array([0, 1, 3])), masses[::-1] + np.array([0.1, -0.1])),
+        Binned(RankGrid(np.array([0, 1, 3])), masses),
+        Binned(RankGrid(np.array([0, 2, 3])), masses),
+        Binned(RankGrid(np.array([0, 1, 3])), masses[::-1] + np.array([0.1, -0.1])),
     ]
     assert len({prior.fingerprint() for prior in priors}) == 3
     assert len(set(priors)) == 3
-    again = Binned(Grid(np.array([0, 1, 3])), masses)
+    again = Binned(RankGrid(np.array([0, 1, 3])), masses)
     assert again == priors[0]
     assert hash(again) == hash(priors[0])
     assert str(again).startswith("binned(digest=")
@@ -196,16 +196,16 @@ def test_an_averaged_prior_is_the_mean_of_the_runs() -> None:
     wanted = np.mean([estimator.distribution(run).weights for run in runs], axis=0)
     np.testing.assert_allclose(prior.weights(150), wanted, rtol=1e-9)
     assert averaged_prior("mle(iterations=25)", runs) == prior
-    assert averaged_prior(Fitted(estimator), runs) == prior
+    assert averaged_prior(FittedPrior(estimator), runs) == prior
     averaged = BiasVariance(prior=prior, gamma=0.01)
     shared = averaged.estimate_runs(runs, MEASURED)
-    per_run = BiasVariance(prior=Fitted(estimator), gamma=0.01).estimate_runs(runs, MEASURED)
+    per_run = BiasVariance(prior=FittedPrior(estimator), gamma=0.01).estimate_runs(runs, MEASURED)
     assert shared.std(axis=0)[1] < per_run.std(axis=0)[1]  # one x for all runs, made of all of them
 
 
 def test_which_priors_are_fitted() -> None:
-    assert fitted_prior(ESTIMATORS.make("mn(prior=mle)")) == Fitted(MaximumLikelihood())
-    assert fitted_prior(BiasVariance(prior=MaximumLikelihood())) == Fitted(MaximumLikelihood())  # type: ignore[arg-type]
+    assert fitted_prior(ESTIMATORS.make("mn(prior=mle)")) == FittedPrior(MaximumLikelihood())
+    assert fitted_prior(BiasVariance(prior=MaximumLikelihood())) == FittedPrior(MaximumLikelihood())  # type: ignore[arg-type]
     for written in ("bv", "bv(prior=beta)", "naive", "mle"):
         assert fitted_prior(ESTIMATORS.make(written)) is None
 
@@ -219,12 +219,12 @@ def test_priors_that_are_none() -> None:
         ESTIMATORS.make("mn(prior=bv(gamma=1))")
     with pytest.raises(InvalidParameter, match="iterations must be an integer >= 1"):
         ESTIMATORS.make("bv(prior=mle(iterations=0))")
-    assert make_prior(Beta(0.3)) == Beta(0.3)
-    assert make_prior(ESTIMATORS.make("bv").prior) == Uniform()  # type: ignore[attr-defined]
+    assert make_prior(BetaPrior(0.3)) == BetaPrior(0.3)
+    assert make_prior(ESTIMATORS.make("bv").prior) == UniformPrior()  # type: ignore[attr-defined]
 
 
 def test_a_fitted_prior_needs_a_sample() -> None:
-    prior = Fitted(MaximumLikelihood())
+    prior = FittedPrior(MaximumLikelihood())
     for call in (lambda: prior.weights(3), prior.fingerprint):
         with pytest.raises(InvalidParameter, match="prior 'mle' is fitted to sampled ranks"):
             call()
@@ -236,4 +236,4 @@ def test_a_fitted_prior_needs_a_sample() -> None:
 @pytest.mark.parametrize("masses", [[0.5], [0.5, 0.6], [1.5, -0.5], [np.nan, 1.0]])
 def test_bad_masses(masses: list[float]) -> None:
     with pytest.raises(InvalidData, match=r"(a prior over 2 bins needs|masses of a prior must sum to 1)"):
-        Binned(Grid(np.array([0, 1, 3])), np.array(masses))
+        Binned(RankGrid(np.array([0, 1, 3])), np.array(masses))

@@ -14,7 +14,7 @@ from truerank.estimation.distribution import base as gains_module
 from truerank.estimation.distribution import base as mixture
 from truerank.estimation.distribution import base as plug_in
 from truerank.estimation.distribution.base import bin_gains
-from truerank.estimation.distribution.likelihood import Grid, make_grid
+from truerank.estimation.distribution.likelihood import RankGrid, make_grid
 from truerank.estimation.distribution.mle import MaximumLikelihood
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import Tally, tally
@@ -193,7 +193,7 @@ def test_a_run_keeps_its_kinds_among_others() -> None:
         np.testing.assert_allclose(row, alone, rtol=tolerance)
 
 
-def literal_gains(metric: Metric, counted: Tally, grid: Grid) -> Sequence[Sequence[float]]:
+def literal_gains(metric: Metric, counted: Tally, grid: RankGrid) -> Sequence[Sequence[float]]:
     """The gain at each rank, averaged over the ranks of each bin by their shares."""
     contexts, result = counted.contexts, []
     for row in range(len(contexts)):

@@ -12,7 +12,7 @@ from truerank.core.errors import CannotEstimate
 from truerank.core.random import stream
 from truerank.core.ranks import Design, SampledRanks
 from truerank.core.types import IntArray
-from truerank.estimation.corrections.priors import Beta
+from truerank.estimation.corrections.priors import BetaPrior
 from truerank.estimation.distribution.beta_binomial import BetaBinomial
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import Tally, tally
@@ -57,7 +57,7 @@ def literal_exponent(above: IntArray, m: int) -> float:
 def test_masses_are_those_of_the_prior_beta() -> None:
     runs = counted(drawn(0.4, 9, 60, 300), 9, 60)
     found = BetaBinomial(grid=0).distribution(runs)
-    np.testing.assert_allclose(found.weights, Beta(found.diagnostics["a"]).weights(60), rtol=1e-12)
+    np.testing.assert_allclose(found.weights, BetaPrior(found.diagnostics["a"]).weights(60), rtol=1e-12)
 
 
 @pytest.mark.parametrize("a", [0.15, 0.5, 1.0, 3.0])

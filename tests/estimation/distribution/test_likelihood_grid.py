@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.reference.mixture import bin_mean
 from truerank.core.errors import InvalidParameter
-from truerank.estimation.distribution.likelihood import SINGLES, Grid, make_grid, make_nodes
+from truerank.estimation.distribution.likelihood import SINGLES, RankGrid, make_grid, make_nodes
 
 
 @given(st.integers(1, 10**7), st.floats(0.5, 1e5), st.floats(0.05, 5), st.integers(0, 60))
@@ -60,7 +60,7 @@ def test_a_width_must_be_a_number(step: float) -> None:
 def test_spread_and_cdf_agree(n_ranks: int, size: int, data: st.DataObject) -> None:
     """Mass lies evenly within a bin, whatever the pool: the weights of ranks are differences of the cdf."""
     inner = data.draw(st.sets(st.integers(1, n_ranks - 1)))
-    grid = Grid(np.array([0, *sorted(inner), n_ranks]))
+    grid = RankGrid(np.array([0, *sorted(inner), n_ranks]))
     masses = np.random.default_rng(n_ranks).dirichlet(np.ones(grid.n_bins))
     spread = grid.spread(masses, size)
     assert spread.sum() == pytest.approx(1)
@@ -74,7 +74,7 @@ def test_spread_and_cdf_agree(n_ranks: int, size: int, data: st.DataObject) -> N
 @settings(deadline=None, max_examples=50)
 def test_nodes_average_polynomials_of_third_degree(n_ranks: int, size: int, data: st.DataObject) -> None:
     inner = data.draw(st.sets(st.integers(1, max(n_ranks - 1, 1)), max_size=6)) if n_ranks > 1 else set()
-    grid = Grid(np.array([0, *sorted(inner), n_ranks]))
+    grid = RankGrid(np.array([0, *sorted(inner), n_ranks]))
     nodes = make_nodes(grid, size)
     assert (nodes.n_above >= 0).all()
     assert (nodes.n_above < size).all()
@@ -88,7 +88,7 @@ def test_nodes_average_polynomials_of_third_degree(n_ranks: int, size: int, data
 
 def test_nodes_of_few_ranks_are_those_ranks() -> None:
     """Up to eight ranks of a bin are taken one by one, so that any function is averaged exactly."""
-    grid, draw = Grid(np.array([0, 1, 9, 12, 20])), np.random.default_rng(0)
+    grid, draw = RankGrid(np.array([0, 1, 9, 12, 20])), np.random.default_rng(0)
     table = draw.normal(size=20)
     nodes = make_nodes(grid, 20)
     found = np.bincount(nodes.bin, nodes.weight * table[nodes.n_above])

@@ -15,8 +15,14 @@ from truerank.core.ranks import Design, Ranks, SampledRanks
 from truerank.core.types import FloatArray, IntArray
 from truerank.data.catalogue import find_local, load
 from truerank.estimation.distribution.base import MixtureEstimator
-from truerank.estimation.distribution.likelihood import Grid, Likelihood, grouped
-from truerank.estimation.distribution.smooth import Problem, Smooth, coordinate, make_basis, smooth_curve
+from truerank.estimation.distribution.likelihood import Likelihood, RankGrid, grouped
+from truerank.estimation.distribution.smooth import (
+    PenalisedLikelihood,
+    Smooth,
+    coordinate,
+    make_basis,
+    smooth_curve,
+)
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import Tally, tally
 from truerank.metrics.registry import make_metrics, values
@@ -39,13 +45,13 @@ def some_ranks(n_users: int, n_pool: int) -> Ranks:
     return Ranks.single(np.floor(share * n_pool).astype(np.int64), n_pool=n_pool)
 
 
-def problem_of(likelihood: Likelihood, n_rows: float) -> Problem:
+def problem_of(likelihood: Likelihood, n_rows: float) -> PenalisedLikelihood:
     matrix, shares = grouped(likelihood, 0)
     widths = np.diff(likelihood.grid.edges).astype(np.float64)
-    return Problem(matrix, shares, n_rows, widths, make_basis(likelihood.grid))
+    return PenalisedLikelihood(matrix, shares, n_rows, widths, make_basis(likelihood.grid))
 
 
-def literal_objective(problem: Problem, penalty: float, b: FloatArray) -> float:
+def literal_objective(problem: PenalisedLikelihood, penalty: float, b: FloatArray) -> float:
     """The penalised log-likelihood, sum by sum, with the penalty as second differences."""
     weights = [
         width * np.exp(sum(one * c for one, c in zip(row, b, strict=True)))
@@ -62,7 +68,7 @@ def literal_objective(problem: Problem, penalty: float, b: FloatArray) -> float:
     return float(total - penalty * rough / 2 - (rise / 20) ** 2 / 2 - b.mean() ** 2 / 2)
 
 
-def small_problem() -> Problem:
+def small_problem() -> PenalisedLikelihood:
     runs = counted([0, 0, 0, 1, 1, 2, 4, 5, 9], 9, 40)
     likelihood, _ = Smooth(grid=0).fit_tallies([runs])
     return problem_of(likelihood, 9.0)
@@ -104,10 +110,10 @@ def test_marginal_likelihood_is_the_integral() -> None:
     With few bins and a strong penalty curves are straight lines; the integral over the trend alone, with the
     approximation's own value as reference, gives the same ratio between samples.
     """
-    basis = make_basis(Grid(np.arange(41)))
+    basis = make_basis(RankGrid(np.arange(41)))
     line = np.linspace(-0.5, 0.5, basis.n_splines) * (basis.n_splines - 1) / 30
 
-    def integral(problem: Problem) -> float:
+    def integral(problem: PenalisedLikelihood) -> float:
         rises = np.linspace(-60, 60, 2401)
         heights = []
         for rise in rises:
@@ -126,7 +132,7 @@ def test_marginal_likelihood_is_the_integral() -> None:
 
 
 def test_straight_lines_have_no_roughness() -> None:
-    basis = make_basis(Grid(np.arange(101)))
+    basis = make_basis(RankGrid(np.arange(101)))
     line = np.linspace(-1, 3, basis.n_splines)
     assert line @ basis.roughness @ line == pytest.approx(0, abs=1e-6)
     z = coordinate((np.arange(100) + 0.5) / 100)
@@ -165,7 +171,7 @@ def test_groups_lose_nothing() -> None:
     widths = np.diff(likelihood.grid.edges).astype(np.float64)
     seen = likelihood.shares[0] > 0
     basis = make_basis(likelihood.grid)
-    whole = Problem(likelihood.matrix[seen], likelihood.shares[0, seen], 4000.0, widths, basis)
+    whole = PenalisedLikelihood(likelihood.matrix[seen], likelihood.shares[0, seen], 4000.0, widths, basis)
     curve = smooth_curve(whole, 0.003)
     assert len(grouped(likelihood, 0)[1]) < 0.5 * seen.sum()
     near, full = (np.cumsum(masses)[[4, 9, 49]] for masses in (fit.masses[0], curve.masses))

@@ -22,7 +22,7 @@ from truerank.estimation.mapping.errors import (
     sampled_at_global,
     sampled_hit_ratios,
 )
-from truerank.estimation.mapping.functions import MAPPINGS, Beta, Linear
+from truerank.estimation.mapping.functions import MAPPINGS, BetaMapping, LinearMapping
 from truerank.metrics.registry import make_metrics, values
 
 
@@ -92,7 +92,7 @@ def test_global_curve_at_sampled_locations(ranks: Ranks, written: str) -> None:
 
 def test_one_pool_must_hold_all() -> None:
     with pytest.raises(InvalidParameter, match="n_items must be at least the largest pool, 10, got 9"):
-        global_at_sampled(Ranks.single([1], n_pool=10), Linear(), 3, n_items=9)
+        global_at_sampled(Ranks.single([1], n_pool=10), LinearMapping(), 3, n_items=9)
 
 
 def test_sampled_curve_at_global_cutoffs() -> None:
@@ -104,7 +104,7 @@ def test_sampled_curve_at_global_cutoffs() -> None:
         f = MAPPINGS.make(written)
         back = sampled_at_global(shr, f, 101, f.locations(np.arange(1, 5), 5, 101))
         np.testing.assert_allclose(back, shr[:4], atol=1e-9)
-    assert sampled_at_global(shr, Beta(1.0), 101, [1.0, 11.0]).tolist() == pytest.approx([0.0, 0.2])
+    assert sampled_at_global(shr, BetaMapping(1.0), 101, [1.0, 11.0]).tolist() == pytest.approx([0.0, 0.2])
 
 
 def test_sampled_curve_needs_one_size() -> None:
@@ -179,7 +179,7 @@ def test_exact_map_of_beta_ranks() -> None:
     for a in (0.3, 0.5, 1.0, 2.0):
         steps = (np.arange(n_pool + 1) / n_pool) ** a
         found = exact_map(distribution(np.diff(steps)), n)
-        np.testing.assert_allclose(found, Beta(a).locations(np.arange(1, n + 1), n, n_pool), atol=1.5)
+        np.testing.assert_allclose(found, BetaMapping(a).locations(np.arange(1, n + 1), n, n_pool), atol=1.5)
 
 
 @pytest.mark.parametrize("replacement", [True, False])
@@ -192,7 +192,7 @@ def test_exact_map_is_exact(replacement: bool) -> None:
     expected = expected_curve(counted, n, replacement=replacement)
     curve = hit_curve(Ranks.single(ranks, n_pool=200))
     np.testing.assert_allclose(curve.at(exact_map(counted, n, replacement=replacement)), expected, atol=1e-12)
-    assert abs(curve.at(Beta().locations(np.arange(1, n + 1), n, 200)) - expected).max() > 1e-3
+    assert abs(curve.at(BetaMapping().locations(np.arange(1, n + 1), n, 200)) - expected).max() > 1e-3
 
 
 @settings(max_examples=60, deadline=None)

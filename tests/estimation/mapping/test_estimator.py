@@ -11,7 +11,7 @@ from truerank.core.errors import CannotEstimate, InvalidParameter
 from truerank.core.ranks import Design, Ranks, SampledRanks, Stopping
 from truerank.core.types import FloatArray
 from truerank.estimation.mapping.estimator import Mapped
-from truerank.estimation.mapping.functions import Beta, MappingFunction
+from truerank.estimation.mapping.functions import BetaMapping, MappingFunction
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import Tally, tally
 from truerank.metrics.base import Metric
@@ -145,7 +145,7 @@ def test_specs() -> None:
         made = ESTIMATORS.make(written)
         assert str(made) == written
         assert ESTIMATORS.make(str(made)) == made
-    assert Mapped(f=Beta(0.5)) == Mapped()
+    assert Mapped(f=BetaMapping(0.5)) == Mapped()
     with pytest.raises(
         InvalidParameter, match=r"f must be a mapping or a spec such as beta\(a=0\.5\), got 3"
     ):

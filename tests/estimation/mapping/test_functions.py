@@ -18,9 +18,9 @@ from truerank.core.errors import CannotEstimate, InvalidParameter, UnknownName
 from truerank.core.ranks import SampledRanks
 from truerank.estimation.mapping.functions import (
     MAPPINGS,
-    Beta,
-    Bound,
-    Linear,
+    BetaMapping,
+    BoundMapping,
+    LinearMapping,
     MappingFunction,
     log_share,
     mean_digamma,
@@ -59,14 +59,14 @@ def test_golden(name: str, written: str) -> None:
 def test_bound_is_held_at_n() -> None:
     """As printed, the last location is 3724.2 of 3706."""
     assert GOLDEN["mapping_N3706_n100"]["bound_eq13_unfloored"][-1] > 3724
-    assert Bound().places([100], 100, 3706).tolist() == [3706.0]
+    assert BoundMapping().places([100], 100, 3706).tolist() == [3706.0]
 
 
 @pytest.mark.parametrize(("n", "n_pool"), [(2, 2), (5, 9), (100, 3706), (1000, 3706), (300, 139_331)])
 @pytest.mark.parametrize("a", [0.05, 0.24, 0.5, 1.0, 3.0])
 def test_closed_form_is_the_recurrence(n: int, n_pool: int, a: float) -> None:
     np.testing.assert_allclose(
-        Beta(a).locations(np.arange(1, n + 1), n, n_pool), recurrence(n, n_pool, a), rtol=2e-10
+        BetaMapping(a).locations(np.arange(1, n + 1), n, n_pool), recurrence(n, n_pool, a), rtol=2e-10
     )
 
 
@@ -81,21 +81,21 @@ def test_it_is_a_power_mean(k: int, a: float) -> None:
     """f - 1 is (N - 1) times the a-norm of a Beta(k, n - k) variable, by quadrature."""
     law = beta_distribution(k, 50 - k)
     moment = quad(lambda x: x**a * law.pdf(x), 0, 1, epsabs=1e-14, epsrel=1e-12, limit=200)[0]
-    assert Beta(a).locations(k, 50, 1001) == pytest.approx(1 + 1000 * moment ** (1 / a), rel=1e-8)
+    assert BetaMapping(a).locations(k, 50, 1001) == pytest.approx(1 + 1000 * moment ** (1 / a), rel=1e-8)
 
 
 def test_uniform_ranks_give_a_straight_line() -> None:
     k = np.arange(1, 101)
-    np.testing.assert_allclose(Beta(1.0).locations(k, 100, 3706), 1 + k * 3705 / 100, rtol=1e-13)
+    np.testing.assert_allclose(BetaMapping(1.0).locations(k, 100, 3706), 1 + k * 3705 / 100, rtol=1e-13)
 
 
 def test_limit_of_small_exponents() -> None:
     """At a = 0 it is the geometric mean of the Beta variable, and nothing is lost on the way there."""
     k = np.array([1, 2, 10, 50, 99])
     limit = 1 + 3705 * np.exp(digamma(k) - digamma(100))
-    np.testing.assert_allclose(Beta(0.0).locations(k, 100, 3706), limit, rtol=1e-12)
-    np.testing.assert_allclose(Beta(1e-9).locations(k, 100, 3706), limit, rtol=1e-7)
-    assert abs(limit - Bound().locations(k, 100, 3706))[:3].max() < 3
+    np.testing.assert_allclose(BetaMapping(0.0).locations(k, 100, 3706), limit, rtol=1e-12)
+    np.testing.assert_allclose(BetaMapping(1e-9).locations(k, 100, 3706), limit, rtol=1e-7)
+    assert abs(limit - BoundMapping().locations(k, 100, 3706))[:3].max() < 3
 
 
 @pytest.mark.parametrize("x", [0.01, 1.0, 7.5, 100.0, 1e6])
@@ -114,7 +114,7 @@ def test_it_rises_with_the_exponent(size: tuple[int, int], first: float, second:
     n, n_pool = size
     low, high = sorted((first, second))
     k = np.arange(1, n + 1)
-    at_low, at_high = Beta(low).locations(k, n, n_pool), Beta(high).locations(k, n, n_pool)
+    at_low, at_high = BetaMapping(low).locations(k, n, n_pool), BetaMapping(high).locations(k, n, n_pool)
     assert (at_low <= at_high * (1 + 1e-13)).all()
     if high > low * 1.01 and n_pool > 2:
         assert (at_low[:-1] < at_high[:-1]).all()
@@ -164,11 +164,11 @@ def test_inverse_of_whole_cut_offs() -> None:
 def test_sizes_of_the_paper() -> None:
     """Figures 4 and 5 in numbers: relative to a = 1, and around a = 0.3."""
     k = np.arange(1, 101)
-    one = Beta(1.0).locations(k, 100, 3706)
-    ratios = [Beta(a).locations(k, 100, 3706)[0] / one[0] - 1 for a in (0.2, 0.4, 0.6, 0.8)]
+    one = BetaMapping(1.0).locations(k, 100, 3706)
+    ratios = [BetaMapping(a).locations(k, 100, 3706)[0] / one[0] - 1 for a in (0.2, 0.4, 0.6, 0.8)]
     assert np.round(ratios, 3).tolist() == [-0.336, -0.25, -0.165, -0.082]
-    near = Beta(0.3).locations(k, 100, 3706)
-    gaps = {a: Beta(a).locations(k, 100, 3706) - near for a in (0.24, 0.26, 0.28, 0.32, 0.34)}
+    near = BetaMapping(0.3).locations(k, 100, 3706)
+    gaps = {a: BetaMapping(a).locations(k, 100, 3706) - near for a in (0.24, 0.26, 0.28, 0.32, 0.34)}
     assert {a: round(float(gap[2]), 3) for a, gap in gaps.items()} == {
         0.24: -1.062,
         0.26: -0.707,
@@ -184,11 +184,11 @@ def test_rounding_rules() -> None:
     assert rounded(given_at, 9, "nearest").tolist() == [1, 2, 2, 3, 9]
     assert rounded(given_at, 9, "floor").tolist() == [1, 1, 2, 2, 9]
     assert rounded(given_at, 9, "interpolate").tolist() == given_at.tolist()
-    assert Linear().places([2], 100, 3706).tolist() == [38]
-    assert Linear(round="floor").places([3], 100, 3706).tolist() == [75]
-    assert Linear().places([3], 100, 3706).tolist() == [76]
+    assert LinearMapping().places([2], 100, 3706).tolist() == [38]
+    assert LinearMapping(round="floor").places([3], 100, 3706).tolist() == [75]
+    assert LinearMapping().places([3], 100, 3706).tolist() == [76]
     with pytest.raises(InvalidParameter, match="round must be one of nearest, floor, interpolate, got 'up'"):
-        Linear(round="up")  # type: ignore[arg-type]
+        LinearMapping(round="up")  # type: ignore[arg-type]
 
 
 def test_specs() -> None:
@@ -201,7 +201,7 @@ def test_specs() -> None:
     with pytest.raises(InvalidParameter, match=r"a must be a number >= 0, got -1\.0"):
         mapping("beta(a=-1)")
     with pytest.raises(InvalidParameter, match="a must be a number >= 0, got nan"):
-        Beta(float("nan"))
+        BetaMapping(float("nan"))
     with pytest.raises(InvalidParameter, match="method must be one of iteration, likelihood"):
         from truerank.estimation.mapping.functions import FittedBeta
 
@@ -210,11 +210,11 @@ def test_specs() -> None:
 
 def test_bad_sizes() -> None:
     with pytest.raises(InvalidParameter, match=r"k must lie in 0\.\.100, the sampled list, got 1\.\.101"):
-        Beta().locations([1, 101], 100, 3706)
+        BetaMapping().locations([1, 101], 100, 3706)
     with pytest.raises(InvalidParameter, match="n and n_pool must be at least 2"):
-        Linear().locations([1], 1, 3706)
+        LinearMapping().locations([1], 1, 3706)
     with pytest.raises(InvalidParameter, match=r"a location must lie in 1\.\.3706, the pool, got 0\.\.0"):
-        Linear().inverse([0], 100, 3706)
+        LinearMapping().inverse([0], 100, 3706)
 
 
 def test_beta_p_wants_a_fit() -> None:
@@ -222,9 +222,9 @@ def test_beta_p_wants_a_fit() -> None:
         mapping("beta-p").locations([1], 100, 3706)
     sample = SampledRanks.single([0, 3, 50], n_negatives=99, n_pool=3706)
     fitted = mapping("beta-p(round=floor)").fit(tally(sample))
-    assert isinstance(fitted, Beta)
+    assert isinstance(fitted, BetaMapping)
     assert fitted.round == "floor"
-    assert mapping("beta(a=0.3)").fit(tally(sample)) == Beta(0.3)
+    assert mapping("beta(a=0.3)").fit(tally(sample)) == BetaMapping(0.3)
 
 
 def test_log_share_of_a_straight_line_is_exact() -> None:

@@ -17,9 +17,9 @@ from truerank.data.catalogue import find_local, load
 from truerank.estimation.adaptive_law import AdaptiveLaw
 from truerank.estimation.law import make_law
 from truerank.estimation.tally import Contexts, tally
-from truerank.inference.bounds.identify import Bound, identified
-from truerank.inference.bounds.problem import Problem, Shape
-from truerank.inference.bounds.region import Events, make_events, make_region
+from truerank.inference.bounds.identify import IdentificationBound, identification_bounds
+from truerank.inference.bounds.problem import BoundProblem, Shape
+from truerank.inference.bounds.region import CountEvents, make_events, make_region
 from truerank.inference.bounds.sample_size import CUTOFFS, resolution
 from truerank.metrics.registry import make_metrics
 from truerank.models.registry import MODELS
@@ -38,7 +38,9 @@ def contexts_of(sizes: Sequence[int], m: int) -> Contexts:
     return Contexts(zeros + m, size, zeros, zeros + 1, size + 1)
 
 
-def chances_of(events: Events, size: int, m: int, replacement: bool, stopping: Stopping | None) -> FloatArray:
+def chances_of(
+    events: CountEvents, size: int, m: int, replacement: bool, stopping: Stopping | None
+) -> FloatArray:
     """Return the chances of the events for every J, (size + 1, n_events)."""
     if stopping is not None:
         law = AdaptiveLaw(size, stopping, replacement)
@@ -77,7 +79,7 @@ def test_no_rank_is_left_out(
     So all users at one rank inside a stretch, or any mixture of such, stay within the program. The lines are
     also close: the width allowed for is below 0.004. Without it (negative control) ranks would be left out.
     """
-    problem = Problem.of(contexts_of(sizes, m), Design(replacement=replacement), stopping, shape)
+    problem = BoundProblem.of(contexts_of(sizes, m), Design(replacement=replacement), stopping, shape)
     metrics = make_metrics("recall@10,ndcg@25,ap,auc")
     places = problem.places(metrics, 0.2)
     lower, upper = problem.chances(places)
@@ -108,7 +110,7 @@ def test_no_rank_is_left_out(
 @pytest.mark.parametrize("replacement", [True, False])
 def test_all_users_at_one_rank(n_above: int, replacement: bool) -> None:
     """A population on a single rank fits limits drawn a hair around its own chances."""
-    problem = Problem.of(contexts_of([2999], 99), Design(replacement=replacement), None, None)
+    problem = BoundProblem.of(contexts_of([2999], 99), Design(replacement=replacement), None, None)
     truth = chances_of(problem.events, 2999, 99, replacement, None)[n_above]
     region = make_region(truth, 10**9, level=0.95, method="binomial")
     metrics = make_metrics(METRICS)
@@ -128,7 +130,7 @@ def values_of(ranks: Ranks, metrics: str = METRICS) -> FloatArray:
     return np.array([metric.per_user(ranks).mean() for metric in make_metrics(metrics)])
 
 
-def assert_contains(bounds: Sequence[Bound], values: FloatArray) -> None:
+def assert_contains(bounds: Sequence[IdentificationBound], values: FloatArray) -> None:
     for bound, value in zip(bounds, values, strict=True):
         assert bound.low - 1e-9 <= value <= bound.high + 1e-9, (bound, value)
 
@@ -149,20 +151,20 @@ def test_designs(design: str) -> None:
     else:
         sample = simulate_sample(ranks, 60, replacement=design == "replacement")
     pools: Literal["free", "shared"] = "shared" if design == "shared" else "free"
-    free, found = identified(sample, METRICS), identified(sample, METRICS, pools=pools)
+    free, found = identification_bounds(sample, METRICS), identification_bounds(sample, METRICS, pools=pools)
     assert_contains(free, values_of(ranks))
     assert_contains(found, values_of(ranks))
     assert {bound.method for bound in found} == {"binomial"}
     for wide, narrow in zip(free, found, strict=True):
         assert narrow.high - narrow.low <= wide.high - wide.low + 1e-5
-    for bound in identified(sample, "recall@10,recall@50", shape="decreasing"):
+    for bound in identification_bounds(sample, "recall@10,recall@50", shape="decreasing"):
         wide = free[NAMES.index(bound.metric)]
         assert wide.low - 1e-3 <= bound.low <= bound.high <= wide.high + 1e-3
 
 
 def test_bounds_widen_with_the_level() -> None:
     sample = simulate_sample(population(300, 500), 40)
-    found = [identified(sample, "recall@10,auc", level=level) for level in (0.5, 0.9, 0.99, 0.999)]
+    found = [identification_bounds(sample, "recall@10,auc", level=level) for level in (0.5, 0.9, 0.99, 0.999)]
     for narrow, wide in pairwise(found):
         for a, b in zip(narrow, wide, strict=True):
             assert b.low <= a.low + 1e-6 and a.high <= b.high + 1e-6 and b.high - b.low > a.high - a.low
@@ -174,14 +176,14 @@ def test_the_whole_pool_is_exact(n_tied: int) -> None:
     exact = Ranks.single([0, 3, 7, 11], n_pool=20, n_tied=n_tied)
     whole = simulate_sample(exact, 19)
     for bound, value in zip(
-        identified(whole, METRICS.replace("50", "15")),
+        identification_bounds(whole, METRICS.replace("50", "15")),
         values_of(exact, METRICS.replace("50", "15")),
         strict=True,
     ):
         assert bound.low == bound.high == pytest.approx(value, abs=1e-12) and bound.method == "exact"
     half = np.array([20, 20, 20, 200])
     mixed = SampledRanks.single([0, 3, 7, 2], n_negatives=19, n_pool=half)
-    bound = identified(mixed, "recall@10")[0]
+    bound = identification_bounds(mixed, "recall@10")[0]
     assert bound.low == pytest.approx(3 / 4) and bound.high == pytest.approx(1.0, abs=1e-6)
 
 
@@ -219,7 +221,7 @@ def several(n_users: int, m: int, *, dependent: bool, seed: int) -> tuple[Ranks,
 @pytest.mark.parametrize("dependent", [True, False])
 def test_several_targets_per_user(dependent: bool) -> None:
     ranks, sample = several(200, 60, dependent=dependent, seed=3)
-    found = identified(sample, "recall@10,ndcg@10,ap@20,auc")
+    found = identification_bounds(sample, "recall@10,ndcg@10,ap@20,auc")
     assert_contains(found, values_of(ranks, "recall@10,ndcg@10,ap@20,auc"))
     assert {bound.method for bound in found} == {"chernoff"}
     assert found[0].high < 0.75
@@ -227,7 +229,7 @@ def test_several_targets_per_user(dependent: bool) -> None:
 
 def test_ties_count_by_their_places() -> None:
     exact = Ranks.single(np.arange(300) % 60, n_pool=400, n_tied=np.arange(300) % 5)
-    found = identified(simulate_sample(exact, 80), METRICS)
+    found = identification_bounds(simulate_sample(exact, 80), METRICS)
     assert_contains(found, values_of(exact))
     assert found[0].method == "chernoff"
 
@@ -235,29 +237,29 @@ def test_ties_count_by_their_places() -> None:
 def test_what_cannot_be_bounded_is_said() -> None:
     tied = SampledRanks.single([0, 1], n_negatives=5, n_pool=50, n_tied=1, design=Design(replacement=True))
     with pytest.raises(CannotEstimate, match="with replacement need ties 'best' or 'worst'"):
-        identified(tied, "recall@1")
-    assert identified(tied, "recall@1", ties="best")[0].high == pytest.approx(1.0)
+        identification_bounds(tied, "recall@1")
+    assert identification_bounds(tied, "recall@1", ties="best")[0].high == pytest.approx(1.0)
     adaptive = SampledRanks.single([1, 2], n_negatives=20, n_pool=500, n_tied=1, design=Design(stopping=RULE))
     with pytest.raises(CannotEstimate, match="adaptive samples need ties 'best'"):
-        identified(adaptive, "recall@1")
+        identification_bounds(adaptive, "recall@1")
     given = SampledRanks.single([0], n_negatives=5, n_pool=50, design=Design(law="popularity"))
     with pytest.raises(CannotEstimate, match="drawn uniformly, got design 'popularity'"):
-        identified(given, "recall@1")
+        identification_bounds(given, "recall@1")
     plain = SampledRanks.single([0], n_negatives=5, n_pool=500)
     with pytest.raises(InvalidParameter, match="Make the tally with width=0"):
-        identified(tally(plain), "recall@1")
+        identification_bounds(tally(plain), "recall@1")
     with pytest.raises(
         InvalidParameter, match="cutoff of recall@501 must be at most the largest pool of 500"
     ):
-        identified(plain, "recall@501")
+        identification_bounds(plain, "recall@501")
     with pytest.raises(InvalidParameter, match="shape must be one of decreasing, got 'convex'"):
-        identified(plain, "recall@1", shape="convex")  # type: ignore[arg-type]
+        identification_bounds(plain, "recall@1", shape="convex")  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match=r"step must lie in \(0, 1\], got 0"):
-        identified(plain, "recall@1", step=0)
+        identification_bounds(plain, "recall@1", step=0)
     with pytest.raises(InvalidData, match="at least one user"):
-        identified(SampledRanks.single([], n_negatives=5, n_pool=500), "recall@1")
+        identification_bounds(SampledRanks.single([], n_negatives=5, n_pool=500), "recall@1")
     with pytest.raises(CannotEstimate, match="no rank distribution fits"):
-        identified(SampledRanks.single([0, 10] * 2000, n_negatives=20, n_pool=1000), "recall@1")
+        identification_bounds(SampledRanks.single([0, 10] * 2000, n_negatives=20, n_pool=1000), "recall@1")
 
 
 def test_resolution_in_words_and_numbers() -> None:
@@ -269,7 +271,7 @@ def test_resolution_in_words_and_numbers() -> None:
     assert str(found).startswith("K = 10 is below what this sample can resolve: any recall@10 from 0.")
     size = found.n_negatives
     before, after = (
-        identified(simulate_sample(ranks, m, seed=5), "recall@10")[0].half_width
+        identification_bounds(simulate_sample(ranks, m, seed=5), "recall@10")[0].half_width
         for m in (round(size * 0.8), min(round(size * 1.2), 998))
     )
     assert after <= 0.08 * 1.05 and before >= 0.08 * 0.95
@@ -287,7 +289,7 @@ def test_the_smallest_resolved_cut_off_is_the_first_of_a_scan() -> None:
         ):
             name, _, own = metric.partition("@")
             wider = [k for k in CUTOFFS if int(own) < k <= 800]
-            bounds = identified(sample, [f"{name}@{k}" for k in wider])
+            bounds = identification_bounds(sample, [f"{name}@{k}" for k in wider])
             scan = [k for k, one in zip(wider, bounds, strict=True) if one.half_width <= half_width]
             expected = None if found.is_resolved or not scan else scan[0]
             assert found.first == expected, (metric, half_width)
@@ -315,7 +317,7 @@ def misses(n_repeats: int, *, alone: bool) -> tuple[int, int]:
         missed += is_missed
         if repeat < 40 and not is_missed and not alone:
             sample = SampledRanks.single(row, n_negatives=m, n_pool=size + 1)
-            found = identified(sample, "recall@20,auc", level=level)
+            found = identification_bounds(sample, "recall@20,auc", level=level)
             wrong += any(not b.low <= v <= b.high for b, v in zip(found, wanted, strict=True))
     return missed, wrong
 
@@ -344,7 +346,7 @@ def test_movielens_trial() -> None:
     above = exact_ranks(MODELS.make("item-knn").fit(split.train), split).n_above
     ranks = Ranks.single(np.minimum(above, 3705), n_pool=3706)
     value = values_of(ranks, "recall@10")[0]
-    few, more = (identified(simulate_sample(ranks, m), "recall@10")[0] for m in (99, 499))
+    few, more = (identification_bounds(simulate_sample(ranks, m), "recall@10")[0] for m in (99, 499))
     assert len(ranks) == 6040 and few.low <= more.low <= value <= more.high <= few.high
     assert few.low < 0.001 and 0.2 < few.high < 0.3
     assert 0.0 < more.low < 0.06 and 0.14 < more.high < 0.22

@@ -15,7 +15,7 @@ from truerank.core.errors import CannotEstimate, InvalidData, InvalidParameter
 from truerank.core.ranks import SampledRanks
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.tally import Contexts, tally
-from truerank.inference.bounds.identify import Bound, Resolution, needed_size
+from truerank.inference.bounds.identify import IdentificationBound, Resolution, needed_size
 from truerank.inference.bounds.program import Program, envelope, points_between
 from truerank.inference.bounds.region import (
     Method,
@@ -258,14 +258,14 @@ def test_groups() -> None:
 
 
 def test_words() -> None:
-    bound = Bound("recall@10", 0.0, 0.26, 0.95, "binomial")
+    bound = IdentificationBound("recall@10", 0.0, 0.26, 0.95, "binomial")
     said = str(Resolution(bound, 0.05, 10, 300, None))
     assert said == (
         "K = 10 is below what this sample can resolve: any recall@10 from 0.00 to 0.26 fits; only ranking "
         "all items would resolve it to +-0.05. The smallest K it resolves is about 300."
     )
     assert str(Resolution(bound, 0.2, 10)) == "recall@10 from 0.00 to 0.26: this sample resolves it to +-0.2."
-    whole = Resolution(Bound("ap", 0.01, 0.2, 0.95, "binomial"), 0.001, None, None, 12_000)
+    whole = Resolution(IdentificationBound("ap", 0.01, 0.2, 0.95, "binomial"), 0.001, None, None, 12_000)
     assert str(whole).startswith(
         "This sample cannot resolve ap: any ap from 0.010 to 0.200 fits; about 12,000"
     )

@@ -17,7 +17,7 @@ from truerank.core.ranks import Ranks, SampledRanks, Stopping
 from truerank.estimation.distribution.base import MixtureEstimator
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import tally
-from truerank.inference.bounds.identify import identified
+from truerank.inference.bounds.identify import identification_bounds
 from truerank.inference.estimate_interval.base import about_users, range_for
 from truerank.inference.estimate_interval.registry import UNCERTAINTIES, Estimated, Target
 from truerank.inference.estimate_interval.resampling import bootstrap_seconds, resampled
@@ -127,7 +127,7 @@ def test_without_spread_and_bounds_the_range_is_all() -> None:
 
 def test_bounds_are_those_of_the_sample() -> None:
     found = estimated(simulate_sample(population(100, 300), 30), "bv")
-    expected = identified(found.ranks, METRICS)
+    expected = identification_bounds(found.ranks, METRICS)
     for target in ("test-users", "population"):  # one group: users drawn at random change nothing
         band = UNCERTAINTIES.make("bounds").band(found, target=target)
         np.testing.assert_allclose(band.low, [bound.low for bound in expected])

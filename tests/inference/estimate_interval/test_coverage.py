@@ -13,7 +13,7 @@ from truerank.core.ranks import Stopping
 from truerank.core.types import FloatArray
 from truerank.estimation.distribution.mle import MaximumLikelihood
 from truerank.estimation.tally import tally
-from truerank.inference.estimate_interval.linear import Linear
+from truerank.inference.estimate_interval.linear import LinearisedEstimate
 from truerank.inference.estimate_interval.registry import TARGETS, UNCERTAINTIES, Target
 from truerank.inference.estimate_interval.resampling import resampled
 from truerank.metrics.registry import make_metrics
@@ -122,6 +122,6 @@ def test_standard_errors_of_fits_are_those_of_resamples(estimator: str) -> None:
     """
     found = estimated(simulate_sample(population(500, 300, seed=8), 40), estimator, "recall@50,auc")
     spread = resampled(found, target="population", resamples=200).std(axis=0, ddof=1)
-    error = Linear.of(found, "population").standard_error("population")
+    error = LinearisedEstimate.of(found, "population").standard_error("population")
     assert (np.abs(np.log(error / spread)) < 0.3).all()
-    assert (np.abs(np.log(Linear.of(found).standard_error("test-users") / spread)) > 0.3).any()
+    assert (np.abs(np.log(LinearisedEstimate.of(found).standard_error("test-users") / spread)) > 0.3).any()

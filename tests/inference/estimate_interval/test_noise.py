@@ -10,10 +10,10 @@ import pytest
 
 from tests.inference.estimate_interval.samples import METRICS, estimated, population, several
 from truerank.core.ranks import Ranks, Stopping
-from truerank.estimation.distribution.likelihood import Grid
+from truerank.estimation.distribution.likelihood import RankGrid
 from truerank.estimation.distribution.smooth import Smooth
 from truerank.estimation.tally import tally
-from truerank.inference.estimate_interval.linear import Linear, Noise
+from truerank.inference.estimate_interval.linear import LinearisedEstimate, Noise
 from truerank.inference.estimate_interval.outcomes import completed, outcomes_of
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.simulate import simulate_adaptive, simulate_sample
@@ -26,7 +26,7 @@ def test_sampling_variance_is_that_of_all_samples() -> None:
     size, m = 7, 3
     sample = simulate_sample(Ranks.single([0, 0, 1, 2, 4, 6, 7], n_pool=size + 1), m)
     found = estimated(sample, "naive", "recall@2,ap")
-    linear = Linear.of(found)
+    linear = LinearisedEstimate.of(found)
     likelihood, fit = Smooth().fit_tallies([found.tally])
     assert likelihood.grid.n_bins == size + 1  # a rank each
     posterior = likelihood.posterior(fit.masses[0])
@@ -46,7 +46,7 @@ def test_targets_of_a_user_add_their_standard_deviations() -> None:
     """A user with the same target three times has nine times the variance, not three times."""
     sample = several(60, 20)
     found = estimated(sample, "naive", "auc", width=0.0)
-    linear = Linear.of(found)
+    linear = LinearisedEstimate.of(found)
     posterior = Smooth().fit_tallies([found.tally])
     likelihood, masses = posterior[0], posterior[1].masses[0]
     weights = likelihood.posterior(masses)
@@ -76,7 +76,7 @@ def test_completed_adaptive_samples(replacement: bool) -> None:
     counted = tally(simulate_adaptive(ranks, RULE, replacement=replacement), width=0.0)
     whole = completed(counted)
     for law in outcomes_of(whole):
-        grid = Grid(np.arange(law.law.n_candidates + 2))
+        grid = RankGrid(np.arange(law.law.n_candidates + 2))
         np.testing.assert_allclose(
             law.chances(grid), law.law.pmf(np.arange(law.law.n_candidates + 1)), atol=1e-15
         )
@@ -103,7 +103,7 @@ def test_sampling_variance_is_near_that_of_the_true_ranks(adaptive: bool, estima
             sample = simulate_adaptive(ranks, RULE, repeat=repeat)
         else:
             sample = simulate_sample(ranks, 30, repeat=repeat)
-        linear = Linear.of(estimated(sample, estimator))
+        linear = LinearisedEstimate.of(estimated(sample, estimator))
         said.append(linear.noise.sampling)
         assert (linear.noise.sampling <= linear.noise.total).all()
     (outcomes,) = outcomes_of(linear.counted)
@@ -115,6 +115,6 @@ def test_sampling_variance_is_near_that_of_the_true_ranks(adaptive: bool, estima
 def test_designs_without_a_law_take_the_whole_variance() -> None:
     sample = simulate_sample(population(50, 200), 30)
     given = estimated(replace(sample, design=replace(sample.design, law="given")), "naive")
-    noise = Linear.of(given).noise
+    noise = LinearisedEstimate.of(given).noise
     np.testing.assert_array_equal(noise.sampling, noise.total)
     assert np.isnan(noise.bias).all()

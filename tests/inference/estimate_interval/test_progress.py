@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from truerank.core.progress import Task
+from truerank.core.progress import ProgressTask
 from truerank.core.ranks import SampledRanks
 from truerank.workflows.estimate import estimate
 
@@ -34,11 +34,11 @@ class Recorder:
     is_impatient: bool = False
     jobs: list[Job] = field(default_factory=list)
 
-    def task(self, label: str, total: int | None = None) -> Task:
+    def task(self, label: str, total: int | None = None) -> ProgressTask:
         self.jobs.append(Interrupted(label, total) if self.is_impatient else Job(label, total))
         return self.jobs[-1]
 
-    def done(self, task: Task) -> None:
+    def done(self, task: ProgressTask) -> None:
         assert isinstance(task, Job)
         task.is_closed = True
 

@@ -14,7 +14,7 @@ from truerank.core.random import stream
 from truerank.core.ranks import SampledRanks, Stopping
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.tally import tally
-from truerank.inference.estimate_interval.linear import Linear
+from truerank.inference.estimate_interval.linear import LinearisedEstimate
 from truerank.inference.estimate_interval.registry import Estimated, Target
 from truerank.inference.estimate_interval.resampling import OtherNegatives, OtherUsers, resampled
 from truerank.metrics.registry import make_metrics
@@ -115,7 +115,7 @@ def test_new_negatives_vary_as_the_closed_form_says(design: str) -> None:
     found = estimated(sample, "bv")
     values = resampled(found, resamples=400)
     np.testing.assert_allclose(values.mean(axis=0), found.value, atol=1e-12)
-    ratio = values.std(axis=0) / Linear.of(found).sampling_error()
+    ratio = values.std(axis=0) / LinearisedEstimate.of(found).sampling_error()
     low = 0.75 if design == "several" else 0.85  # values are not wholly monotone in the rank
     assert (ratio > low).all() and (ratio < 1.15).all()
 

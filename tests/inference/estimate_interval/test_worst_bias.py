@@ -14,7 +14,7 @@ from truerank.estimation.adaptive_law import AdaptiveLaw
 from truerank.estimation.corrections.equations import gain_at
 from truerank.inference.bounds.problem import Shape
 from truerank.inference.bounds.region import make_events, observe
-from truerank.inference.estimate_interval.linear import Linear
+from truerank.inference.estimate_interval.linear import LinearisedEstimate
 from truerank.inference.estimate_interval.outcomes import outcomes_of
 from truerank.inference.estimate_interval.registry import UNCERTAINTIES, Estimated
 from truerank.inference.estimate_interval.worst_bias import largest_bias, worst_bias
@@ -24,7 +24,7 @@ METRICS = "recall@10,ndcg@5,auc"
 RULE = Stopping((6, 15, 40))
 
 
-def by_all_ranks(linear: Linear, level: float, shape: Shape | None) -> FloatArray:
+def by_all_ranks(linear: LinearisedEstimate, level: float, shape: Shape | None) -> FloatArray:
     """Slow twin: one place per rank (or per uniform distribution of first ranks), one pool, solved whole."""
     (outcomes,) = outcomes_of(linear.counted)
     law, cells = outcomes.law, outcomes.cells[0]
@@ -63,14 +63,14 @@ def test_ends_are_those_of_the_whole_program(design: str, shape: Shape | None) -
         sample = simulate_adaptive(ranks, RULE)
     else:
         sample = simulate_sample(ranks, 25, replacement=design == "replacement")
-    linear = Linear.of(estimated(sample, "bv(gamma=0.01)", METRICS))
+    linear = LinearisedEstimate.of(estimated(sample, "bv(gamma=0.01)", METRICS))
     ends = worst_bias(linear.found, linear.counted, linear.x, level=0.9, shape=shape)
     expected = by_all_ranks(linear, 0.9, shape)
     assert (ends[:, 0] <= expected[:, 0] + 1e-6).all() and (ends[:, 1] >= expected[:, 1] - 1e-6).all()
     np.testing.assert_allclose(ends, expected, atol=0.02)
 
 
-def true_bias(linear: Linear, ranks: Ranks) -> FloatArray:
+def true_bias(linear: LinearisedEstimate, ranks: Ranks) -> FloatArray:
     """Return the bias for one target per user and known ranks, by the law that each pool has."""
     by_pool = {o.law.n_candidates: o for o in outcomes_of(linear.counted)}
     total = np.zeros(len(linear.found.metrics))
@@ -82,10 +82,10 @@ def true_bias(linear: Linear, ranks: Ranks) -> FloatArray:
 
 def test_the_true_bias_lies_within_for_pools_of_many_sizes() -> None:
     ranks = population(200, np.arange(100, 300))
-    linear = Linear.of(estimated(simulate_sample(ranks, 25), "bv", METRICS, width=0.0))
+    linear = LinearisedEstimate.of(estimated(simulate_sample(ranks, 25), "bv", METRICS, width=0.0))
     ends, true = worst_bias(linear.found, linear.counted, linear.x, level=0.99), true_bias(linear, ranks)
     assert (ends[:, 0] <= true).all() and (true <= ends[:, 1]).all()
-    binned = Linear.of(estimated(simulate_sample(ranks, 25), "bv", METRICS, width=0.02))
+    binned = LinearisedEstimate.of(estimated(simulate_sample(ranks, 25), "bv", METRICS, width=0.02))
     other = worst_bias(binned.found, binned.counted, binned.x, level=0.99)
     np.testing.assert_allclose(other, ends, atol=0.03)
 
@@ -94,29 +94,31 @@ def test_known_targets_have_a_known_bias() -> None:
     """Half of the pools were drawn whole; ``rank-estimate`` knows them, and what is left is bounded."""
     pools = np.where(np.arange(60) % 2, 21, 200)
     ranks = population(60, pools)
-    linear = Linear.of(estimated(simulate_sample(ranks, 20), "rank-estimate", METRICS, width=0.0))
+    linear = LinearisedEstimate.of(estimated(simulate_sample(ranks, 20), "rank-estimate", METRICS, width=0.0))
     ends = worst_bias(linear.found, linear.counted, linear.x, level=0.9)
-    whole = Linear.of(estimated(simulate_sample(Ranks.single([3, 8], n_pool=21), 20), "naive", METRICS))
+    whole = LinearisedEstimate.of(
+        estimated(simulate_sample(Ranks.single([3, 8], n_pool=21), 20), "naive", METRICS)
+    )
     np.testing.assert_allclose(worst_bias(whole.found, whole.counted, whole.x, level=0.9), 0.0, atol=1e-12)
     assert (np.abs(ends) < 0.55).all() and (ends[:2, 1] > ends[:2, 0]).all()
 
 
 def test_largest_bias_holds_for_every_rank() -> None:
-    linear = Linear.of(estimated(simulate_sample(population(50, 100), 20), "bv", METRICS))
+    linear = LinearisedEstimate.of(estimated(simulate_sample(population(50, 100), 20), "bv", METRICS))
     (outcomes,) = outcomes_of(linear.counted)
     mean = outcomes.law.pmf(np.arange(100)) @ linear.x[outcomes.cells[0]]
     one = linear.counted.contexts
     for column, metric in enumerate(linear.found.metrics):
         expected = np.abs(mean[:, column] - gain_at(metric, np.arange(100), one)[0]).max()
         assert largest_bias(linear.counted, linear.x, metric, column) == pytest.approx(expected)
-    naive = Linear.of(estimated(several(30, 20), "naive", "auc"))
+    naive = LinearisedEstimate.of(estimated(several(30, 20), "naive", "auc"))
     assert largest_bias(naive.counted, naive.x, naive.found.metrics[0], 0) < 1e-12
 
 
 def test_bias_aware_holds_noise_and_bias() -> None:
     """The interval is that of its docstring, and within the bounds."""
     found = estimated(simulate_sample(population(300, 150), 25), "bv", METRICS)
-    linear = Linear.of(found)
+    linear = LinearisedEstimate.of(found)
     half = stdtrit(299, 1 - 0.05 / 2) * linear.standard_error("test-users")
     bias = worst_bias(found, linear.counted, linear.x, level=0.95)
     bounds = UNCERTAINTIES.make("bounds").band(found, level=0.95)

@@ -12,7 +12,7 @@ from tests.models.adapters.world import library
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import DenseScores, Factors, SparseScores
-from truerank.models.adapters.arrays import from_arrays
+from truerank.models.adapters.arrays import scorer_from_arrays
 from truerank.models.adapters.function import from_callable
 from truerank.models.adapters.torch import from_torch
 
@@ -114,21 +114,21 @@ def test_arrays() -> None:
     train = Interactions.from_codes([0], [0], n_users=N_USERS, n_items=N_ITEMS)
     user, item, bias = RNG.normal(size=(N_USERS, 2)), RNG.normal(size=(N_ITEMS, 2)), RNG.normal(size=N_ITEMS)
     everything = np.arange(N_USERS), np.arange(N_ITEMS)
-    assert isinstance(from_arrays(user @ item.T, train), DenseScores)
-    assert isinstance(from_arrays(scipy.sparse.csr_array(user @ item.T), train), SparseScores)
-    factors = from_arrays((user, item.astype(np.float16), bias), train)
+    assert isinstance(scorer_from_arrays(user @ item.T, train), DenseScores)
+    assert isinstance(scorer_from_arrays(scipy.sparse.csr_array(user @ item.T), train), SparseScores)
+    factors = scorer_from_arrays((user, item.astype(np.float16), bias), train)
     assert isinstance(factors, Factors)
     half = item.astype(np.float16).astype(float)
     np.testing.assert_allclose(factors.score(*everything), user @ half.T + bias, rtol=1e-12)
-    assert from_arrays((np.ones((2, 1), int), np.ones((3, 1), int))).n_items == 3
+    assert scorer_from_arrays((np.ones((2, 1), int), np.ones((3, 1), int))).n_items == 3
     for wrong in (user, (user[1:], item), scipy.sparse.csr_array(user)):
         with pytest.raises(InvalidData, match="scores must be of 6 users and 9 items like the data, got"):
-            from_arrays(wrong, train)
+            scorer_from_arrays(wrong, train)
     with pytest.raises(InvalidData, match="item factors must be finite"):
-        from_arrays((user, item * np.nan))
+        scorer_from_arrays((user, item * np.nan))
     with pytest.raises(InvalidData, match="factors must be numbers, got <U"):
-        from_arrays((user.astype(str), item))
+        scorer_from_arrays((user.astype(str), item))
     with pytest.raises(
         InvalidParameter, match="takes an array, a sparse matrix or a tuple of factors, got list"
     ):
-        from_arrays([[1.0]])
+        scorer_from_arrays([[1.0]])

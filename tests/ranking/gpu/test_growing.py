@@ -19,9 +19,9 @@ from truerank.ranking.gpu import sampled as growing
 from truerank.ranking.gpu import sampled as on_gpu
 from truerank.ranking.gpu.sampled import DeviceFactors
 from truerank.ranking.growing import GrowingNegatives, judge_growing
-from truerank.ranking.listed import Judged
+from truerank.ranking.listed import ListedCounts
 from truerank.ranking.negatives import Rows
-from truerank.ranking.sampled import sample
+from truerank.ranking.sampled import sample_ranks
 from truerank.ranking.samplers.registry import SAMPLERS
 
 SPECS = [
@@ -74,7 +74,7 @@ def grown(spec: str, split: Split, **options: Any) -> GrowingNegatives:
     return negatives
 
 
-def assert_same(found: Judged, expected: Judged) -> None:
+def assert_same(found: ListedCounts, expected: ListedCounts) -> None:
     for name in NAMES:
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name
     assert found.n_scores == expected.n_scores
@@ -132,7 +132,7 @@ def test_programs_take_each_target_once() -> None:
 def test_a_device_behind_the_call(spec: str) -> None:
     split = random_split()
     factors = factors_of(split, "near")
-    here, there = (sample(factors, split, spec, seed=2, device=name) for name in ("cpu", "cpu:0"))
+    here, there = (sample_ranks(factors, split, spec, seed=2, device=name) for name in ("cpu", "cpu:0"))
     assert there.n_scores == here.n_scores
     for name in here.ranks.__dataclass_fields__:
         assert np.array_equal(getattr(there.ranks, name), getattr(here.ranks, name)), name
@@ -144,7 +144,7 @@ def test_a_gpu_behind_the_call(spec: str) -> None:
     split = random_split()
     for kind in ("near", "integers", "bias"):
         factors = factors_of(split, kind)
-        here, there = (sample(factors, split, spec, seed=2, device=name) for name in ("cpu", "cuda"))
+        here, there = (sample_ranks(factors, split, spec, seed=2, device=name) for name in ("cpu", "cuda"))
         assert there.n_scores == here.n_scores
         for name in here.ranks.__dataclass_fields__:
             assert np.array_equal(getattr(there.ranks, name), getattr(here.ranks, name)), name
@@ -155,8 +155,8 @@ def test_without_a_gpu_the_cpu_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     split = small_split()
     factors = factors_of(split, "near")
     with pytest.warns(DataWarning, match="torch sees no GPU, so 'cuda' is the CPU here"):
-        found = sample(factors, split, SPECS[0], device="cuda")
-    assert np.array_equal(found.ranks.n_above, sample(factors, split, SPECS[0]).ranks.n_above)
+        found = sample_ranks(factors, split, SPECS[0], device="cuda")
+    assert np.array_equal(found.ranks.n_above, sample_ranks(factors, split, SPECS[0]).ranks.n_above)
 
 
 def test_broken_factors_have_a_sentence() -> None:
@@ -167,4 +167,4 @@ def test_broken_factors_have_a_sentence() -> None:
     ):
         factors = Factors(np.full((40, 2), user), np.full((500, 2), 1e300))
         with pytest.raises(InvalidData, match=message):
-            sample(factors, split, SPECS[0], device="cpu:0")
+            sample_ranks(factors, split, SPECS[0], device="cpu:0")

@@ -11,9 +11,9 @@ from truerank.core.errors import InvalidData
 from truerank.core.scorer import Factors
 from truerank.ranking.exact import make_queries
 from truerank.ranking.gpu.sampled import DeviceFactors
-from truerank.ranking.listed import Judge, Judged, ListJudge
+from truerank.ranking.listed import Judge, ListedCounts, ListJudge
 from truerank.ranking.listed_factors import SmallFactors
-from truerank.ranking.negatives import Negatives, RandomSampler, Rows, blocks
+from truerank.ranking.negatives import Negatives, RandomSampler, Rows, row_blocks
 from truerank.ranking.samplers.registry import SAMPLERS
 
 
@@ -31,11 +31,12 @@ def drawn(spec: str) -> tuple[Rows, Negatives]:
     return rows, sampler.negatives(split, rows)
 
 
-def judged(judge: Judge, negatives: Negatives, most: int) -> Judged:
+def judged(judge: Judge, negatives: Negatives, most: int) -> ListedCounts:
     parts = [
-        judge.judge(block, negatives.draw(block.start, block.stop)) for block in blocks(negatives.sizes, most)
+        judge.judge(block, negatives.draw(block.start, block.stop))
+        for block in row_blocks(negatives.sizes, most)
     ]
-    return Judged.joined(parts)
+    return ListedCounts.joined(parts)
 
 
 @pytest.mark.parametrize("where", ENGINES)

@@ -10,17 +10,17 @@ import pytest
 from truerank.core.chart import Series
 from truerank.core.ranks import Design, Ranks, SampledRanks
 from truerank.estimation.registry import ESTIMATORS
-from truerank.inference.bounds.identify import Bound, bound_seconds, identified
+from truerank.inference.bounds.identify import IdentificationBound, bound_seconds, identification_bounds
 from truerank.metrics.registry import make_metrics, values
 from truerank.report.charts import curves as metric_curve
 from truerank.report.charts.curves import (
-    Limits,
+    BoundCurve,
     blind_spot_chart,
+    bound_curves,
     curve_chart,
     curves_chart,
     estimated_series,
     exact_series,
-    find_limits,
     safely_estimated,
     unresolved,
 )
@@ -33,9 +33,12 @@ RECALL = make_metrics("recall@10")[0]
 BV = Setting((ESTIMATORS.make("bv(gamma=0.1)"),))
 
 
-def limits_of(widths: Mapping[int, float]) -> Limits:
-    bounds = {k: Bound(f"recall@{k}", 0.1, 0.1 + 2 * width, 0.95, "binomial") for k, width in widths.items()}
-    return Limits(RECALL, bounds)
+def limits_of(widths: Mapping[int, float]) -> BoundCurve:
+    bounds = {
+        k: IdentificationBound(f"recall@{k}", 0.1, 0.1 + 2 * width, 0.95, "binomial")
+        for k, width in widths.items()
+    }
+    return BoundCurve(RECALL, bounds)
 
 
 def test_exact_line_is_the_metric_at_every_cutoff() -> None:
@@ -71,25 +74,25 @@ def test_what_cannot_be_estimated_is_said() -> None:
 
 
 def test_bounds_are_those_of_identified() -> None:
-    (found,) = find_limits({"ease": SAMPLE}, [RECALL])["ease"]
+    (found,) = bound_curves({"ease": SAMPLE}, [RECALL])["ease"]
     assert tuple(found.bounds) == (1, 3, 5, 10, 20, 30, 50, 100)
-    twin = identified(SAMPLE, [f"recall@{k}" for k in found.bounds])
+    twin = identification_bounds(SAMPLE, [f"recall@{k}" for k in found.bounds])
     for bound, other in zip(found.bounds.values(), twin, strict=True):
         assert (bound.low, bound.high) == pytest.approx((other.low, other.high), abs=1e-9)
 
 
 def test_less_time_means_fewer_cutoffs_and_then_none() -> None:
     each = bound_seconds(SAMPLE)
-    (few,) = find_limits({"ease": SAMPLE}, [RECALL], seconds=4.5 * each)["ease"]
+    (few,) = bound_curves({"ease": SAMPLE}, [RECALL], seconds=4.5 * each)["ease"]
     assert tuple(few.bounds) == (1, 10, 30, 100)
-    (none,) = find_limits({"ease": SAMPLE}, [RECALL], seconds=2.5 * each)["ease"]
+    (none,) = bound_curves({"ease": SAMPLE}, [RECALL], seconds=2.5 * each)["ease"]
     assert none.bounds == {}
     assert "would take long" in none.why
 
 
 def test_designs_without_bounds_say_why() -> None:
     popular = SampledRanks.single([0, 3], n_negatives=9, n_pool=50, design=Design(law="popularity"))
-    (found,) = find_limits({"ease": popular}, [RECALL])["ease"]
+    (found,) = bound_curves({"ease": popular}, [RECALL])["ease"]
     assert "drawn uniformly" in found.why
     chart = curve_chart(
         "ease",
@@ -106,7 +109,7 @@ def test_designs_without_bounds_say_why() -> None:
 
 
 def test_curve_of_one_model_holds_all_that_is_known() -> None:
-    (limits,) = find_limits({"ease": SAMPLE}, [RECALL])["ease"]
+    (limits,) = bound_curves({"ease": SAMPLE}, [RECALL])["ease"]
     chart = curve_chart(
         "ease",
         RECALL,

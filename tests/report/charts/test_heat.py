@@ -8,15 +8,17 @@ import pytest
 
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.report.charts.documents import heat_by_fraction, heat_by_metric
-from truerank.workflows.agreement.result import Agreement, Cell, Move, Score
+from truerank.workflows.agreement.result import Agreement, Move, Score, StrategyAgreement
 
 TAUS = {("random", 0.5): 0.9, ("random", 0.1): 0.4, ("head_user", 0.5): -0.5, ("head_user", 0.1): None}
 
 
-def cell(strategy: str, fraction: float, tau: float | None, metric: str = "") -> Cell:
+def cell(strategy: str, fraction: float, tau: float | None, metric: str = "") -> StrategyAgreement:
     scenario = "implicit" if metric else ""
     low, high = (None, None) if tau is None else (tau - 0.1, tau + 0.1)
-    return Cell(strategy, fraction, scenario, metric, tau, low, high, tau, tau, low, high, 0, 2.0, 3.0, 2.5)
+    return StrategyAgreement(
+        strategy, fraction, scenario, metric, tau, low, high, tau, tau, low, high, 0, 2.0, 3.0, 2.5
+    )
 
 
 FOUND = Agreement(

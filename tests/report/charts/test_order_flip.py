@@ -11,7 +11,7 @@ from scipy.stats import hypergeom
 from truerank.core.errors import CannotEstimate
 from truerank.core.ranks import Design, Ranks, SampledRanks, Stopping
 from truerank.metrics.registry import make_metrics, values
-from truerank.report.charts.order_flip import Situations, expected_metric, list_sizes
+from truerank.report.charts.order_flip import GainContexts, expected_metric, list_sizes
 
 #: scores of the targets and of the other items, by user
 UNTIED = (
@@ -62,7 +62,7 @@ def mean_over_all_draws(users: Users, spec: str, size: int) -> float:
 def test_closed_form_equals_all_draws(users: Users, spec: str) -> None:
     (metric,) = make_metrics(spec)
     sizes = np.arange(2, 7)  # a list must be as long as the cut-off for the brute force
-    found = expected_metric(Situations.of(ranks_of(users)), metric, sizes)
+    found = expected_metric(GainContexts.of(ranks_of(users)), metric, sizes)
     twin = [mean_over_all_draws(users, spec, size) for size in sizes.tolist()]
     np.testing.assert_allclose(found, twin, atol=1e-12)
 
@@ -70,7 +70,7 @@ def test_closed_form_equals_all_draws(users: Users, spec: str) -> None:
 def test_targets_that_tie_with_each_other_have_one_order() -> None:
     """Recall does not depend on which of two tied targets comes first."""
     (metric,) = make_metrics("recall@2")
-    found = expected_metric(Situations.of(ranks_of(TIED_TARGETS)), metric, np.array([2, 4, 5]))
+    found = expected_metric(GainContexts.of(ranks_of(TIED_TARGETS)), metric, np.array([2, 4, 5]))
     twin = [mean_over_all_draws(TIED_TARGETS, "recall@2", size) for size in (2, 4, 5)]
     np.testing.assert_allclose(found, twin, atol=1e-12)
 
@@ -82,7 +82,7 @@ def test_a_sample_is_drawn_from_further() -> None:
     twin = [np.mean([sum(some) < 2 for some in combinations(drawn, size)]) for size in (1, 3, 6)]
     for replacement in (True, False):
         ranks = SampledRanks.single([3], n_negatives=6, n_pool=50, design=Design(replacement=replacement))
-        found = expected_metric(Situations.of(ranks), metric, np.array([1, 3, 6]))
+        found = expected_metric(GainContexts.of(ranks), metric, np.array([1, 3, 6]))
         np.testing.assert_allclose(found, twin, atol=1e-12)
 
 
@@ -93,7 +93,7 @@ def test_the_longest_list_gives_the_exact_metric(ties: str, spec: str) -> None:
     tied = np.where(draw.random(60) < 0.5, draw.integers(0, 40, 60), 0)
     ranks = Ranks.single(draw.integers(0, 60, 60), n_pool=draw.integers(120, 140, 60), n_tied=tied)
     metrics = make_metrics(spec)
-    found = expected_metric(Situations.of(ranks, ties=ties), metrics[0], np.array([200]))  # type: ignore[arg-type]
+    found = expected_metric(GainContexts.of(ranks, ties=ties), metrics[0], np.array([200]))  # type: ignore[arg-type]
     exact = values(metrics, ranks, ties=ties).mean()  # type: ignore[arg-type]
     if ties != "random":  # sampled and exact ranks have random orders of their own
         assert found[0] == pytest.approx(exact, abs=1e-12)
@@ -105,7 +105,7 @@ def test_many_ties_equal_their_mean_over_places() -> None:
     ranks = Ranks.single([3], n_pool=1001, n_tied=400)
     for size in (1, 10, 100, 999):
         twin = np.mean([hypergeom.cdf(6, 1000, above, size) for above in range(3, 404)])
-        found = expected_metric(Situations.of(ranks), metric, np.array([size]))[0]
+        found = expected_metric(GainContexts.of(ranks), metric, np.array([size]))[0]
         assert found == pytest.approx(twin, abs=1e-9)
 
 
@@ -118,11 +118,11 @@ def test_sizes_reach_both_ends_and_stay_few() -> None:
 
 
 def test_what_has_no_closed_form_is_refused() -> None:
-    found = Situations.of(Ranks.single([0, 3], n_pool=9))
+    found = GainContexts.of(Ranks.single([0, 3], n_pool=9))
     with pytest.raises(CannotEstimate, match="'auc' has no cut-off"):
         expected_metric(found, make_metrics("auc")[0], np.array([3]))
     grown = SampledRanks.single(
         [0, 3], n_negatives=np.array([8, 4]), n_pool=9, design=Design(stopping=Stopping(sizes=(4, 8), rank=1))
     )
     with pytest.raises(CannotEstimate, match="an adaptive sample does not say"):
-        Situations.of(grown)
+        GainContexts.of(grown)

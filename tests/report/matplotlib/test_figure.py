@@ -19,10 +19,10 @@ from matplotlib.text import Text
 
 from tests.core.test_chart import luminance
 from tests.report.matplotlib.pictures import CUTOFFS, LONG, ODD, PICTURES, chart, heat_map, line
-from truerank.core.chart import LIGHT, Chart, ChartAxis, HeatMap, Look, Scale, Series, Span, mark
+from truerank.core.chart import LIGHT, Chart, ChartAxis, HeatMap, Look, Scale, Series, Span, model_mark
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.table import MISSING
-from truerank.report.matplotlib.axes import ends, ticks
+from truerank.report.matplotlib.axes import axis_range, ticks
 from truerank.report.matplotlib.figure import cell_colour, draw, ink_on
 
 
@@ -96,8 +96,8 @@ def test_lines_bands_and_legend() -> None:
     for at, (series, drawn_line) in enumerate(zip(PICTURES["lines"].series, axes.lines, strict=True)):  # type: ignore[union-attr]
         np.testing.assert_array_equal(drawn_line.get_xdata(), series.x)
         np.testing.assert_array_equal(drawn_line.get_ydata(), series.y)
-        assert drawn_line.get_color() == LIGHT[mark(at + 1).colour]
-        assert drawn_line.get_marker() == mark(at + 1).code
+        assert drawn_line.get_color() == LIGHT[model_mark(at + 1).colour]
+        assert drawn_line.get_marker() == model_mark(at + 1).code
         edges = axes.collections[at].get_paths()[0].get_extents()
         assert (edges.y0, edges.y1) == pytest.approx((min(series.low), max(series.high)))
     names = [text.get_text() for text in drawn.legends[0].get_texts()]
@@ -196,7 +196,7 @@ NUMBERS = st.floats(-1e9, 1e9).filter(lambda value: value == 0 or abs(value) > 1
 def test_ticks_lie_on_the_axis_and_differ(values: list[float], scale: str, unit: str) -> None:
     axis = ChartAxis("a", scale, unit)  # type: ignore[arg-type]
     values = [abs(value) or 1.0 for value in values] if scale == "log" else values
-    low, high = ends(axis, values)
+    low, high = axis_range(axis, values)
     assert low < min(values)
     assert max(values) < high
     found = ticks(low, high, axis.scale, axis.unit)

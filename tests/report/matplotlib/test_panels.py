@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.report.matplotlib.pictures import LONG, PICTURES, line
-from truerank.core.chart import LIGHT, Chart, mark
+from truerank.core.chart import LIGHT, Chart, model_mark
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.result import Estimate, Result
 from truerank.report.matplotlib.panels import draw_leaderboard
@@ -44,7 +44,7 @@ def test_leaderboard_panels() -> None:
     whisker, dot = second.lines[:2]
     assert np.asarray(whisker.get_xdata()) == pytest.approx([0.29, 0.33])
     assert np.asarray(dot.get_xdata()) == pytest.approx([0.31])
-    assert (dot.get_color(), dot.get_marker()) == (LIGHT[mark(2).colour], mark(2).code)
+    assert (dot.get_color(), dot.get_marker()) == (LIGHT[model_mark(2).colour], model_mark(2).code)
     assert drawn.get_supxlabel().replace("\N{NO-BREAK SPACE}", " ") == "whiskers: 95 % intervals"
 
 
@@ -53,7 +53,7 @@ def test_exact_values_stand_above_estimates_with_the_same_mark() -> None:
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert names == ["b · exact", "a · exact", "b · naive", "a · naive"]
     markers = [one.get_marker() for one in axes.lines if one.get_marker() != "None"]
-    assert markers == [mark(1).code, mark(0).code] * 2
+    assert markers == [model_mark(1).code, model_mark(0).code] * 2
 
 
 def test_missing_values_have_no_dot() -> None:
@@ -100,7 +100,7 @@ def test_charts_by_key() -> None:
     shown = replace(result(), charts=(replace(lines, series=(line("c"),)), PICTURES["heat"]))
     drawn = shown.plot("lines", width=5)
     assert drawn.get_figwidth() == 5
-    assert drawn.axes[0].lines[0].get_color() == LIGHT[mark(2).colour]  # as in the leaderboard
+    assert drawn.axes[0].lines[0].get_color() == LIGHT[model_mark(2).colour]  # as in the leaderboard
     assert shown.plot("heat").axes[0].patches
     with pytest.raises(InvalidParameter, match=r"which must be one of leaderboard, lines, heat, got 'x'\.$"):
         shown.plot("x")

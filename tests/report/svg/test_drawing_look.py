@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from truerank.core.chart import Chart, ChartAxis, Series, mark
+from truerank.core.chart import Chart, ChartAxis, Series, model_mark
 from truerank.report.svg.drawing import Looks
 
 
@@ -23,7 +23,7 @@ def test_series_of_one_model_differ_by_dashes() -> None:
     assert [look.colour for look in looks] == ["c0", "c0", "c0", "c1", "c0"]
     assert [look.is_hollow for look in looks] == [False, False, True, False, True]
     assert len({(look.colour, look.dash) for look in looks}) == 5
-    assert {look.outline for look in looks if look.colour == "c0"} == {mark(0).outline}
+    assert {look.outline for look in looks if look.colour == "c0"} == {model_mark(0).outline}
 
 
 def test_references_are_grey() -> None:

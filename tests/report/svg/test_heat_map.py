@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.report.pictures import make_heat_map
 from truerank.core.table import MISSING
-from truerank.report.svg.heat_map import Patch, contrast, draw_heat_map, level_of, paints
+from truerank.report.svg.heat_map import Patch, contrast_ratio, draw_heat_map, level_of, paints
 
 INKS = {"#000": "#000000", "#fff": "#ffffff"}
 
@@ -20,7 +20,7 @@ INKS = {"#000": "#000000", "#fff": "#ffffff"}
 def test_numbers_can_be_read_on_every_colour(theme: str) -> None:
     """The contrast of ink and ground is at least the 4.5 that WCAG asks of text."""
     for name, paint in paints(theme).items():
-        assert contrast(paint.ground, INKS[paint.ink]) >= 4.5, name
+        assert contrast_ratio(paint.ground, INKS[paint.ink]) >= 4.5, name
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -30,7 +30,7 @@ def test_more_is_deeper(theme: str) -> None:
     colours = paints(theme)
     for side in "hn":
         ramp = [colours["h0"], *(colours[f"{side}{level}"] for level in range(1, 11))]
-        ratios = [contrast(paint.ground, card) for paint in ramp]
+        ratios = [contrast_ratio(paint.ground, card) for paint in ramp]
         assert all(before < after for before, after in pairwise(ratios))
 
 

@@ -14,7 +14,7 @@ from truerank.core.progress import SILENT
 from truerank.data.demo import demo
 from truerank.distributed.dask import Dask
 from truerank.distributed.local import Local
-from truerank.workflows.agreement.experiment import Experiment, measure_agreement
+from truerank.workflows.agreement.experiment import AgreementExperiment, measure_agreement
 from truerank.workflows.agreement.plan import make_plan
 from truerank.workflows.agreement.result import Agreement
 from truerank.workflows.agreement.run import make_on
@@ -55,7 +55,7 @@ def test_threads(found: Agreement, tmp_path: Path) -> None:
     assert plain(measure(engine="local(threads=2)", keep=folder)) == plain(found)
     assert len(list(folder.glob("agreement-*.npz"))) == N_PIECES
     assert not list(folder.glob("splits*"))
-    experiment = Experiment(make_plan(STRATEGIES, FRACTIONS, **ASKED), SMALL, folder=folder)
+    experiment = AgreementExperiment(make_plan(STRATEGIES, FRACTIONS, **ASKED), SMALL, folder=folder)
     assert experiment.progress() == (N_PIECES, N_PIECES)
     assert plain(measure()) == plain(found)
 
@@ -65,7 +65,7 @@ def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         measure(engine="dsk")
     with pytest.raises(InvalidParameter, match="workers are processes of this machine and an engine has its"):
         measure(engine="local", workers=2)
-    experiment = Experiment(make_plan(STRATEGIES, FRACTIONS, **ASKED), SMALL)
+    experiment = AgreementExperiment(make_plan(STRATEGIES, FRACTIONS, **ASKED), SMALL)
     with pytest.raises(InvalidParameter, match="an engine needs a folder"):
         make_on(Local(), experiment.workshop, experiment.pieces()[0], SILENT.task("x"))
     monkeypatch.setattr(

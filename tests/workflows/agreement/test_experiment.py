@@ -26,9 +26,9 @@ from truerank.subsampling.base import ProxyStrategy
 from truerank.subsampling.importance import make_strategy
 from truerank.subsampling.subsample import subsample
 from truerank.workflows.agreement import run as runner
-from truerank.workflows.agreement.experiment import Experiment, measure_agreement
-from truerank.workflows.agreement.order import draw_users, kendall
-from truerank.workflows.agreement.pieces import Draw, Fit, Weigh, Workshop
+from truerank.workflows.agreement.experiment import AgreementExperiment, measure_agreement
+from truerank.workflows.agreement.order import kendall, resample_users
+from truerank.workflows.agreement.pieces import FitTask, ImportanceTask, SubsampleTask, Workshop
 from truerank.workflows.agreement.plan import make_plan
 from truerank.workflows.agreement.result import Agreement
 from truerank.workflows.agreement.run import make_all, stopped_at_once
@@ -112,18 +112,20 @@ def test_resampled_taus_are_those_of_a_literal_bootstrap() -> None:
     against_taste = Tuned(learning_rate=0.02)  # certainly worse than the others
     models: list[Any] = ["popularity", "item-knn(neighbours=5)", against_taste]
     plan = make_plan("random", [0.2], SCENARIO, models, seeds=2, resamples=50)
-    experiment = Experiment(plan, SMALL)
+    experiment = AgreementExperiment(plan, SMALL)
     found = experiment.run()
     (scenario,) = plan.entrants
     models = [entrant.configurations[0] for entrant in plan.entrants[scenario]]
-    counts = draw_users(0, int((experiment.workshop.splits[scenario].test.user_counts() > 0).sum()), 50)
+    counts = resample_users(0, int((experiment.workshop.splits[scenario].test.user_counts() > 0).sum()), 50)
     resampled: dict[str, list[list[float]]] = {"full": [], "small": []}
     for seed in plan.seeds:
-        draw = Draw(scenario, plan.strategies["random"], 0.2, seed)
+        draw = SubsampleTask(scenario, plan.strategies["random"], 0.2, seed)
         for b in range(50):
             users = np.repeat(np.arange(counts.shape[1]), counts[b])
             for name, drawn in (("full", None), ("small", draw)):
-                pieces = [experiment.workshop.judged(Fit(scenario, model, seed, drawn)) for model in models]
+                pieces = [
+                    experiment.workshop.judged(FitTask(scenario, model, seed, drawn)) for model in models
+                ]
                 resampled[name].append([float(one.per_user[users, 1].mean(dtype=float)) for one in pieces])
     taus = [kendalltau(x, y).statistic for x, y in zip(resampled["full"], resampled["small"], strict=True)]
     board = found.boards[1]
@@ -201,7 +203,7 @@ def test_kept_pieces_are_found_again_and_extended(
     made: list[str] = []
     original = Workshop._fit
 
-    def counted(self: Workshop, fit: Fit) -> Any:
+    def counted(self: Workshop, fit: FitTask) -> Any:
         made.append(str(fit.model))
         return original(self, fit)
 
@@ -321,7 +323,7 @@ def test_test_selection_takes_the_best_test_value(monkeypatch: pytest.MonkeyPatc
     """The two selections differ where validation is wrong."""
     original = Workshop._fit
 
-    def misled(self: Workshop, fit: Fit) -> Any:
+    def misled(self: Workshop, fit: FitTask) -> Any:
         arrays = dict(original(self, fit))
         arrays["valid"] = -arrays["valid"]
         return arrays
@@ -362,18 +364,18 @@ def test_pieces_are_made_once() -> None:
         MODELS_,
         seeds=2,
     )
-    experiment = Experiment(plan, SMALL)
+    experiment = AgreementExperiment(plan, SMALL)
     weighs, draws, fits = experiment.pieces()
     assert len(weighs) == 2 * 2  # scenarios and seeds: both strategies and fractions ask the same proxy
     assert len(draws) == 3 * 2 * 2 * 2
     assert len(fits) == 3 * 2 * 2 * (1 + 3 * 2)
-    assert isinstance(weighs[0], Weigh)
-    assert isinstance(draws[0], Draw)
+    assert isinstance(weighs[0], ImportanceTask)
+    assert isinstance(draws[0], SubsampleTask)
     assert experiment.progress() == (0, len(weighs) + len(draws) + len(fits))
     make_all(experiment.workshop, [*weighs[:1], *draws[:1]], 1, SILENT.task("x"))
     assert experiment.progress()[0] == 2
     draw = draws[0]
-    assert isinstance(draw, Draw)
+    assert isinstance(draw, SubsampleTask)
     mask, seconds = experiment.workshop.drawn(draw)
     expected = subsample(experiment.workshop.splits[draw.scenario], draw.strategy, 0.5, seed=draw.seed).train
     train = experiment.workshop.splits[draw.scenario].train
@@ -439,20 +441,20 @@ def test_an_interrupt_passes_what_keeps_half_a_training() -> None:
 
 
 def test_several_workers_need_a_folder() -> None:
-    experiment = Experiment(make_plan("random", [0.5], SCENARIO, MODELS_), SMALL)
+    experiment = AgreementExperiment(make_plan("random", [0.5], SCENARIO, MODELS_), SMALL)
     with pytest.raises(InvalidParameter, match="several workers need a folder"):
         make_all(experiment.workshop, experiment.pieces()[1], 2, SILENT.task("x"))
 
 
 def test_a_worker_sends_the_sentence_of_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = make_plan("random", [0.5], SCENARIO, ["popularity", Fragile(at_least=10**6)])
-    experiment = Experiment(plan, SMALL)
+    experiment = AgreementExperiment(plan, SMALL)
     with pytest.raises(RuntimeError, match="no worker"):
         runner._make(experiment.pieces()[1][0])
     monkeypatch.setattr(runner, "_workshop", experiment.workshop)
     assert runner._make(experiment.pieces()[1][0]) is None
     failing = next(
-        one for one in experiment.pieces()[2] if isinstance(one, Fit) and one.model.key == "fragile"
+        one for one in experiment.pieces()[2] if isinstance(one, FitTask) and one.model.key == "fragile"
     )
     assert runner._make(failing) == "training went astray."
 
@@ -477,7 +479,7 @@ def test_importance_depends_on_the_proxy_and_not_on_the_unit() -> None:
     for part in written:
         strategy = make_strategy(f"svp-cf({part})")
         assert isinstance(strategy, ProxyStrategy)
-        keys.append(Weigh(scenario, strategy, 0).key("digest"))
+        keys.append(ImportanceTask(scenario, strategy, 0).key("digest"))
     assert keys[0] == keys[1]
     assert len(set(keys[1:])) == len(written) - 1
 

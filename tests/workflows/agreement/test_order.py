@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau, rankdata
 
 from truerank.workflows.agreement.order import (
+    average_ranks,
     certain_signs,
     certain_tau,
     kendall,
     mean_of,
     movement,
-    places,
     psi,
 )
 from truerank.workflows.agreement.plan import PAPER_FRACTIONS
@@ -90,7 +90,7 @@ def test_three_models_have_four_taus() -> None:
 @settings(max_examples=30)
 @given(st.lists(st.integers(0, 3).map(float), min_size=2, max_size=7))
 def test_places_are_those_of_scipy(values: list[float]) -> None:
-    np.testing.assert_array_equal(places(np.array(values)), rankdata([-value for value in values]))
+    np.testing.assert_array_equal(average_ranks(np.array(values)), rankdata([-value for value in values]))
 
 
 @given(pairs())

@@ -7,10 +7,10 @@ import pytest
 from scipy.stats import binom
 
 from truerank.core.ranks import Ranks
-from truerank.inference.bounds.identify import identified
+from truerank.inference.bounds.identify import identification_bounds
 from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.simulate import simulate_sample
-from truerank.workflows.compare.bounds import Limits
+from truerank.workflows.compare.bounds import ModelBounds
 from truerank.workflows.compare.compare import compare
 from truerank.workflows.compare.result import Strength
 
@@ -19,12 +19,12 @@ def test_each_model_at_its_own_end() -> None:
     """A in [0.2, 0.5], B in [0.1, 0.3]: A - B in [-0.1, 0.4], unless bias and noise leave less of it."""
     none = np.full((2, 1), np.inf)
     low, high = np.array([[0.2], [0.1]]), np.array([[0.5], [0.3]])
-    wide = Limits(low, high, -none, none, ("binomial", "binomial"))
+    wide = ModelBounds(low, high, -none, none, ("binomial", "binomial"))
     noise = np.array([0.05]), np.array([0.07])
     assert [end.item() for end in wide.of_difference(0, 1, noise)] == pytest.approx([-0.1, 0.4])
     assert [end.item() for end in wide.of_difference(1, 0, noise)] == pytest.approx([-0.4, 0.1])
     # bias of A in [-0.01, 0.02] and of B in [0, 0.03]: that of A - B in [-0.04, 0.02]
-    known = Limits(
+    known = ModelBounds(
         low, high, np.array([[-0.01], [0.0]]), np.array([[0.02], [0.03]]), ("binomial", "binomial")
     )
     assert [end.item() for end in known.of_difference(0, 1, noise)] == pytest.approx([0.03, 0.11])
@@ -40,7 +40,7 @@ def test_levels_are_shared_out() -> None:
     ranks = Ranks.single(np.arange(300) % 60, n_pool=100)
     drawn = {name: simulate_sample(ranks, 30, label=name) for name in "AB"}
     found = compare({**drawn, "X": ranks}, metrics="recall@10", estimator="mle", resamples=200)
-    bounds = {name: identified(one, "recall@10", level=0.975)[0] for name, one in drawn.items()}
+    bounds = {name: identification_bounds(one, "recall@10", level=0.975)[0] for name, one in drawn.items()}
     one = found.difference("A", "B", "recall@10")
     assert one.bound_low == pytest.approx(bounds["A"].low - bounds["B"].high)
     assert one.bound_high == pytest.approx(bounds["A"].high - bounds["B"].low)

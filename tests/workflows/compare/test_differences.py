@@ -16,14 +16,14 @@ from truerank.inference.estimate_interval.registry import Estimated
 from truerank.inference.estimate_interval.resampling import resampled
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.simulate import simulate_sample
-from truerank.workflows.compare.differences import contrast, resampled_means, sign_flip
-from truerank.workflows.compare.options import Options, make_entry
+from truerank.workflows.compare.differences import paired_differences, paired_resampled_means, sign_flip
+from truerank.workflows.compare.options import CompareOptions, make_entry
 
 METRICS = make_metrics("recall@3,mrr")
 
 
-def options(estimator: str = "bv", **changes: object) -> Options:
-    return Options(METRICS, ESTIMATORS.make(estimator), **changes)  # type: ignore[arg-type]
+def options(estimator: str = "bv", **changes: object) -> CompareOptions:
+    return CompareOptions(METRICS, ESTIMATORS.make(estimator), **changes)  # type: ignore[arg-type]
 
 
 def exact(seed: int, n_users: int = 12, first_user: int = 0) -> Ranks:
@@ -39,7 +39,7 @@ def exact(seed: int, n_users: int = 12, first_user: int = 0) -> Ranks:
 def test_paired_users() -> None:
     chosen = options()
     first, second = (make_entry(name, exact(seed), chosen) for name, seed in (("a", 1), ("b", 2)))
-    found = contrast([first, second], [(0, 1)], chosen)
+    found = paired_differences([first, second], [(0, 1)], chosen)
     assert first.per_user is not None and second.per_user is not None
     seed = stage_key(0, f"comparison/{first.digest}")[0]
     for column in range(2):
@@ -61,7 +61,7 @@ def test_paired_users() -> None:
 def test_different_users() -> None:
     chosen = options()
     entries = [make_entry("a", exact(1), chosen), make_entry("b", exact(2, 20, first_user=12), chosen)]
-    found = contrast(entries, [(0, 1)], chosen)
+    found = paired_differences(entries, [(0, 1)], chosen)
     assert entries[0].per_user is not None and entries[1].per_user is not None
     for column in range(2):
         value, error = literal.unpaired(
@@ -81,7 +81,7 @@ def test_exact_and_fitted_models_draw_the_same_users() -> None:
     per_user = naive.per_user(counted, METRICS)
     found = Estimated(sample, counted, naive, METRICS, per_user.mean(axis=0))
     theirs = resampled(found, target="population", resamples=7, seed=5)
-    assert resampled_means(per_user, 7, 5) == pytest.approx(theirs, abs=1e-12)
+    assert paired_resampled_means(per_user, 7, 5) == pytest.approx(theirs, abs=1e-12)
 
 
 def test_fitted_models_are_resampled_together() -> None:
@@ -89,10 +89,10 @@ def test_fitted_models_are_resampled_together() -> None:
     sample = simulate_sample(exact(3, 200), 9)
     chosen = options("mle", resamples=200)
     entries = [make_entry(name, sample, chosen) for name in "ab"]
-    found = contrast(entries, [(0, 1)], chosen)
+    found = paired_differences(entries, [(0, 1)], chosen)
     assert found.shifts == pytest.approx(0, abs=1e-12)
     other = make_entry("c", simulate_sample(exact(4, 200), 9), chosen)
-    apart = contrast([entries[0], other], [(0, 1)], chosen)
+    apart = paired_differences([entries[0], other], [(0, 1)], chosen)
     assert apart.error == pytest.approx(apart.shifts.std(axis=0, ddof=1))
     assert (apart.error > 0).all() and np.isnan(apart.p_randomised).all()
 
@@ -115,7 +115,7 @@ def test_shared_negatives_take_noise_away() -> None:
         make_entry(name, sampled(table, drawn), chosen)
         for name, table, drawn in (("a", above[0], items), ("b", above[1], items), ("c", above[1], others))
     )
-    found = contrast([first, shared, apart], [(0, 1), (0, 2)], chosen)
+    found = paired_differences([first, shared, apart], [(0, 1), (0, 2)], chosen)
     assert (found.error[0] < 0.2 * found.error[1]).all()
 
 
@@ -131,7 +131,7 @@ def test_sign_flips(gaps: list[int]) -> None:
 
 def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(0).random((30, 2))
-    whole, flips = resampled_means(values, 50, 3), sign_flip(values, 50, 3, "x")
+    whole, flips = paired_resampled_means(values, 50, 3), sign_flip(values, 50, 3, "x")
     monkeypatch.setattr("truerank.workflows.compare.differences._CHUNK", 70)
-    assert resampled_means(values, 50, 3) == pytest.approx(whole, abs=1e-15)
+    assert paired_resampled_means(values, 50, 3) == pytest.approx(whole, abs=1e-15)
     assert np.array_equal(sign_flip(values, 50, 3, "x"), flips)

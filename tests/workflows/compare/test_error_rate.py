@@ -12,8 +12,8 @@ from scipy.stats import binom
 from truerank.core.ranks import Ranks
 from truerank.estimation.registry import ESTIMATORS
 from truerank.metrics.registry import make_metrics
-from truerank.workflows.compare.differences import contrast, make_family
-from truerank.workflows.compare.options import Correction, Entry, Options
+from truerank.workflows.compare.differences import make_family, paired_differences
+from truerank.workflows.compare.options import ComparedModel, CompareOptions, Correction
 
 N_REPEATS, N_USERS, N_MODELS, LEVEL = 500, 80, 4, 0.9
 
@@ -23,7 +23,7 @@ def missed() -> dict[str, int]:
 
     Values of four models are skewed, depend on each other through the user, and differ in their means.
     """
-    options = Options(make_metrics("mrr"), ESTIMATORS.make("naive"), level=LEVEL, resamples=100)
+    options = CompareOptions(make_metrics("mrr"), ESTIMATORS.make("naive"), level=LEVEL, resamples=100)
     pairs = options.pairs([str(model) for model in range(N_MODELS)])
     ranks = Ranks.single(np.zeros(N_USERS, np.int64), n_pool=2)
     draw = np.random.default_rng(5)
@@ -34,10 +34,10 @@ def missed() -> dict[str, int]:
         user = draw.random((N_USERS, 1))
         values = scale * (0.7 * user + 0.3 * draw.random((N_USERS, N_MODELS)))
         entries = [
-            Entry(str(model), ranks, column.mean(axis=0), column, None)
+            ComparedModel(str(model), ranks, column.mean(axis=0), column, None)
             for model, column in enumerate(values.T[:, :, None])
         ]
-        found = contrast(entries, pairs, replace(options, seed=repeat))
+        found = paired_differences(entries, pairs, replace(options, seed=repeat))
         for correction in count:
             family = make_family(found, level=LEVEL, correction=cast(Correction, correction))
             count[correction] += bool(((truth < family.low) | (truth > family.high)).any())

@@ -24,7 +24,7 @@ from truerank.core.types import FloatArray, IntArray, frozen
 from truerank.estimation.adaptive_law import AdaptiveLaw, check_outcomes, outcome_laws
 from truerank.estimation.base import Estimator, check_uniform
 from truerank.estimation.corrections.equations import NormalEquations, gain_at, make_equations
-from truerank.estimation.corrections.priors import Fitted, Prior, Uniform, make_prior
+from truerank.estimation.corrections.priors import FittedPrior, Prior, UniformPrior, make_prior
 from truerank.estimation.law import Law
 from truerank.estimation.tally import Contexts, Tally
 from truerank.metrics.base import Metric
@@ -201,7 +201,7 @@ class Correction(Estimator):
         fitted to each sample first
     """
 
-    prior: Spec | Prior = field(default_factory=Uniform)
+    prior: Spec | Prior = field(default_factory=UniformPrior)
     is_linear: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -281,7 +281,7 @@ class Correction(Estimator):
         prior = self.prior
         if not are_alike(tallies):
             return super().estimate_runs(tallies, metrics)
-        if not isinstance(prior, Fitted):
+        if not isinstance(prior, FittedPrior):
             union, cells = union_of(tallies)
             shared = self.corrected(union, metrics)
             return np.stack(

@@ -39,7 +39,7 @@ class BiasVariance(Correction):
     Examples
     --------
     >>> BiasVariance(gamma=0.01)
-    BiasVariance(prior=Uniform(), gamma=0.01)
+    BiasVariance(prior=UniformPrior(), gamma=0.01)
     """
 
     gamma: float = 0.1

@@ -15,7 +15,7 @@ from truerank.core.plugin import Source
 from truerank.core.types import FloatArray
 from truerank.estimation.corrections.base import Correction, Memory, Wanted
 from truerank.estimation.corrections.equations import NormalEquations, Scaled, Stacked, laplacian
-from truerank.estimation.corrections.priors import Uniform
+from truerank.estimation.corrections.priors import UniformPrior
 from truerank.estimation.tally import Tally
 
 _NOISE: Memory[FloatArray] = Memory(1 << 26)
@@ -54,7 +54,7 @@ class Multinomial(Correction):
     Examples
     --------
     >>> Multinomial(users=6040)
-    Multinomial(prior=Uniform(), users=6040)
+    Multinomial(prior=UniformPrior(), users=6040)
     """
 
     users: int | None = None
@@ -133,7 +133,7 @@ class Multinomial(Correction):
     def _noise(self, equations: NormalEquations) -> FloatArray:
         """Return Lambda - A'A, which is the same for all priors."""
         law = equations.law
-        return _NOISE.get((law, law.replacement), partial(_noise_of, self.equations(law, Uniform())))
+        return _NOISE.get((law, law.replacement), partial(_noise_of, self.equations(law, UniformPrior())))
 
 
 def _noise_of(even: NormalEquations) -> FloatArray:

@@ -20,7 +20,7 @@ from truerank.core.errors import InvalidData, InvalidParameter, UnknownName, che
 from truerank.core.plugin import Plugin, Source, Spec
 from truerank.core.types import FloatArray, frozen
 from truerank.estimation.base import Estimator
-from truerank.estimation.distribution.likelihood import Grid
+from truerank.estimation.distribution.likelihood import RankGrid
 from truerank.estimation.tally import Tally
 
 if TYPE_CHECKING:
@@ -57,12 +57,12 @@ class Prior(Plugin, ABC):
 
 
 @dataclass(frozen=True)
-class Uniform(Prior):
+class UniformPrior(Prior):
     """All ranks count the same.
 
     Examples
     --------
-    >>> Uniform().weights(4).tolist()
+    >>> UniformPrior().weights(4).tolist()
     [0.25, 0.25, 0.25, 0.25]
     """
 
@@ -79,7 +79,7 @@ class Uniform(Prior):
 
 
 @dataclass(frozen=True)
-class Beta(Prior):
+class BetaPrior(Prior):
     """Ranks as Beta(a, 1): the smaller a, the more targets at the top; a = 1 is uniform.
 
     Parameters
@@ -92,7 +92,7 @@ class Beta(Prior):
 
     Examples
     --------
-    >>> Beta(0.5).weights(4).round(4).tolist()  # sqrt(1/4), sqrt(2/4) - sqrt(1/4), ...
+    >>> BetaPrior(0.5).weights(4).round(4).tolist()  # sqrt(1/4), sqrt(2/4) - sqrt(1/4), ...
     [0.5, 0.2071, 0.1589, 0.134]
     """
 
@@ -109,7 +109,7 @@ class Beta(Prior):
 
 
 @dataclass(frozen=True, eq=False)
-class Table(Prior):
+class TablePrior(Prior):
     """Weights given as an array, such as a rank distribution estimated elsewhere.
 
     Lists of another length get differences of the linearly interpolated distribution function.
@@ -125,7 +125,7 @@ class Table(Prior):
 
     Examples
     --------
-    >>> Table(np.array([0.5, 0.5])).weights(4).tolist()
+    >>> TablePrior(np.array([0.5, 0.5])).weights(4).tolist()
     [0.25, 0.25, 0.25, 0.25]
     """
 
@@ -138,7 +138,7 @@ class Table(Prior):
         object.__setattr__(self, "given", frozen(weights))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Table) and np.array_equal(self.given, other.given)
+        return isinstance(other, TablePrior) and np.array_equal(self.given, other.given)
 
     def __hash__(self) -> int:
         return hash(self.fingerprint())
@@ -215,7 +215,7 @@ class File(Prior):
         """Return a digest of the weights."""
         return self._table().fingerprint()
 
-    def _table(self) -> Table:
+    def _table(self) -> TablePrior:
         try:
             state = Path(self.path).stat()
         except OSError:
@@ -237,7 +237,7 @@ def check_weights(weights: FloatArray, name: str) -> None:
 
 
 @lru_cache(maxsize=8)
-def _read(path: str, _modified: int, _size: int) -> Table:
+def _read(path: str, _modified: int, _size: int) -> TablePrior:
     """Read a file once per state."""
     lines = [line.strip().rstrip(",;") for line in Path(path).read_text().splitlines()]
     numbers: list[float] = []
@@ -254,7 +254,7 @@ def _read(path: str, _modified: int, _size: int) -> Table:
             ) from None
     weights = np.array(numbers)
     check_weights(weights, f"prior file {path!r}")
-    return Table(weights)
+    return TablePrior(weights)
 
 
 _FITS: WeakKeyDictionary[Tally, dict[MixtureEstimator, Binned]] = WeakKeyDictionary()
@@ -278,11 +278,11 @@ class Binned(Prior):
 
     Examples
     --------
-    >>> Binned(Grid(np.array([0, 1, 3])), np.array([0.5, 0.5])).weights(3).tolist()
+    >>> Binned(RankGrid(np.array([0, 1, 3])), np.array([0.5, 0.5])).weights(3).tolist()
     [0.5, 0.25, 0.25]
     """
 
-    grid: Grid
+    grid: RankGrid
     masses: FloatArray
     key: ClassVar[str] = "binned"
 
@@ -319,7 +319,7 @@ class Binned(Prior):
 
 
 @dataclass(frozen=True)
-class Fitted(Prior):
+class FittedPrior(Prior):
     """The distribution that an estimator fits to the sample at hand, such as ``mle(iterations=50)``.
 
     Written as the estimator itself. Each sample gets its own prior; for one prior from the mean over repeated
@@ -361,13 +361,13 @@ class Fitted(Prior):
         return self.estimator.spec()
 
 
-def fitted_prior(estimator: Estimator) -> Fitted | None:
+def fitted_prior(estimator: Estimator) -> FittedPrior | None:
     """Return the prior that an estimator fits to each sample, or None if it has none."""
     prior = getattr(estimator, "prior", None)
-    return prior if isinstance(prior, Fitted) else None
+    return prior if isinstance(prior, FittedPrior) else None
 
 
-def averaged_prior(estimator: str | Spec | Estimator | Fitted, tallies: Sequence[Tally]) -> Prior:
+def averaged_prior(estimator: str | Spec | Estimator | FittedPrior, tallies: Sequence[Tally]) -> Prior:
     """Return the mean of what is fitted to each of several samples.
 
     The priors of the tables of [li2023]_ are such means over all repeats; they use the repeats' whole budget.
@@ -385,7 +385,7 @@ def averaged_prior(estimator: str | Spec | Estimator | Fitted, tallies: Sequence
     >>> averaged_prior("mle(grid=0)", runs).weights(2).round(4).tolist()
     [0.6667, 0.3333]
     """
-    made = estimator if isinstance(estimator, Fitted) else make_fitted(estimator)
+    made = estimator if isinstance(estimator, FittedPrior) else make_fitted(estimator)
     found = made.resolve_runs(tallies)
     return Binned(found[0].grid, np.mean([one.masses for one in found], axis=0))
 
@@ -409,7 +409,7 @@ def make_prior(written: object) -> Prior:
     raise UnknownName("prior", written.name, [*PRIORS.names(), *_fitting()])
 
 
-def make_fitted(written: str | Spec | Estimator) -> Fitted:
+def make_fitted(written: str | Spec | Estimator) -> FittedPrior:
     """Build a fitted prior from an estimator of a rank distribution.
 
     Raises
@@ -425,7 +425,7 @@ def make_fitted(written: str | Spec | Estimator) -> Fitted:
         raise InvalidParameter(
             f"prior must be a distribution of ranks, and '{made}' fits none. Use {', '.join(_fitting())}."
         )
-    return Fitted(made)
+    return FittedPrior(made)
 
 
 def _fitting() -> list[str]:

@@ -23,14 +23,20 @@ from truerank.core.ranks import RankDistribution
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.base import Estimates, Estimator, check_uniform
 from truerank.estimation.corrections.equations import gain_at
-from truerank.estimation.distribution.likelihood import STEP, Grid, Likelihood, check_step, make_likelihood
+from truerank.estimation.distribution.likelihood import (
+    STEP,
+    Likelihood,
+    RankGrid,
+    check_step,
+    make_likelihood,
+)
 from truerank.estimation.tally import Contexts, Tally
 from truerank.metrics.base import Metric
 
 _GAIN_CHUNK = 1 << 21  # gains held at once: 16 MB
 
 
-def bin_gains(metric: Metric, contexts: Contexts, grid: Grid) -> FloatArray:
+def bin_gains(metric: Metric, contexts: Contexts, grid: RankGrid) -> FloatArray:
     """Return the mean gain over the ranks of each bin, (n_contexts, n_bins).
 
     Sums up to an edge are exact; ranks beyond the metric's cut-off share one gain and are not gone through.
@@ -41,7 +47,7 @@ def bin_gains(metric: Metric, contexts: Contexts, grid: Grid) -> FloatArray:
     >>> from truerank.estimation.tally import tally
     >>> from truerank.metrics.registry import make_metrics
     >>> contexts = tally(SampledRanks.single([0], n_negatives=2, n_pool=9)).contexts
-    >>> bin_gains(make_metrics("recall@3")[0], contexts, Grid(np.array([0, 1, 5, 9]))).tolist()
+    >>> bin_gains(make_metrics("recall@3")[0], contexts, RankGrid(np.array([0, 1, 5, 9]))).tolist()
     [[1.0, 0.5, 0.0]]
     """
     result = np.empty((len(contexts), grid.n_bins))
@@ -56,7 +62,7 @@ def bin_gains(metric: Metric, contexts: Contexts, grid: Grid) -> FloatArray:
     return result
 
 
-def _means(metric: Metric, contexts: Contexts, grid: Grid, head: int) -> FloatArray:
+def _means(metric: Metric, contexts: Contexts, grid: RankGrid, head: int) -> FloatArray:
     """Return the mean gains of contexts whose gain varies over the first ``head`` ranks only."""
     sizes = (contexts.n_candidates + 1)[:, None]
     has_tail = sizes > head
@@ -94,7 +100,7 @@ def plug_in(
     Gains depend on pool and targets, not on the sample: those of runs and sample sizes that have a situation
     in common are formed once.
     """
-    situations = Situations.of(tallies)
+    situations = TargetContexts.of(tallies)
     n_bins, n_kinds = likelihood.grid.n_bins, int(situations.kind[-1]) + 1
     block = max(_MASSES // (n_kinds * n_bins), 1)
     values = np.zeros((len(tallies), len(metrics)))
@@ -129,12 +135,12 @@ def kind_masses(
     A kind is a pair (targets of the user, targets above this one). If there are several, each has the common
     masses after one EM step on its own rows.
     """
-    kind = Situations.of([tally]).context_kind(0)
+    kind = TargetContexts.of([tally]).context_kind(0)
     return _kind_masses(likelihood, masses, run, tally, kind, int(kind.max()) + 1), kind
 
 
 @dataclass(frozen=True, eq=False)
-class Situations:
+class TargetContexts:
     """What a gain depends on besides the rank: contexts of all runs without the sizes of samples.
 
     Parameters
@@ -151,7 +157,7 @@ class Situations:
     members: tuple[IntArray, ...]
 
     @classmethod
-    def of(cls, tallies: Sequence[Tally]) -> Situations:
+    def of(cls, tallies: Sequence[Tally]) -> TargetContexts:
         """Find them."""
         columns = np.concatenate([_columns(tally.contexts) for tally in tallies])
         distinct, which = np.unique(columns, axis=0, return_inverse=True)
@@ -204,7 +210,7 @@ _MIXTURE_CHUNK = 1 << 22  # gains held at once: 32 MB
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class FittedMasses:
     """Masses over bins, one row per run.
 
     Parameters
@@ -235,10 +241,10 @@ class MixtureEstimator(Estimator):
         check_step(self.grid)
 
     @abstractmethod
-    def fit(self, likelihood: Likelihood) -> Fit:
+    def fit(self, likelihood: Likelihood) -> FittedMasses:
         """Return masses for each run."""
 
-    def fit_tallies(self, tallies: Sequence[Tally]) -> tuple[Likelihood, Fit]:
+    def fit_tallies(self, tallies: Sequence[Tally]) -> tuple[Likelihood, FittedMasses]:
         """Fit one or several runs of the same experiment."""
         for tally in tallies:
             check_uniform(self, tally)
@@ -302,14 +308,14 @@ class CountedMixture(MixtureEstimator):
     """A mixture whose fit depends on the number of rows or on the design, which shares do not tell."""
 
     @abstractmethod
-    def fit_runs(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> Fit:
+    def fit_runs(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> FittedMasses:
         """Return masses for each run, given what the likelihood was made of."""
 
-    def fit(self, likelihood: Likelihood) -> Fit:
+    def fit(self, likelihood: Likelihood) -> FittedMasses:
         """Raise: shares alone do not say how many rows there are, nor when sampling stopped."""
         raise CannotEstimate(f"'{self}' needs the counts of each run, not shares. Call fit_tallies, not fit.")
 
-    def fit_tallies(self, tallies: Sequence[Tally]) -> tuple[Likelihood, Fit]:
+    def fit_tallies(self, tallies: Sequence[Tally]) -> tuple[Likelihood, FittedMasses]:
         """Fit one or several runs of the same experiment."""
         for tally in tallies:
             check_uniform(self, tally)

@@ -13,7 +13,7 @@ import numpy as np
 
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray, IntArray
-from truerank.estimation.distribution.base import LEAST, CountedMixture, Fit, Sensitivity, mean_under
+from truerank.estimation.distribution.base import LEAST, CountedMixture, FittedMasses, Sensitivity, mean_under
 from truerank.estimation.distribution.likelihood import Likelihood
 from truerank.estimation.distribution.mle import log_likelihood
 from truerank.estimation.tally import Tally
@@ -52,7 +52,7 @@ class BetaBinomial(CountedMixture):
     key: ClassVar[str] = "beta-binomial"
     source: ClassVar[Source] = Source("li2020", "Eq. 14")
 
-    def fit_runs(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> Fit:
+    def fit_runs(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> FittedMasses:
         """Return masses for each run."""
         matrix, shares = likelihood.matrix, likelihood.shares
         log_share = np.log(likelihood.grid.edges[1:] / likelihood.grid.n_ranks)
@@ -63,7 +63,7 @@ class BetaBinomial(CountedMixture):
             for p, best in zip(shares, heights.argmax(axis=1), strict=True)
         ]
         masses = np.stack([beta_masses(log_share, u)[0] for u, _, _ in solved])
-        return Fit(
+        return FittedMasses(
             masses,
             [
                 {

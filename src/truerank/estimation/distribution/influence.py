@@ -12,10 +12,10 @@ from truerank.core.parallel import single_threaded_blas
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.distribution.base import (
     NEVER,
-    Fit,
+    FittedMasses,
     MixtureEstimator,
     Sensitivity,
-    Situations,
+    TargetContexts,
     bin_gains,
     em_slope,
     kind_masses,
@@ -145,7 +145,7 @@ class _Chain:
     ) -> _Chain:
         """Go through the situations once."""
         of_kind, kind = kind_masses(likelihood, masses, 0, tally)
-        situations, grid = Situations.of([tally]), likelihood.grid
+        situations, grid = TargetContexts.of([tally]), likelihood.grid
         n_kinds, n_situations = len(of_kind), len(situations.kind)
         gains = np.zeros((n_kinds, grid.n_bins, len(metrics)))
         means = np.empty((n_situations, len(metrics)))
@@ -192,7 +192,7 @@ class _Chain:
 
 
 def _sensitivity(
-    estimator: MixtureEstimator, likelihood: Likelihood, fit: Fit, tally: Tally, slope: FloatArray
+    estimator: MixtureEstimator, likelihood: Likelihood, fit: FittedMasses, tally: Tally, slope: FloatArray
 ) -> Sensitivity:
     """Return the derivatives of the common fit, given the slope of the estimates in its masses."""
     if isinstance(estimator, MaximumLikelihood):

@@ -16,7 +16,14 @@ from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.distribution.base import LEAST, Sensitivity
 from truerank.estimation.distribution.likelihood import Likelihood, group_keys
 from truerank.estimation.distribution.refit import curve_of, problem_of
-from truerank.estimation.distribution.smooth import PENALTIES, Curve, Problem, Smooth, log_prior, smooth_curve
+from truerank.estimation.distribution.smooth import (
+    PENALTIES,
+    Curve,
+    PenalisedLikelihood,
+    Smooth,
+    log_prior,
+    smooth_curve,
+)
 from truerank.estimation.tally import Tally
 
 
@@ -61,7 +68,7 @@ class Peak:
     precision : (n_splines, n_splines) P
     """
 
-    problem: Problem
+    problem: PenalisedLikelihood
     curve: Curve
     centred: FloatArray
     predicted: FloatArray
@@ -70,7 +77,7 @@ class Peak:
     precision: FloatArray
 
     @classmethod
-    def of(cls, problem: Problem, curve: Curve) -> Peak:
+    def of(cls, problem: PenalisedLikelihood, curve: Curve) -> Peak:
         """Find the derivatives.
 
         Raises
@@ -221,7 +228,7 @@ class SplineSensitivity(Sensitivity):
         return found
 
 
-def _tried(problem: Problem, curve: Curve) -> tuple[Curve, ...]:
+def _tried(problem: PenalisedLikelihood, curve: Curve) -> tuple[Curve, ...]:
     """Return the fits under the three penalties around the chosen one; none at the end of those tried."""
     best = int(np.argmin(np.abs(np.log(PENALTIES / curve.penalty))))
     if best in (0, len(PENALTIES) - 1):

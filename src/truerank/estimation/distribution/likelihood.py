@@ -28,7 +28,7 @@ SINGLES = 50
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class RankGrid:
     """Bins that partition the ranks 1..N of the largest pool; mass lies evenly on the ranks of a bin.
 
     A pool of another size N' is the same list stretched: rank R of N covers the shares ((R - 1)/N, R/N].
@@ -84,7 +84,7 @@ def check_step(step: float) -> None:
         raise InvalidParameter(f"grid must be a width >= 0 in standard deviations, got {step!r}. Use 0.1.")
 
 
-def make_grid(n_ranks: int, n_negatives: float, *, step: float = STEP, singles: int = SINGLES) -> Grid:
+def make_grid(n_ranks: int, n_negatives: float, *, step: float = STEP, singles: int = SINGLES) -> RankGrid:
     r"""Return bins of equal width in :math:`2 \sqrt{m} \arcsin \sqrt{J/L}`, where the law has unit variance.
 
     Up to the rank that four sampled items are expected to beat these would be wide for their rank; there a
@@ -100,7 +100,7 @@ def make_grid(n_ranks: int, n_negatives: float, *, step: float = STEP, singles: 
     """
     check_step(step)
     if n_ranks * step <= 2 * np.sqrt(n_negatives):  # no bin would be wider than one rank
-        return Grid(np.arange(n_ranks + 1))
+        return RankGrid(np.arange(n_ranks + 1))
     first = min(singles, n_ranks)
     knee = n_ranks * 4 / (n_negatives + 4)  # both kinds of bins are equally wide here
     n_steps = int(np.ceil(np.pi * np.sqrt(n_negatives) / step))
@@ -109,7 +109,7 @@ def make_grid(n_ranks: int, n_negatives: float, *, step: float = STEP, singles: 
     narrow = max(first, 1) * np.exp(step / 2 * np.arange(n_steps))
     parts = [np.arange(first + 1), narrow, [max(knee, first)], wide[wide > max(knee, first)], [n_ranks]]
     edges = np.rint(np.concatenate(parts)).astype(np.int64)
-    return Grid(np.unique(edges))
+    return RankGrid(np.unique(edges))
 
 
 _EXACT = 8  # bins with so many whole ranks are summed rank by rank
@@ -132,7 +132,7 @@ class Nodes:
     weight: FloatArray
 
 
-def make_nodes(grid: Grid, n_ranks: int) -> Nodes:
+def make_nodes(grid: RankGrid, n_ranks: int) -> Nodes:
     """Return the nodes of a grid in a pool of ``n_ranks`` ranks.
 
     A rank that a bin holds in part counts by the share of it that lies in the bin. Whole ranks are taken one
@@ -141,7 +141,7 @@ def make_nodes(grid: Grid, n_ranks: int) -> Nodes:
 
     Examples
     --------
-    >>> nodes = make_nodes(Grid(np.array([0, 1, 1000])), 1000)
+    >>> nodes = make_nodes(RankGrid(np.array([0, 1, 1000])), 1000)
     >>> len(nodes.bin), float(nodes.weight[1:] @ nodes.n_above[1:] ** 2)
     (5, 333166.66...)
     >>> float((np.arange(1, 1000) ** 2).mean())
@@ -202,7 +202,7 @@ class Likelihood:
     n_negatives, n_candidates, n_above : (n_outcomes,) the triples
     """
 
-    grid: Grid
+    grid: RankGrid
     matrix: FloatArray
     shares: FloatArray
     cells: tuple[IntArray, ...]
@@ -273,7 +273,7 @@ def make_likelihood(tallies: Sequence[Tally], *, step: float) -> Likelihood:
     return Likelihood(grid, frozen(matrix), frozen(shares), cells, frozen(m), frozen(size), frozen(j))
 
 
-def grid_of(tallies: Sequence[Tally], *, step: float) -> Grid:
+def grid_of(tallies: Sequence[Tally], *, step: float) -> RankGrid:
     """Return the bins that the likelihood of one or several runs has.
 
     Examples
@@ -294,7 +294,7 @@ def grid_of(tallies: Sequence[Tally], *, step: float) -> Grid:
     return make_grid(int(sizes[:, 1].max()) + 1, _resolution(tallies, sizes, step), step=step)
 
 
-def bin_law(law: Law, grid: Grid, n_above: IntArray, *, floor: float = TINY) -> FloatArray:
+def bin_law(law: Law, grid: RankGrid, n_above: IntArray, *, floor: float = TINY) -> FloatArray:
     """Return P(j | bin) for some ascending j, (n_bins, len(n_above)): the mean over the ranks of the bin.
 
     What is less probable than ``floor`` times the most probable j of a rank may be left out; a larger floor
@@ -302,7 +302,7 @@ def bin_law(law: Law, grid: Grid, n_above: IntArray, *, floor: float = TINY) -> 
 
     Examples
     --------
-    >>> law, grid = make_law(3, 1, replacement=True), Grid(np.array([0, 1, 4]))
+    >>> law, grid = make_law(3, 1, replacement=True), RankGrid(np.array([0, 1, 4]))
     >>> bin_law(law, grid, np.array([0, 1])).round(4).tolist()
     [[1.0, 0.0], [0.3333, 0.6667]]
     """
@@ -311,7 +311,7 @@ def bin_law(law: Law, grid: Grid, n_above: IntArray, *, floor: float = TINY) -> 
     return result.T
 
 
-def _add_law(law: Law, grid: Grid, n_above: IntArray, out: FloatArray, floor: float = TINY) -> None:
+def _add_law(law: Law, grid: RankGrid, n_above: IntArray, out: FloatArray, floor: float = TINY) -> None:
     from truerank.estimation.law_compiled import add_nodes
 
     nodes = make_nodes(grid, law.n_candidates + 1)
@@ -344,7 +344,7 @@ def _resolution(tallies: Sequence[Tally], laws: IntArray, step: float) -> float:
     return float(np.minimum(m * (size - 1) / np.maximum(size - m, 0.5), enough).max())
 
 
-def _check_size(n_outcomes: int, grid: Grid) -> None:
+def _check_size(n_outcomes: int, grid: RankGrid) -> None:
     if n_outcomes * grid.n_bins > _ENTRIES:
         raise InvalidParameter(
             f"{n_outcomes:,} different sampled ranks over {grid.n_bins:,} bins need "

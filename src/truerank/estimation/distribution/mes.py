@@ -22,7 +22,7 @@ from truerank.core.parallel import available_threads, ordered_map, single_thread
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.adaptive_law import AdaptiveLaw, stopping_of
-from truerank.estimation.distribution.base import LEAST, CountedMixture, Fit, Sensitivity
+from truerank.estimation.distribution.base import LEAST, CountedMixture, FittedMasses, Sensitivity
 from truerank.estimation.distribution.likelihood import Likelihood
 from truerank.estimation.distribution.mle import log_likelihood
 from truerank.estimation.tally import Tally
@@ -285,7 +285,7 @@ class MaximalEntropy(CountedMixture):
                 f"distance=likelihood has no weights, got weight={self.weight}. Leave out one of the two."
             )
 
-    def fit_runs(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> Fit:
+    def fit_runs(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> FittedMasses:
         """Return masses for each run."""
         widths = np.diff(likelihood.grid.edges).astype(np.float64)
         sizes = likelihood.shares @ (likelihood.n_negatives + 1)
@@ -300,7 +300,7 @@ class MaximalEntropy(CountedMixture):
             solved = list(ordered_map(solve, runs, n_threads=available_threads()))
         masses = np.stack([one.masses for one in solved])
         heights = log_likelihood(likelihood.matrix, likelihood.shares, masses)
-        return Fit(
+        return FittedMasses(
             masses,
             [
                 {

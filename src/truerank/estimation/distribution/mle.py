@@ -21,7 +21,14 @@ from truerank.core.errors import InvalidParameter, NotConverged, check_choice
 from truerank.core.parallel import available_threads, ordered_map, single_threaded_blas
 from truerank.core.plugin import Source
 from truerank.core.types import BoolArray, FloatArray, IntArray
-from truerank.estimation.distribution.base import LEAST, NEVER, Fit, MixtureEstimator, Sensitivity, em_slope
+from truerank.estimation.distribution.base import (
+    LEAST,
+    NEVER,
+    FittedMasses,
+    MixtureEstimator,
+    Sensitivity,
+    em_slope,
+)
 from truerank.estimation.distribution.likelihood import Likelihood
 
 _RUNS = 25  # a thread takes so many at once; fixed, so that sums do not depend on the number of threads
@@ -138,7 +145,7 @@ class MaximumLikelihood(MixtureEstimator):
                 f"Leave out one of the two."
             )
 
-    def fit(self, likelihood: Likelihood) -> Fit:
+    def fit(self, likelihood: Likelihood) -> FittedMasses:
         """Return masses for each run."""
         matrix, shares = likelihood.matrix, likelihood.shares
         with single_threaded_blas():
@@ -151,7 +158,7 @@ class MaximumLikelihood(MixtureEstimator):
             figures = zip(
                 steps, log_likelihood(matrix, shares, masses), gap(matrix, shares, masses), strict=True
             )
-        return Fit(
+        return FittedMasses(
             masses,
             [
                 {"iterations": float(count), "log_likelihood": float(value), "gap": float(bound)}

@@ -16,10 +16,16 @@ from truerank.core.errors import NotConverged
 from truerank.core.parallel import available_threads, ordered_map, single_threaded_blas
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.base import Estimator, check_uniform
-from truerank.estimation.distribution.base import CountedMixture, MixtureEstimator, Situations, bin_gains
+from truerank.estimation.distribution.base import CountedMixture, MixtureEstimator, TargetContexts, bin_gains
 from truerank.estimation.distribution.likelihood import Likelihood, grouped, make_likelihood
 from truerank.estimation.distribution.mle import Maximum, MaximumLikelihood, maximise
-from truerank.estimation.distribution.smooth import Curve, Problem, Smooth, make_basis, smooth_curve
+from truerank.estimation.distribution.smooth import (
+    Curve,
+    PenalisedLikelihood,
+    Smooth,
+    make_basis,
+    smooth_curve,
+)
 from truerank.estimation.tally import Tally
 from truerank.metrics.base import Metric
 
@@ -68,11 +74,11 @@ def curve_of(estimator: Smooth, likelihood: Likelihood, tally: Tally) -> Curve:
         return smooth_curve(problem_of(likelihood, tally), estimator.penalty)
 
 
-def problem_of(likelihood: Likelihood, tally: Tally) -> Problem:
+def problem_of(likelihood: Likelihood, tally: Tally) -> PenalisedLikelihood:
     """Return what ``smooth`` maximises for a tally, the first run of the likelihood."""
     matrix, shares = grouped(likelihood, 0)
     widths = np.diff(likelihood.grid.edges).astype(np.float64)
-    return Problem(matrix, shares, float(tally.n_rows), widths, make_basis(likelihood.grid))
+    return PenalisedLikelihood(matrix, shares, float(tally.n_rows), widths, make_basis(likelihood.grid))
 
 
 def _exact(likelihood: Likelihood, n_rows: FloatArray) -> FloatArray:
@@ -98,7 +104,7 @@ def _smooth(likelihood: Likelihood, n_rows: FloatArray, start: Curve, penalty: f
 
     def solve(run: int) -> FloatArray:
         matrix, shares = grouped(likelihood, run)
-        problem = Problem(matrix, shares, float(n_rows[run]), widths, basis)
+        problem = PenalisedLikelihood(matrix, shares, float(n_rows[run]), widths, basis)
         return smooth_curve(problem, penalty, start).masses
 
     with single_threaded_blas():
@@ -167,7 +173,7 @@ class MixtureReplicates(Replicates):
     metrics: tuple[Metric, ...]
     likelihood: Likelihood
     start: Curve | None
-    situations: Situations
+    situations: TargetContexts
     gains: tuple[FloatArray, ...] | None
 
     def values(self, weights: FloatArray) -> FloatArray:
@@ -239,7 +245,7 @@ def make_replicates(
     likelihood = make_likelihood([stand_in], step=estimator.grid)
     counts = tally.cell_weights[cells] @ _indicator(likelihood.cells[0][cells], len(likelihood.matrix))
     own = replace(likelihood, shares=counts[None] / tally.n_rows)
-    situations, chosen = Situations.of([tally]), tuple(metrics)
+    situations, chosen = TargetContexts.of([tally]), tuple(metrics)
     n_kinds = int(situations.kind[-1]) + 1
     gains = None
     if len(situations.kind) * len(chosen) * likelihood.grid.n_bins <= _HELD:
@@ -249,7 +255,7 @@ def make_replicates(
 
 
 def _kind_gains(
-    situations: Situations, kind: int, metrics: tuple[Metric, ...], likelihood: Likelihood
+    situations: TargetContexts, kind: int, metrics: tuple[Metric, ...], likelihood: Likelihood
 ) -> FloatArray:
     """Return the mean gains of a kind of target, (n_situations, n_metrics, n_bins)."""
     contexts = situations.contexts.take(np.flatnonzero(situations.kind == kind))

@@ -20,8 +20,8 @@ from truerank.core.errors import InvalidParameter
 from truerank.core.parallel import available_threads, ordered_map, single_threaded_blas
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray
-from truerank.estimation.distribution.base import CountedMixture, Fit
-from truerank.estimation.distribution.likelihood import Grid, Likelihood, grouped
+from truerank.estimation.distribution.base import CountedMixture, FittedMasses
+from truerank.estimation.distribution.likelihood import Likelihood, RankGrid, grouped
 from truerank.estimation.distribution.mle import log_likelihood
 from truerank.estimation.tally import Tally
 
@@ -74,12 +74,12 @@ def coordinate(share: FloatArray) -> FloatArray:
     return z
 
 
-def make_basis(grid: Grid) -> Basis:
+def make_basis(grid: RankGrid) -> Basis:
     """Return the splines of a grid.
 
     Examples
     --------
-    >>> basis = make_basis(Grid(np.arange(11)))
+    >>> basis = make_basis(RankGrid(np.arange(11)))
     >>> line = np.linspace(0, 1, basis.n_splines)
     >>> bool(abs(line @ basis.roughness @ line) < 1e-6), basis.values.shape
     (True, (10, 33))
@@ -110,7 +110,7 @@ _CLOSE = 1e-9  # and at the end
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class PenalisedLikelihood:
     """What is maximised: n_rows sum_o p_o log q_o - b'(penalty * roughness + fixed) b / 2.
 
     Parameters
@@ -155,7 +155,9 @@ class Curve:
     iterations: int = 0
 
 
-def smooth_curve(problem: Problem, penalty: float | None = None, start: Curve | None = None) -> Curve:
+def smooth_curve(
+    problem: PenalisedLikelihood, penalty: float | None = None, start: Curve | None = None
+) -> Curve:
     """Return the best curve under a penalty, or under that with the largest marginal likelihood.
 
     With a curve to start from, that of nearly the same shares, only penalties around its own are tried.
@@ -186,7 +188,7 @@ def smooth_curve(problem: Problem, penalty: float | None = None, start: Curve | 
     return _fit(problem, replace(path[best], iterations=curve.iterations), chosen, _CLOSE)
 
 
-def _near(problem: Problem, start: Curve) -> Curve:
+def _near(problem: PenalisedLikelihood, start: Curve) -> Curve:
     """Return the best curve under the penalty of a local maximum of the marginal likelihood.
 
     From the decade nearest to the penalty of the start it is gone up to where both neighbours are lower.
@@ -219,11 +221,11 @@ def log_prior(penalty: float) -> float:
     return -float(((np.log10(penalty) - USUAL) / DECADES) ** 2) / 2
 
 
-def _start(problem: Problem) -> Curve:
+def _start(problem: PenalisedLikelihood) -> Curve:
     return Curve(np.zeros(problem.basis.n_splines), problem.widths / problem.widths.sum(), np.inf)
 
 
-def _fit(problem: Problem, curve: Curve, penalty: float, enough: float) -> Curve:
+def _fit(problem: PenalisedLikelihood, curve: Curve, penalty: float, enough: float) -> Curve:
     """Return the curve under another penalty: Fisher scoring, steps halved until they climb."""
     precision = penalty * problem.basis.roughness + problem.basis.fixed
     point = _evaluate(problem, curve.coefficients, precision)
@@ -266,7 +268,7 @@ class _Point:
     objective: float
 
 
-def _evaluate(problem: Problem, coefficients: FloatArray, precision: FloatArray) -> _Point:
+def _evaluate(problem: PenalisedLikelihood, coefficients: FloatArray, precision: FloatArray) -> _Point:
     height = problem.basis.values @ coefficients
     masses = problem.widths * np.exp(height - height.max())
     masses /= masses.sum()
@@ -276,7 +278,9 @@ def _evaluate(problem: Problem, coefficients: FloatArray, precision: FloatArray)
     return _Point(coefficients, masses, predicted, objective)
 
 
-def _derivatives(problem: Problem, point: _Point, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _derivatives(
+    problem: PenalisedLikelihood, point: _Point, precision: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Return the gradient of the objective and the information of the data about the coefficients.
 
     d log q_o / db is the mean of the splines given the outcome less their mean. The information is the sum
@@ -335,7 +339,7 @@ class Smooth(CountedMixture):
                 f"usual curves 0.001 to 0.01."
             )
 
-    def fit_runs(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> Fit:
+    def fit_runs(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> FittedMasses:
         """Return masses for each run; a run has the same alone and among others."""
         basis = make_basis(likelihood.grid)
         widths = np.diff(likelihood.grid.edges).astype(np.float64)
@@ -343,7 +347,7 @@ class Smooth(CountedMixture):
         def solve(run: int) -> Curve:
             matrix, shares = grouped(likelihood, run)
             return smooth_curve(
-                Problem(matrix, shares, float(tallies[run].n_rows), widths, basis), self.penalty
+                PenalisedLikelihood(matrix, shares, float(tallies[run].n_rows), widths, basis), self.penalty
             )
 
         with single_threaded_blas():
@@ -351,7 +355,7 @@ class Smooth(CountedMixture):
             curves = list(ordered_map(solve, runs, n_threads=available_threads()))
         masses = np.stack([curve.masses for curve in curves])
         heights = log_likelihood(likelihood.matrix, likelihood.shares, masses)
-        return Fit(
+        return FittedMasses(
             masses,
             [
                 {

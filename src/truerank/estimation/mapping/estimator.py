@@ -12,7 +12,7 @@ from truerank.core.errors import CannotEstimate, InvalidParameter
 from truerank.core.plugin import Source, Spec
 from truerank.core.types import FloatArray
 from truerank.estimation.base import Estimator, check_uniform
-from truerank.estimation.mapping.functions import Beta, MappingFunction
+from truerank.estimation.mapping.functions import BetaMapping, MappingFunction
 from truerank.estimation.tally import Contexts, Tally
 from truerank.metrics.base import Metric
 
@@ -39,11 +39,11 @@ class Mapped(Estimator):
 
     Examples
     --------
-    >>> str(Mapped()), str(Mapped(f=Beta(0.3)))
+    >>> str(Mapped()), str(Mapped(f=BetaMapping(0.3)))
     ('mapping', 'mapping(f=beta(a=0.3))')
     """
 
-    f: Spec | MappingFunction = field(default_factory=Beta)
+    f: Spec | MappingFunction = field(default_factory=BetaMapping)
     key: ClassVar[str] = "mapping"
     source: ClassVar[Source] = Source("li2020", "Sec. 3")
 

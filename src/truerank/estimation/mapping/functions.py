@@ -137,7 +137,7 @@ def _span(values: FloatArray) -> str:
 
 
 @dataclass(frozen=True)
-class Linear(MappingFunction):
+class LinearMapping(MappingFunction):
     r"""Straight from 1 to N: the rank whose mean sampled rank is k.
 
     The baseline. It reads SHR@1 as HR@1 and is far off at small k.
@@ -150,7 +150,7 @@ class Linear(MappingFunction):
 
     Examples
     --------
-    >>> Linear().locations([1, 2, 100], 100, 3706).round(2).tolist()
+    >>> LinearMapping().locations([1, 2, 100], 100, 3706).round(2).tolist()
     [1.0, 38.42, 3706.0]
     """
 
@@ -163,7 +163,7 @@ class Linear(MappingFunction):
 
 
 @dataclass(frozen=True)
-class Bound(MappingFunction):
+class BoundMapping(MappingFunction):
     r"""Half a step beyond linear: the middle between the two bounds that Hoeffding's inequality gives.
 
     .. math:: f(k) = \Bigl\lfloor \bigl(k - \tfrac12\bigr) \frac{N - 1}{n - 1} + \tfrac12 \Bigr\rfloor
@@ -178,7 +178,8 @@ class Bound(MappingFunction):
 
     Examples
     --------
-    >>> Bound().locations([1, 100], 100, 3706).round(2).tolist(), Bound().places([2], 100, 3706).tolist()
+    >>> mapping = BoundMapping()
+    >>> mapping.locations([1, 100], 100, 3706).round(2).tolist(), mapping.places([2], 100, 3706).tolist()
     ([19.21, 3706.0], [56.0])
     """
 
@@ -195,7 +196,7 @@ _STEPS = 16  # up to where the terms of the series that are kept are exact
 
 
 @dataclass(frozen=True)
-class Beta(MappingFunction):
+class BetaMapping(MappingFunction):
     r"""The power mean of a Beta(k, n - k) variable: exact for ranks that follow Beta(a, 1).
 
     .. math:: f(k; a) = 1 + (N - 1) \Bigl( \frac{\Gamma(n)\, \Gamma(k + a)}{\Gamma(n + a)\, \Gamma(k)}
@@ -216,9 +217,9 @@ class Beta(MappingFunction):
 
     Examples
     --------
-    >>> Beta(0.5).locations([1, 10, 100], 100, 3706).round(4).tolist()
+    >>> BetaMapping(0.5).locations([1, 10, 100], 100, 3706).round(4).tolist()
     [30.1718, 363.2606, 3706.0]
-    >>> str(Beta(0.3))
+    >>> str(BetaMapping(0.3))
     'beta(a=0.3)'
     """
 
@@ -440,7 +441,7 @@ class FittedBeta(MappingFunction):
         super().__post_init__()
         check_choice("method", self.method, ("iteration", "likelihood"))
 
-    def fit(self, tally: Tally) -> Beta:
+    def fit(self, tally: Tally) -> BetaMapping:
         """Return ``beta`` with the fitted exponent.
 
         Raises
@@ -450,7 +451,7 @@ class FittedBeta(MappingFunction):
         """
         histogram = Histogram.of(tally)
         a = (fit_by_iteration if self.method == "iteration" else fit_by_likelihood)(histogram)
-        return Beta(a, round=self.round)
+        return BetaMapping(a, round=self.round)
 
     def raw(self, k: FloatArray, n: int, n_pool: int) -> FloatArray:
         """Raise: there is no exponent before the fit."""
@@ -460,9 +461,9 @@ class FittedBeta(MappingFunction):
 MAPPINGS: Registry[MappingFunction] = Registry(
     "mapping",
     {
-        "beta": "truerank.estimation.mapping.functions:Beta",
+        "beta": "truerank.estimation.mapping.functions:BetaMapping",
         "beta-p": "truerank.estimation.mapping.functions:FittedBeta",
-        "bound": "truerank.estimation.mapping.functions:Bound",
-        "linear": "truerank.estimation.mapping.functions:Linear",
+        "bound": "truerank.estimation.mapping.functions:BoundMapping",
+        "linear": "truerank.estimation.mapping.functions:LinearMapping",
     },
 )

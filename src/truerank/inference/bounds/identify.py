@@ -27,14 +27,14 @@ from truerank.core.types import BoolArray, FloatArray
 from truerank.estimation.adaptive_law import check_outcomes, stopping_of
 from truerank.estimation.corrections.equations import gain_at
 from truerank.estimation.tally import Tally, tally
-from truerank.inference.bounds.problem import STEP, Pools, Problem, Shape
+from truerank.inference.bounds.problem import STEP, BoundProblem, Pools, Shape
 from truerank.inference.bounds.region import observe
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
 
 
 @dataclass(frozen=True)
-class Bound:
+class IdentificationBound:
     """The smallest and the largest value that the sampled ranks allow.
 
     Parameters
@@ -46,7 +46,7 @@ class Bound:
 
     Examples
     --------
-    >>> print(Bound("recall@10", 0.0, 0.26, 0.95, "binomial"))
+    >>> print(IdentificationBound("recall@10", 0.0, 0.26, 0.95, "binomial"))
     recall@10 lies in [0.000, 0.260]
     """
 
@@ -81,11 +81,11 @@ class Resolution:
 
     Examples
     --------
-    >>> print(Resolution(Bound("recall@10", 0.0, 0.26, 0.95, "binomial"), 0.05, 10, None, 1300))
+    >>> print(Resolution(IdentificationBound("recall@10", 0.0, 0.26, 0.95, "binomial"), 0.05, 10, None, 1300))
     K = 10 is below what this sample can resolve: any recall@10 from 0.00 to 0.26 fits; about 1,300 ...
     """
 
-    bound: Bound
+    bound: IdentificationBound
     half_width: float
     cutoff: int | None
     first: int | None = None
@@ -150,7 +150,7 @@ def needed_size(half_width: Callable[[int], float], wanted: float, *, start: int
     return min(-(-high // unit) * unit, most)
 
 
-def identified(
+def identification_bounds(
     ranks: SampledRanks | Tally,
     metrics: str | Metric | Sequence[str | Metric] = "ndcg@10,recall@10",
     *,
@@ -160,7 +160,7 @@ def identified(
     ties: TiePolicy = "expected",
     step: float = STEP,
     progress: Progress = SILENT,
-) -> tuple[Bound, ...]:
+) -> tuple[IdentificationBound, ...]:
     """Return, per metric, the smallest and the largest value that the sampled ranks allow.
 
     What is bounded is the value that exact evaluation of these users would print: their ranks are fixed and
@@ -189,7 +189,7 @@ def identified(
     Examples
     --------
     >>> ranks = SampledRanks.single([0, 0, 1, 2, 4, 6, 9, 14] * 50, n_negatives=19, n_pool=100)
-    >>> print(*identified(ranks, "recall@1,recall@20"), sep="; ")
+    >>> print(*identification_bounds(ranks, "recall@1,recall@20"), sep="; ")
     recall@1 lies in [0.000, 0.310]; recall@20 lies in [0.347, 0.740]
     """
     chosen = make_metrics(metrics)
@@ -205,11 +205,11 @@ def identified(
     fixed = np.array([_known_value(counted, metric, is_known) for metric in chosen])
     if is_known.all():
         return tuple(
-            Bound(str(metric), float(value), float(value), level, "exact")
+            IdentificationBound(str(metric), float(value), float(value), level, "exact")
             for metric, value in zip(chosen, fixed, strict=True)
         )
     contexts = counted.contexts.take(np.flatnonzero(~is_known))
-    problem = Problem.of(contexts, counted.design, stopping_of(counted), shape)
+    problem = BoundProblem.of(contexts, counted.design, stopping_of(counted), shape)
     region, n_users = observe(counted, ~is_known, problem.events, level=level)
     weight = np.add.reduceat(counted.cell_weights, counted.offsets[:-1])[~is_known] / contexts.n_relevant
     shares = np.bincount(problem.group, weight) / n_users
@@ -217,7 +217,7 @@ def identified(
         ends = problem.ends(chosen, region, shares, step=step, pools=pools, task=task)
     ends *= n_users / counted.n_users
     return tuple(
-        Bound(str(metric), *_within(value + own, metric, counted), level, region.method)
+        IdentificationBound(str(metric), *_within(value + own, metric, counted), level, region.method)
         for metric, value, own in zip(chosen, fixed, ends, strict=True)
     )
 
@@ -308,5 +308,5 @@ def bound_seconds(ranks: SampledRanks, ties: TiePolicy = "expected") -> float:
     if is_known.all():
         return 0.0
     contexts = counted.contexts.take(np.flatnonzero(~is_known))
-    problem = Problem.of(contexts, counted.design, stopping_of(counted), None)
+    problem = BoundProblem.of(contexts, counted.design, stopping_of(counted), None)
     return _EACH * len(problem.kind) * len(problem.places((), STEP))

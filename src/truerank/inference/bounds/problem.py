@@ -10,17 +10,17 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from truerank.core.parallel import available_threads, ordered_map
-from truerank.core.progress import SILENT_TASK, Task
+from truerank.core.progress import SILENT_TASK, ProgressTask
 from truerank.core.ranks import Design, Stopping
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.adaptive_law import AdaptiveLaw
 from truerank.estimation.corrections.equations import gain_at
 from truerank.estimation.distribution.base import bin_gains
-from truerank.estimation.distribution.likelihood import Grid, make_grid, make_nodes
+from truerank.estimation.distribution.likelihood import RankGrid, make_grid, make_nodes
 from truerank.estimation.law import Law, make_law
 from truerank.estimation.tally import Contexts
 from truerank.inference.bounds.program import Program, envelope, points_between
-from truerank.inference.bounds.region import Events, Region, group_contexts, make_events
+from truerank.inference.bounds.region import CountEvents, Region, group_contexts, make_events
 from truerank.metrics.base import Metric
 
 Shape: TypeAlias = Literal["decreasing"]
@@ -32,7 +32,7 @@ _BENDS = 1000  # positions at cut-offs that have a place of their own
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class BoundProblem:
     """What bounds rest on, all but the frequencies seen.
 
     Positions are numbers of irrelevant items above a target, stretched to the largest pool; with a shape they
@@ -52,13 +52,13 @@ class Problem:
     stopping: Stopping | None
     group: IntArray
     kind: IntArray
-    events: Events
+    events: CountEvents
     shape: Shape | None
 
     @classmethod
     def of(
         cls, contexts: Contexts, design: Design, stopping: Stopping | None, shape: Shape | None
-    ) -> Problem:
+    ) -> BoundProblem:
         """Group the contexts and choose the events."""
         group, kind = group_contexts(contexts, by_sample=stopping is None)
         largest = int(contexts.n_negatives.max()) if stopping is None else stopping.sizes[-1]
@@ -72,7 +72,7 @@ class Problem:
         *,
         step: float = STEP,
         pools: Pools = "free",
-        task: Task = SILENT_TASK,
+        task: ProgressTask = SILENT_TASK,
     ) -> FloatArray:
         """Return the smallest and largest mean gains over the users that take part, (n_metrics, 2).
 
@@ -267,12 +267,12 @@ def _joined(position: FloatArray, values: Callable[[IntArray], FloatArray]) -> F
     return joined
 
 
-def _grid(counts: IntArray, n_candidates: int) -> Grid:
+def _grid(counts: IntArray, n_candidates: int) -> RankGrid:
     """Return bins that end after so many ranks each."""
-    return Grid(np.unique(np.concatenate([[0, n_candidates + 1], counts])))
+    return RankGrid(np.unique(np.concatenate([[0, n_candidates + 1], counts])))
 
 
-def _running(means: FloatArray, grid: Grid, counts: IntArray) -> FloatArray:
+def _running(means: FloatArray, grid: RankGrid, counts: IntArray) -> FloatArray:
     """Return the means over the first ranks, so many of them, from those over bins."""
     sums = np.cumsum(means * np.diff(grid.edges)[:, None], axis=0)
     running: FloatArray = sums[np.searchsorted(grid.edges, counts) - 1] / counts[:, None]

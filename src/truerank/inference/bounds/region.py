@@ -126,7 +126,7 @@ _RATIO = 1.25  # then each k is so much larger than the one before
 
 
 @dataclass(frozen=True, eq=False)
-class Events:
+class CountEvents:
     """At most a certain share of the sampled items stand above the target: (2 j + 1)/(m + 1) is small.
 
     Chosen from the largest sample alone, never from what was seen, so the limits hold for them all.
@@ -157,16 +157,16 @@ class Events:
         return found
 
 
-def make_events(largest: int) -> Events:
+def make_events(largest: int) -> CountEvents:
     """Return the events for samples of at most ``largest`` negatives."""
     found, k = [], 0
     while k < largest:
         found.append(k)
         k = max(k + 1, round(k * _RATIO)) if k >= _SINGLES else k + 1
-    return Events(largest, np.array(found, dtype=np.int64))
+    return CountEvents(largest, np.array(found, dtype=np.int64))
 
 
-def observe(tally: Tally, is_used: BoolArray, events: Events, *, level: float) -> tuple[Region, int]:
+def observe(tally: Tally, is_used: BoolArray, events: CountEvents, *, level: float) -> tuple[Region, int]:
     """Return limits of the mean chances of the events over users, and the number of users.
 
     A user counts the mean over its targets. With one untied target each these are events, and the limits are

@@ -14,8 +14,13 @@ from truerank.core.types import FloatArray
 from truerank.estimation.distribution.mle import MaximumLikelihood
 from truerank.estimation.law import make_law
 from truerank.estimation.tally import Contexts, tally
-from truerank.inference.bounds.identify import Bound, Resolution, identified, needed_size
-from truerank.inference.bounds.problem import Pools, Problem, Shape
+from truerank.inference.bounds.identify import (
+    IdentificationBound,
+    Resolution,
+    identification_bounds,
+    needed_size,
+)
+from truerank.inference.bounds.problem import BoundProblem, Pools, Shape
 from truerank.inference.bounds.region import Method, make_region
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
@@ -50,7 +55,7 @@ def resolution(
     ranks : sampled ranks
     metrics : spec strings or objects
     half_width : wanted
-    level, shape, pools, ties, progress : as in ``identified``
+    level, shape, pools, ties, progress : as in ``identification_bounds``
     advise : whether to look for what would resolve metrics, which takes about twenty times as long as their
         bounds
 
@@ -63,8 +68,10 @@ def resolution(
     check_above("half_width", half_width, 0)
     chosen = make_metrics(metrics)
 
-    def widths(asked: Sequence[Metric]) -> tuple[Bound, ...]:
-        return identified(ranks, asked, level=level, shape=shape, pools=pools, ties=ties, progress=progress)
+    def widths(asked: Sequence[Metric]) -> tuple[IdentificationBound, ...]:
+        return identification_bounds(
+            ranks, asked, level=level, shape=shape, pools=pools, ties=ties, progress=progress
+        )
 
     bounds = widths(chosen)
     wide = [metric for metric, one in zip(chosen, bounds, strict=True) if one.half_width > half_width]
@@ -73,7 +80,7 @@ def resolution(
         return tuple(Resolution(one, half_width, metric.cutoff, is_sought=advise) for metric, one in pairs)
     first = smallest_resolved(wide, int(ranks.n_pool.max()), widths, half_width)
     method: Method = "binomial" if bounds[0].method == "binomial" else "chernoff"
-    plan = Plan.of(ranks, ties, level=level, method=method, shape=shape, pools=pools)
+    plan = SampleDesign.of(ranks, ties, level=level, method=method, shape=shape, pools=pools)
     needed: dict[Metric, int | None] = {}
     with tracked(progress, "how many negatives would do", len(wide)) as task:
         for metric in wide:
@@ -88,7 +95,7 @@ def resolution(
 def smallest_resolved(
     metrics: Sequence[Metric],
     largest: int,
-    widths: Callable[[Sequence[Metric]], Sequence[Bound]],
+    widths: Callable[[Sequence[Metric]], Sequence[IdentificationBound]],
     wanted: float,
 ) -> dict[Metric, int | None]:
     """Return, per metric that is not resolved, the smallest of ``CUTOFFS`` above its own that is.
@@ -118,7 +125,7 @@ def smallest_resolved(
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class SampleDesign:
     """A sample that might be drawn from the users of this one.
 
     Parameters
@@ -152,7 +159,7 @@ class Plan:
         method: Method,
         shape: Shape | None,
         pools: Pools,
-    ) -> Plan:
+    ) -> SampleDesign:
         """Fit a distribution to a sample; a decreasing one where that is assumed."""
         counted = tally(ranks, ties=ties)
         weights = MaximumLikelihood().distribution(counted).weights
@@ -178,7 +185,7 @@ class Plan:
     def half_width(self, metric: Metric, n_negatives: int) -> float:
         """Return half the width of the bound that samples of m negatives are expected to give."""
         contexts = replace(self.contexts, n_negatives=np.full(len(self.contexts), n_negatives))
-        problem = Problem.of(contexts, Design(replacement=self.replacement), None, self.shape)
+        problem = BoundProblem.of(contexts, Design(replacement=self.replacement), None, self.shape)
         happen = problem.events.happen(np.full(n_negatives + 1, n_negatives), np.arange(n_negatives + 1))
         size = int(contexts.n_candidates[0])
         law = make_law(size, n_negatives, replacement=self.replacement)

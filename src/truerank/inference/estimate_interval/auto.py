@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from truerank.estimation.distribution.base import MixtureEstimator
 from truerank.estimation.distribution.influence import has_influence
-from truerank.inference.estimate_interval.base import Asked, Kind
+from truerank.inference.estimate_interval.base import Asked, EstimateInterval
 from truerank.inference.estimate_interval.bootstrap import Bootstrap
 from truerank.inference.estimate_interval.delta import delta_band
-from truerank.inference.estimate_interval.linear import Linear
+from truerank.inference.estimate_interval.linear import LinearisedEstimate
 from truerank.inference.estimate_interval.registry import Estimated
 from truerank.inference.estimate_interval.resampling import bootstrap_seconds, resampled_tally
 from truerank.inference.user_interval import Band
@@ -21,7 +21,7 @@ _FEWEST = 50  # resamples; a spread of so many is within a tenth
 
 
 @dataclass(frozen=True)
-class Auto(Kind):
+class AutoInterval(EstimateInterval):
     """``delta``, but ``bootstrap`` for fits that have few users or no derivative.
 
     Both say the same of 1,000 users and more (docs/uncertainty.md), and ``delta`` is many times faster. With
@@ -55,7 +55,7 @@ class Auto(Kind):
                 resamples = max(int(resamples * _SECONDS / took), _FEWEST)
             if took <= _SECONDS or not has_delta:
                 return Bootstrap(resamples).inexact(found, asked)
-        linear = Linear.of(found, asked.target)
+        linear = LinearisedEstimate.of(found, asked.target)
         error = linear.standard_error(asked.target)
         is_biased = ~linear.is_unbiased(error, level=asked.level, seed=asked.seed)
         return delta_band(found, linear, error, is_biased, asked)

@@ -20,7 +20,7 @@ from truerank.core.types import BoolArray, FloatArray
 from truerank.estimation.adaptive_law import stopping_of
 from truerank.estimation.corrections.equations import gain_at
 from truerank.estimation.tally import Tally, tally
-from truerank.inference.bounds.identify import identified, known_contexts
+from truerank.inference.bounds.identify import identification_bounds, known_contexts
 from truerank.inference.bounds.problem import Pools, Shape
 from truerank.inference.bounds.region import chernoff_limits, group_contexts
 from truerank.inference.estimate_interval.registry import TARGETS, Estimated, Target, Uncertainty
@@ -163,7 +163,7 @@ def allowed(
 
     Notes
     -----
-    ``identified`` bounds the value of the users at hand. For ``population`` these are drawn at random, and
+    ``identification_bounds`` bounds the value of the users at hand. For ``population`` these are drawn at random, and
     with a single group of targets so is each event: its chance is the mean over all users, the region holds
     for it as well, and so do the bounds. In all other cases half of what the level leaves is spent on
     the users: their mean lies within [low, high] and the mean over all users within ``about_users`` of it.
@@ -171,7 +171,9 @@ def allowed(
     counted = tally(found.ranks, ties=found.tally.ties, seed=seed, width=0.0)
     extra = not (has_all_users(found, target) or (target == "population" and is_one_group(found)))
     own = 1 - (1 - level) / 2 if extra else level
-    bounds = identified(counted, found.metrics, level=own, shape=shape, pools=pools, progress=progress)
+    bounds = identification_bounds(
+        counted, found.metrics, level=own, shape=shape, pools=pools, progress=progress
+    )
     ends = np.array([[bound.low, bound.high] for bound in bounds])
     if not extra:
         return ends
@@ -224,7 +226,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Kind(Uncertainty, ABC):
+class EstimateInterval(Uncertainty, ABC):
     """A way to make intervals of what is not known exactly."""
 
     def band(

@@ -15,12 +15,12 @@ from truerank.core.errors import check_choice
 from truerank.core.types import FloatArray
 from truerank.estimation.distribution.base import MixtureEstimator
 from truerank.estimation.tally import tally
-from truerank.inference.bounds.identify import identified
+from truerank.inference.bounds.identify import identification_bounds
 from truerank.inference.bounds.problem import Pools, Shape
 from truerank.inference.estimate_interval.base import (
     BOUNDS,
     Asked,
-    Kind,
+    EstimateInterval,
     about_users,
     allowed,
     has_all_users,
@@ -28,14 +28,14 @@ from truerank.inference.estimate_interval.base import (
     within_range,
 )
 from truerank.inference.estimate_interval.delta import held
-from truerank.inference.estimate_interval.linear import Linear
+from truerank.inference.estimate_interval.linear import LinearisedEstimate
 from truerank.inference.estimate_interval.registry import Estimated
 from truerank.inference.estimate_interval.worst_bias import worst_bias
 from truerank.inference.user_interval import Band
 
 
 @dataclass(frozen=True)
-class BiasAware(Kind):
+class BiasAware(EstimateInterval):
     r"""The noise of a linear estimate, widened by the worst bias that the sample allows, within bounds.
 
     .. math:: [\hat\theta - h - b_+, \; \hat\theta + h - b_-] \cap [l, u]
@@ -93,7 +93,7 @@ class BiasAware(Kind):
         n_users, target, alpha = found.tally.n_users, asked.target, 1 - asked.level
         is_direct = has_all_users(found, target) or (target == "population" and is_one_group(found))
         part = alpha / 2 if is_direct else alpha / 3
-        linear = Linear.of(found)
+        linear = LinearisedEstimate.of(found)
         error = linear.standard_error(target) if is_direct else linear.sampling_error()
         half = stdtrit(max(n_users - 1, 1), 1 - part / 2) * error
         half = np.where(linear.has_spread(error), half, np.inf)  # no spread: bounds alone
@@ -118,12 +118,14 @@ class BiasAware(Kind):
     def _bounds(self, found: Estimated, part: float, asked: Asked) -> FloatArray:
         """Return the bounds of the users at hand, or of all where one region serves both."""
         counted = tally(found.ranks, ties=found.tally.ties, seed=asked.seed, width=0.0)
-        bounds = identified(counted, found.metrics, level=1 - part, shape=self.shape, progress=asked.progress)
+        bounds = identification_bounds(
+            counted, found.metrics, level=1 - part, shape=self.shape, progress=asked.progress
+        )
         return np.array([[bound.low, bound.high] for bound in bounds])
 
 
 @dataclass(frozen=True)
-class Identified(Kind):
+class Identified(EstimateInterval):
     """All values that the sampled ranks allow, whatever the estimator says.
 
     The only interval that holds at its level for every rank distribution; wide where K is small against the

@@ -12,9 +12,15 @@ from truerank.core.errors import check_at_least
 from truerank.core.plugin import Source
 from truerank.core.types import BoolArray
 from truerank.estimation.distribution.base import MixtureEstimator
-from truerank.inference.estimate_interval.base import Asked, Kind, is_flat, with_spread, within_range
+from truerank.inference.estimate_interval.base import (
+    Asked,
+    EstimateInterval,
+    is_flat,
+    with_spread,
+    within_range,
+)
 from truerank.inference.estimate_interval.delta import named
-from truerank.inference.estimate_interval.linear import Linear
+from truerank.inference.estimate_interval.linear import LinearisedEstimate
 from truerank.inference.estimate_interval.registry import Estimated
 from truerank.inference.estimate_interval.resampling import resampled
 from truerank.inference.user_interval import Band
@@ -23,7 +29,7 @@ _NOTHING = 1e-12
 
 
 @dataclass(frozen=True)
-class Bootstrap(Kind):
+class Bootstrap(EstimateInterval):
     r"""Estimate plus and minus Student's quantile times the spread of estimates from new samples.
 
     For estimators of a rank distribution; others have ``delta``, with which it agrees. ``population`` draws
@@ -57,7 +63,7 @@ class Bootstrap(Kind):
         low, high = within_range(found, asked.target, found.value - half, found.value + half)
         is_biased: BoolArray = np.ones(len(error), dtype=np.bool_)
         if not isinstance(found.estimator, MixtureEstimator):
-            is_biased = ~Linear.of(found).is_surely_unbiased(error)
+            is_biased = ~LinearisedEstimate.of(found).is_surely_unbiased(error)
         has_spread: BoolArray = (error > _NOTHING) & (found.tally.n_users > 1) & (not is_flat(found.tally))
         band = Band(low, high, named("bootstrap", found, is_biased))
         return with_spread(found, band, has_spread, target=asked.target, level=asked.level, seed=asked.seed)

@@ -13,8 +13,8 @@ from truerank.estimation.base import Estimator
 from truerank.estimation.corrections.priors import fitted_prior
 from truerank.estimation.mapping.estimator import Mapped
 from truerank.estimation.mapping.functions import MappingFunction
-from truerank.inference.estimate_interval.base import Asked, Kind, with_spread, within_range
-from truerank.inference.estimate_interval.linear import Linear
+from truerank.inference.estimate_interval.base import Asked, EstimateInterval, with_spread, within_range
+from truerank.inference.estimate_interval.linear import LinearisedEstimate
 from truerank.inference.estimate_interval.registry import Estimated
 from truerank.inference.user_interval import Band
 
@@ -22,7 +22,7 @@ IGNORES = ", ignores bias"
 
 
 @dataclass(frozen=True)
-class Delta(Kind):
+class Delta(EstimateInterval):
     r"""Estimate plus and minus Student's quantile times the standard error.
 
     .. math:: \hat\theta \pm t_{n-1} \sqrt{\operatorname{Var}}, \qquad
@@ -50,14 +50,14 @@ class Delta(Kind):
 
     def inexact(self, found: Estimated, asked: Asked) -> Band:
         """Return the intervals."""
-        linear = Linear.of(found, asked.target)
+        linear = LinearisedEstimate.of(found, asked.target)
         error = linear.standard_error(asked.target)
         is_biased = ~linear.is_surely_unbiased(error)
         return delta_band(found, linear, error, is_biased, asked)
 
 
 def delta_band(
-    found: Estimated, linear: Linear, error: FloatArray, is_biased: BoolArray, asked: Asked
+    found: Estimated, linear: LinearisedEstimate, error: FloatArray, is_biased: BoolArray, asked: Asked
 ) -> Band:
     """Return the intervals from standard errors, named by what they leave out."""
     half = stdtrit(max(found.tally.n_users - 1, 1), (1 + asked.level) / 2) * error

@@ -138,7 +138,7 @@ _RANKS = 1 << 21  # so many are looked at one by one, all contexts together
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
+class LinearisedEstimate:
     """Corrected values in every cell that a sample can have, or those of a fit in first order.
 
     Parameters
@@ -155,7 +155,7 @@ class Linear:
     has_all: bool = True
 
     @classmethod
-    def of(cls, found: Estimated, target: Target = "test-users") -> Linear:
+    def of(cls, found: Estimated, target: Target = "test-users") -> LinearisedEstimate:
         """Compute the values; those of a fit are its derivatives.
 
         A fit has none in cells that nobody is in where its target, ``population``, does not ask for them.

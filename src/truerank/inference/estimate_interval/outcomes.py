@@ -8,7 +8,7 @@ import numpy as np
 
 from truerank.core.types import FloatArray, IntArray, frozen
 from truerank.estimation.adaptive_law import AdaptiveLaw, outcome_laws, stopping_of
-from truerank.estimation.distribution.likelihood import Grid, bin_law
+from truerank.estimation.distribution.likelihood import RankGrid, bin_law
 from truerank.estimation.law import NEGLIGIBLE, Law
 from truerank.estimation.tally import Contexts, Tally
 
@@ -36,7 +36,7 @@ class Outcomes:
         share = (2 * self.law.n_above + 1) / (self.law.n_negatives + 1)
         return np.argsort(share, kind="stable")
 
-    def chances(self, grid: Grid) -> FloatArray:
+    def chances(self, grid: RankGrid) -> FloatArray:
         """Return P(outcome | bin), (n_bins, n_outcomes); rows sum to 1."""
         if not isinstance(self.law, AdaptiveLaw):
             return bin_law(self.law, grid, np.arange(self.law.n_negatives + 1), floor=NEGLIGIBLE)

@@ -74,7 +74,7 @@ class Uncertainty(Plugin, ABC):
 UNCERTAINTIES: Registry[Uncertainty] = Registry(
     "uncertainty",
     {
-        "auto": "truerank.inference.estimate_interval.auto:Auto",
+        "auto": "truerank.inference.estimate_interval.auto:AutoInterval",
         "bias-aware": "truerank.inference.estimate_interval.bias_aware:BiasAware",
         "bootstrap": "truerank.inference.estimate_interval.bootstrap:Bootstrap",
         "bounds": "truerank.inference.estimate_interval.bias_aware:Identified",

@@ -15,12 +15,12 @@ import numpy as np
 
 from truerank.core.errors import CannotEstimate, InvalidData, check_at_least, check_choice
 from truerank.core.parallel import available_threads, ordered_map
-from truerank.core.progress import SILENT, Progress, Task, tracked
+from truerank.core.progress import SILENT, Progress, ProgressTask, tracked
 from truerank.core.random import stream
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.distribution.base import MixtureEstimator
 from truerank.estimation.distribution.beta_binomial import BetaBinomial
-from truerank.estimation.distribution.likelihood import Grid, grid_of
+from truerank.estimation.distribution.likelihood import RankGrid, grid_of
 from truerank.estimation.distribution.mes import MaximalEntropy
 from truerank.estimation.distribution.mle import MaximumLikelihood
 from truerank.estimation.distribution.refit import make_replicates
@@ -32,7 +32,7 @@ from truerank.inference.resample import draw_counts
 
 
 @dataclass(frozen=True, eq=False)
-class Draws(ABC):
+class Resamples(ABC):
     """Samples that are pure functions of a seed and their number.
 
     Parameters
@@ -52,7 +52,7 @@ class Draws(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class OtherUsers(Draws):
+class OtherUsers(Resamples):
     """As many users, drawn from those at hand with replacement.
 
     Which ones depends on the seed, the number and how many users there are, not on their ranks: samples of
@@ -84,7 +84,7 @@ class OtherUsers(Draws):
 
 
 @dataclass(frozen=True, eq=False)
-class OtherNegatives(Draws):
+class OtherNegatives(Resamples):
     """The same users with the same ranks and other negatives.
 
     Ranks are not known: each target is given one from its posterior under a fitted distribution, once, and
@@ -167,7 +167,7 @@ class OtherNegatives(Draws):
         return out
 
 
-def posterior_bins(tally: Tally, uniform: FloatArray) -> tuple[Grid, IntArray]:
+def posterior_bins(tally: Tally, uniform: FloatArray) -> tuple[RankGrid, IntArray]:
     """Return bins of ranks and, for each entry, one of them from its posterior under what ``smooth`` fits.
 
     Parameters
@@ -218,7 +218,7 @@ def bootstrap_seconds(estimator: MixtureEstimator, counted: Tally, target: Targe
     return resamples * (_STEP * steps * n_outcomes * n_bins + _DRAW * len(counted.cell))
 
 
-def check_memory(estimator: MixtureEstimator, counted: Tally, target: Target) -> None:
+def check_outcome_memory(estimator: MixtureEstimator, counted: Tally, target: Target) -> None:
     """Raise when the chances of all outcomes do not fit into memory.
 
     Raises
@@ -295,11 +295,11 @@ def resampled(
 
 
 def _values(
-    found: Estimated, target: Target, resamples: int, seed: int, label: str, task: Task
+    found: Estimated, target: Target, resamples: int, seed: int, label: str, task: ProgressTask
 ) -> FloatArray:
     used = _coarser(found, seed)
     if isinstance(used.estimator, MixtureEstimator):
-        check_memory(used.estimator, used.tally, target)
+        check_outcome_memory(used.estimator, used.tally, target)
     return _resampled(used, target, resamples, seed, label, task) + (found.value - used.value)
 
 
@@ -335,7 +335,7 @@ def _n_parts(found: Estimated, target: Target) -> int:
 
 
 def _resampled(
-    found: Estimated, target: Target, resamples: int, seed: int, label: str, task: Task
+    found: Estimated, target: Target, resamples: int, seed: int, label: str, task: ProgressTask
 ) -> FloatArray:
     share = _share(found, target)
     values = np.tile(found.value, (resamples, 1))
@@ -354,7 +354,7 @@ def _resampled(
     return values
 
 
-def _apply(found: Estimated, draws: Draws, resamples: int, task: Task) -> FloatArray:
+def _apply(found: Estimated, draws: Resamples, resamples: int, task: ProgressTask) -> FloatArray:
     """Return the estimates of all new samples, a block of them at a time."""
     replicates = make_replicates(found.estimator, draws.tally, found.metrics, draws.cells)
     block = min(max(_WEIGHTS // len(draws.cells), 1), _RUNS)

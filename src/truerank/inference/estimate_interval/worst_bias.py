@@ -14,7 +14,7 @@ from truerank.estimation.corrections.equations import gain_at
 from truerank.estimation.law import Law
 from truerank.estimation.tally import Contexts, Tally, tally
 from truerank.inference.bounds.identify import check_tally, known_contexts
-from truerank.inference.bounds.problem import STEP, Pools, Problem, Shape
+from truerank.inference.bounds.problem import STEP, BoundProblem, Pools, Shape
 from truerank.inference.bounds.region import observe
 from truerank.inference.estimate_interval.outcomes import outcomes_of
 from truerank.inference.estimate_interval.registry import Estimated
@@ -70,7 +70,7 @@ def worst_bias(
     if is_known.all():
         return ends
     contexts = plain.contexts.take(np.flatnonzero(~is_known))
-    base = Problem.of(contexts, plain.design, stopping_of(plain), shape)
+    base = BoundProblem.of(contexts, plain.design, stopping_of(plain), shape)
     problem = BiasProblem(**_parts(base), applied=applied, metrics=found.metrics)
     region, n_users = observe(plain, ~is_known, problem.events, level=level)
     weight = np.add.reduceat(plain.cell_weights, plain.offsets[:-1])[~is_known] / contexts.n_relevant
@@ -124,7 +124,7 @@ class Applied:
 
 
 @dataclass(frozen=True, eq=False)
-class BiasProblem(Problem):
+class BiasProblem(BoundProblem):
     """The problem of ``bounds`` with the bias of a target instead of its gain.
 
     Parameters
@@ -150,7 +150,7 @@ class BiasProblem(Problem):
 
 
 @dataclass(frozen=True, eq=False)
-class MeanProblem(Problem):
+class MeanProblem(BoundProblem):
     """The problem of ``bounds`` with the mean of x in place of chances.
 
     Parameters
@@ -196,7 +196,7 @@ def largest_bias(counted: Tally, x: FloatArray, metric: Metric, column: int) -> 
     return max(most, -least)
 
 
-def _parts(problem: Problem) -> dict[str, Any]:
+def _parts(problem: BoundProblem) -> dict[str, Any]:
     names = ("contexts", "design", "stopping", "group", "kind", "events", "shape")
     return {name: getattr(problem, name) for name in names}
 

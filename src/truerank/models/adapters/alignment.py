@@ -125,7 +125,7 @@ def align_ids(
     return Alignment(np.where(user < 0, -1, user + first), np.where(item < 0, -1, item + first))
 
 
-def align(
+def make_alignment(
     train: Interactions,
     shape: tuple[int, int],
     user_ids: Any,
@@ -381,7 +381,7 @@ def device_of(module: Any) -> Any:
     return torch.device("cpu")
 
 
-def as_array(scores: Any) -> FloatArray:
+def tensor_to_array(scores: Any) -> FloatArray:
     """Return a tensor as an array; half precisions, which NumPy may lack, become float32."""
     import torch
 

@@ -11,7 +11,7 @@ from truerank.core.interactions import Interactions
 from truerank.core.scorer import DenseScores, Factors, Scorer, SparseScores, as_scorer
 
 
-def from_arrays(scores: Any, train: Interactions | None = None) -> Scorer:
+def scorer_from_arrays(scores: Any, train: Interactions | None = None) -> Scorer:
     """Return the scorer of arrays: rows are users and columns items, in the order of their sorted ids.
 
     Parameters
@@ -27,7 +27,7 @@ def from_arrays(scores: Any, train: Interactions | None = None) -> Scorer:
 
     Examples
     --------
-    >>> from_arrays((np.ones((2, 3)), np.ones((4, 3)))).n_items
+    >>> scorer_from_arrays((np.ones((2, 3)), np.ones((4, 3)))).n_items
     4
     """
     if isinstance(scores, tuple):

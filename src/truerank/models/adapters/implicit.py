@@ -10,7 +10,7 @@ from truerank.core.errors import InvalidData
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Scorer
 from truerank.core.types import FloatArray
-from truerank.models.adapters.alignment import Unknown, align, check_model, not_fitted, require
+from truerank.models.adapters.alignment import Unknown, check_model, make_alignment, not_fitted, require
 
 NAME = "from_implicit"
 
@@ -59,7 +59,7 @@ def from_implicit(
     if user is None or item is None:
         raise not_fitted(NAME, model, "fit")
     user, item = _array(user), _array(item)
-    return align(train, (len(user), len(item)), user_ids, item_ids, unknown).factors(user, item)
+    return make_alignment(train, (len(user), len(item)), user_ids, item_ids, unknown).factors(user, item)
 
 
 def _array(factors: Any) -> FloatArray:
@@ -82,11 +82,11 @@ def _item_item(
     if history is None:
         if user_ids is not None:
             raise InvalidData("user_ids name the rows of history, which is not given. Give both or neither.")
-        alignment = align(train, (train.n_users, n_items), None, item_ids, unknown)
+        alignment = make_alignment(train, (train.n_users, n_items), None, item_ids, unknown)
         return item_item_scorer(train.matrix(), weights, alignment)
     if history.shape[1] != n_items:
         raise InvalidData(
             f"history must have the {n_items} items of the model as columns, got {history.shape[1]}."
         )
-    alignment = align(train, (history.shape[0], n_items), user_ids, item_ids, unknown)
+    alignment = make_alignment(train, (history.shape[0], n_items), user_ids, item_ids, unknown)
     return item_item_scorer(selected(csr_array(history), alignment.user, alignment.item), weights, alignment)

@@ -12,9 +12,9 @@ from truerank.core.types import FloatArray, IntArray
 from truerank.models.adapters.alignment import (
     RowScorer,
     Unknown,
-    align,
     check_model,
     is_dot_product,
+    make_alignment,
     probe,
     require,
 )
@@ -58,7 +58,7 @@ def from_irspack(
         return np.asarray(scores.toarray() if hasattr(scores, "toarray") else scores)
 
     probe(NAME, model, rows, "learn")
-    alignment = align(train, (model.n_users, model.n_items), user_ids, item_ids, unknown)
+    alignment = make_alignment(train, (model.n_users, model.n_items), user_ids, item_ids, unknown)
     if hasattr(model, "get_user_embedding") and hasattr(model, "get_item_embedding"):
         user, item = (np.asarray(model.get_user_embedding()), np.asarray(model.get_item_embedding()))
         if is_dot_product(rows, user, item):

@@ -13,11 +13,11 @@ from truerank.models.adapters.alignment import (
     RowScorer,
     Unknown,
     align_ids,
-    as_array,
     check_model,
     device_of,
     evaluating,
     require,
+    tensor_to_array,
 )
 
 NAME = "from_recbole"
@@ -85,7 +85,7 @@ def from_recbole(
                     f"{NAME} takes a model with full_sort_predict, which this {type(model).__name__} does "
                     "not implement. Use from_torch with a scoring function."
                 ) from None
-        return as_array(scores).reshape(-1, n_columns)
+        return tensor_to_array(scores).reshape(-1, n_columns)
 
     return RowScorer(rows, alignment, n_columns)
 

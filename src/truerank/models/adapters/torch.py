@@ -11,7 +11,7 @@ import numpy as np
 from truerank.core.errors import InvalidData, InvalidParameter, check_choice
 from truerank.core.scorer import Scorer
 from truerank.core.types import FloatArray, IntArray
-from truerank.models.adapters.alignment import as_array, check_model, device_of, evaluating, require
+from truerank.models.adapters.alignment import check_model, device_of, evaluating, require, tensor_to_array
 from truerank.models.item_item import check_count
 
 NAME = "from_torch"
@@ -61,7 +61,7 @@ class ModuleScorer:
         import torch
 
         tensors = [torch.tensor(code, device=self.device) for code in codes]
-        scores = as_array(self.function(*tensors))
+        scores = tensor_to_array(self.function(*tensors))
         if scores.shape != shape and scores.size == np.prod(shape) and scores.shape[: len(shape)] == shape:
             scores = scores.reshape(shape)  # a trailing axis of one, as linear layers leave it
         if scores.shape != shape:

@@ -15,7 +15,7 @@ from truerank.models.item_item import by_item
 _SLOPE = 0.2  # of the leaky rectifier
 
 
-class Graph:
+class NormalisedAdjacency:
     r"""The symmetric matrix :math:`L = D^{-1/2} A D^{-1/2}` of the bipartite graph; users first, then items.
 
     Parameters
@@ -28,7 +28,7 @@ class Graph:
         self.indptr, self.neighbours, self.scale = indptr, neighbours, scale
 
     @classmethod
-    def of(cls, train: Interactions, device: torch.device) -> Graph:
+    def of(cls, train: Interactions, device: torch.device) -> NormalisedAdjacency:
         """Read the graph off the distinct train pairs."""
         users, items = train.by_user(), by_item(train)
         degree = np.concatenate([users.lengths(), items.lengths()])
@@ -51,7 +51,7 @@ class Graph:
 
 class _Propagate(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, graph: Graph) -> Tensor:
+    def forward(ctx: Any, x: Tensor, graph: NormalisedAdjacency) -> Tensor:
         ctx.graph = graph
         return graph.multiply(x)
 
@@ -68,7 +68,9 @@ class GraphNet(nn.Module):
     The result is the first vectors beside those of each layer, dropped out and scaled to length 1.
     """
 
-    def __init__(self, graph: Graph, n_nodes: int, *, factors: int, layers: int, dropout: float) -> None:
+    def __init__(
+        self, graph: NormalisedAdjacency, n_nodes: int, *, factors: int, layers: int, dropout: float
+    ) -> None:
         super().__init__()
         self.graph = graph
         self.node = nn.Embedding(n_nodes, factors)

@@ -16,7 +16,7 @@ from torch.nn import functional
 _EPSILON = 1e-8  # of the layer norms
 
 
-class Block(nn.Module):
+class AttentionBlock(nn.Module):
     r"""Causal self-attention and a feed-forward net per step, each behind a layer norm.
 
     .. math:: q = LN(x), \quad h = q + A(q W_q, x W_k, x W_v), \quad n = LN(h), \quad y = n + F(n)
@@ -70,7 +70,7 @@ class AttentionNet(nn.Module):
         self.item = nn.Embedding(n_items, factors)
         self.position = nn.Embedding(max_length, factors)
         self.dropout = nn.Dropout(dropout)
-        self.blocks = nn.ModuleList(Block(factors, heads, dropout) for _ in range(blocks))
+        self.blocks = nn.ModuleList(AttentionBlock(factors, heads, dropout) for _ in range(blocks))
         self.norm = nn.LayerNorm(factors, eps=_EPSILON)
         for parameter in self.parameters():
             if parameter.ndim >= 2:

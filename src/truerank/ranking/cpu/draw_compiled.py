@@ -35,7 +35,7 @@ def mixed(state: Any) -> Any:
 
 
 @inlined
-def mark(bits: Array, items: Array, start: int, stop: int) -> None:
+def set_bits(bits: Array, items: Array, start: int, stop: int) -> None:
     """Set the bits of a list of items."""
     for at in range(start, stop):
         item = np.uint64(items[at])
@@ -73,8 +73,8 @@ def draw_uniform(
         if is_skipped[row]:
             continue
         user, first = owner[row], (row - start) * m
-        mark(bits, excluded_items, excluded_indptr[user], excluded_indptr[user + 1])
-        mark(bits, target_items, target_indptr[user], target_indptr[user + 1])
+        set_bits(bits, excluded_items, excluded_indptr[user], excluded_indptr[user + 1])
+        set_bits(bits, target_items, target_indptr[user], target_indptr[user + 1])
         counter, at, end = state[row], np.uint64(first), np.uint64(first + m)
         while at < end:
             for j in range(WORDS):
@@ -129,8 +129,8 @@ def draw_weighted(
         if is_skipped[row]:
             continue
         user, first = owner[row], (row - start) * m
-        mark(bits, excluded_items, excluded_indptr[user], excluded_indptr[user + 1])
-        mark(bits, target_items, target_indptr[user], target_indptr[user + 1])
+        set_bits(bits, excluded_items, excluded_indptr[user], excluded_indptr[user + 1])
+        set_bits(bits, target_items, target_indptr[user], target_indptr[user + 1])
         counter, at, end = state[row], first, first + m
         while at < end:
             counter += GOLDEN
@@ -158,7 +158,7 @@ TRIES = np.uint64(2 * WORDS)
 
 
 @inlined
-def fill(tries: Array, state: Any, word: Any, size: Any) -> None:
+def fill_words(tries: Array, state: Any, word: Any, size: Any) -> None:
     """Write the half words of some words from ``word`` on, scaled: proposal in the high half."""
     for j in range(WORDS):
         made = mixed(state + (word + np.uint64(j + 1)) * GOLDEN)
@@ -181,7 +181,7 @@ def reject_on(
     once = ONE if is_once else np.uint64(0)
     while at < end:
         word = used >> ONE
-        fill(tries, state, word, size)
+        fill_words(tries, state, word, size)
         cursor = used & ONE
         while cursor < TRIES and at < end:
             scaled = tries[cursor]
@@ -204,7 +204,7 @@ def pick_on(state: Any, chosen: Array, n: int, place: Array, first: int, last: i
     used, at = np.uint64(place[0]), first
     while at < last:
         word = used >> ONE
-        fill(tries, state, word, size)
+        fill_words(tries, state, word, size)
         cursor = used & ONE
         while cursor < TRIES and at < last:
             if (tries[cursor] & LOW) >= excess:
@@ -326,8 +326,8 @@ def draw_parts(
     for i in range(listed.shape[0]):
         row = listed[i]
         user = owner[row]
-        mark(bits, excluded_items, excluded_indptr[user], excluded_indptr[user + 1])
-        mark(bits, target_items, target_indptr[user], target_indptr[user + 1])
+        set_bits(bits, excluded_items, excluded_indptr[user], excluded_indptr[user + 1])
+        set_bits(bits, target_items, target_indptr[user], target_indptr[user + 1])
         place[:] = 0
         extend(state[row], head[row], n_items, n_free[row], replacement, 0, stop[i], place, bits, rest, items)
         n = stop[i] - start[i]

@@ -12,8 +12,15 @@ from typing import Any
 import numpy as np
 
 from truerank.core.jit import compiled
-from truerank.ranking.cpu.draw_compiled import clear, extend, mark
-from truerank.ranking.cpu.listed_compiled import AHEAD, ROWS, count_scores, decide_pair, fetch, score_listed
+from truerank.ranking.cpu.draw_compiled import clear, extend, set_bits
+from truerank.ranking.cpu.listed_compiled import (
+    AHEAD,
+    ROWS,
+    count_scores,
+    decide_pair,
+    prefetch_vector,
+    score_listed,
+)
 
 Array = Any
 
@@ -63,8 +70,8 @@ def grow_factors(
     base, stride = np.uint64(fast_items.ctypes.data), np.uint64(4 * fast_items.shape[1])
     for row in range(start, stop):
         user = owner[row]
-        mark(bits, excluded_items, excluded_indptr[user], excluded_indptr[user + 1])
-        mark(bits, target_items, target_indptr[user], target_indptr[user + 1])
+        set_bits(bits, excluded_items, excluded_indptr[user], excluded_indptr[user + 1])
+        set_bits(bits, target_items, target_indptr[user], target_indptr[user + 1])
         place[:] = 0
         have, is_active = 0, True
         for j in range(sizes.shape[0]):
@@ -85,7 +92,7 @@ def grow_factors(
                 listed,
             )
             for at in range(have, min(have + AHEAD, want)):
-                fetch(base, stride, listed[at])
+                prefetch_vector(base, stride, listed[at])
             score_listed(fast_users, user, fast_items, listed[:want], have, want, scores)
             is_active = False
             for pair in range(pairs[row], pairs[row + 1]):
@@ -158,8 +165,8 @@ def grow_dense(
     for row in range(start, stop):
         own = scores[users[owner[row]]]
         user = owner[row]
-        mark(bits, excluded_items, excluded_indptr[user], excluded_indptr[user + 1])
-        mark(bits, target_items, target_indptr[user], target_indptr[user + 1])
+        set_bits(bits, excluded_items, excluded_indptr[user], excluded_indptr[user + 1])
+        set_bits(bits, target_items, target_indptr[user], target_indptr[user + 1])
         place[:] = 0
         have, is_active = 0, True
         for j in range(sizes.shape[0]):

@@ -157,7 +157,7 @@ prefetch: Any = intrinsic(_typed_prefetch)
 
 
 @inlined
-def fetch(base: Any, stride: Any, item: Any) -> None:
+def prefetch_vector(base: Any, stride: Any, item: Any) -> None:
     """Prefetch all lines of one item's vector; the first five, enough for 64 factors, without a loop."""
     address = base + np.uint64(item) * stride
     last = stride - np.uint64(1)
@@ -208,7 +208,7 @@ def score_listed(
             out_address + np.uint64(4 * (at - first)),
         )
         for ahead in range(at + AHEAD, at + AHEAD + ROWS):
-            fetch(base, stride, listed[min(ahead, end)])
+            prefetch_vector(base, stride, listed[min(ahead, end)])
 
 
 @compiled
@@ -244,7 +244,7 @@ def scan_listed(
     """
     base, stride = np.uint64(users.ctypes.data), np.uint64(4 * users.shape[1])
     for row in range(start, stop):
-        fetch(base, stride, owner[min(row + 1, stop - 1)])
+        prefetch_vector(base, stride, owner[min(row + 1, stop - 1)])
         for array in (owner, pairs):
             fetch_entry(array, row + ROWS_AHEAD)
         fetch_entry(indptr, row - start + ROWS_AHEAD)
@@ -293,7 +293,7 @@ def decide_pair(
 
 
 @compiled
-def decide_near(
+def decide_near_listed(
     start: int,
     stop: int,
     owner: Array,
@@ -351,13 +351,15 @@ TARGETS_AHEAD = 16
 
 
 @compiled
-def score_pairs(users: Array, items: Array, bias: Array, rows: Array, codes: Array, out: Array) -> None:
-    """Write the scores of the pairs (rows[p], codes[p]) (see ``kernels.pair_score``)."""
+def score_listed_pairs(
+    users: Array, items: Array, bias: Array, rows: Array, codes: Array, out: Array
+) -> None:
+    """Write the scores of the pairs (rows[p], codes[p]) (see ``ranking.cpu.counts``)."""
     base, stride = np.uint64(items.ctypes.data), np.uint64(items.itemsize * items.shape[1])
     last = rows.shape[0] - 1
     for first in range(0, rows.shape[0], TARGET_LANES):
         for ahead in range(first + TARGETS_AHEAD, first + TARGETS_AHEAD + TARGET_LANES):
-            fetch(base, stride, codes[min(ahead, last)])
+            prefetch_vector(base, stride, codes[min(ahead, last)])
         p0, p1, p2, p3 = first, min(first + 1, last), min(first + 2, last), min(first + 3, last)
         u0, u1, u2, u3 = rows[p0], rows[p1], rows[p2], rows[p3]
         v0, v1, v2, v3 = codes[p0], codes[p1], codes[p2], codes[p3]

@@ -105,7 +105,7 @@ BYTES = 64
 
 
 @dataclass(frozen=True)
-class Limits:
+class DeviceLimits:
     """What is on the device at a time.
 
     Parameters
@@ -120,13 +120,13 @@ class Limits:
     list_bytes: int | None = None
 
     @classmethod
-    def of(cls, memory: int | None) -> Limits:
+    def of(cls, memory: int | None) -> DeviceLimits:
         """Return a quarter of the memory for each, or what is usual.
 
         Examples
         --------
-        >>> Limits.of(1 << 20)
-        Limits(item_cells=4096, row_cells=4096, seen_items=4096, list_bytes=262144)
+        >>> DeviceLimits.of(1 << 20)
+        DeviceLimits(item_cells=4096, row_cells=4096, seen_items=4096, list_bytes=262144)
         """
         if memory is None:
             return cls(ITEM_CELLS, ROW_CELLS, SEEN_ITEMS)
@@ -163,7 +163,7 @@ def is_tensor(values: object) -> bool:
     return type(values).__module__.partition(".")[0] == "torch"
 
 
-def as_array(values: Matrix) -> NDArray[Any]:
+def to_host(values: Matrix) -> NDArray[Any]:
     """Return the values as an array, from whatever device."""
     return np.asarray(values.cpu() if is_tensor(values) else values)
 
@@ -185,7 +185,7 @@ def largest_of(name: str, part: Tensor, whole: Matrix) -> float:
     ends = part.aminmax() if part.numel() else ()  # no copy, and NaN is found too
     largest = max((abs(float(end)) for end in ends), default=0.0)
     if not np.isfinite(largest):
-        exponent_of(name, as_array(whole), None)
+        exponent_of(name, to_host(whole), None)
     return largest
 
 

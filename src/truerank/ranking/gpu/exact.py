@@ -34,16 +34,16 @@ from truerank.ranking.cpu.counts import (
 )
 from truerank.ranking.exact import exact_ranks, make_queries, ranks_from_counts
 from truerank.ranking.gpu.device import (
+    DeviceLimits,
     Engine,
-    Limits,
     Matrix,
-    as_array,
     as_matrix,
     engine_for,
     has_gpu,
     largest_of,
     open_device,
     to_device,
+    to_host,
 )
 from truerank.ranking.gpu.error_bound import padded_width
 
@@ -88,7 +88,7 @@ class ItemSource(Protocol):
 
     device: torch.device
     engine: ModuleType
-    limits: Limits
+    limits: DeviceLimits
 
     @property
     def n_items(self) -> int:
@@ -124,7 +124,7 @@ class Batch:
     seen_code: Tensor
 
 
-class Job:
+class DeviceBatch:
     """One batch of rows of any length against all items."""
 
     def __init__(
@@ -189,12 +189,12 @@ class Job:
 
         score = self.counter.engine.score_pairs
         if self.counter.is_resident:
-            self.scores[batch.pairs] = as_array(score(batch.users, *chunk.factors, batch.user, batch.code))
+            self.scores[batch.pairs] = to_host(score(batch.users, *chunk.factors, batch.user, batch.code))
             return
         code = batch.code - chunk.start
         here = torch.nonzero((code >= 0) & (code < len(chunk.exact)))[:, 0]
         found = score(batch.users, *chunk.factors, batch.user[here], code[here])
-        self.scores[batch.pairs][as_array(here)] = as_array(found)
+        self.scores[batch.pairs][to_host(here)] = to_host(found)
 
     def _count(self, batch: Batch, chunk: Chunk) -> None:
         import torch
@@ -215,8 +215,8 @@ class Job:
             row, code = row[is_here], code[is_here]
         stop = None if len(score) == len(batch.users) else batch.indptr[row + 1]
         engine.decide(batch.users, *chunk.factors, row, code, batch.indptr[row], stop, score, above, tied, -1)
-        self.above[batch.pairs] += as_array(above)
-        self.tied[batch.pairs] += as_array(tied)
+        self.above[batch.pairs] += to_host(above)
+        self.tied[batch.pairs] += to_host(tied)
 
     def _count_sides(self, batch: Batch, side: ItemSide, score: Tensor, above: Tensor, tied: Tensor) -> None:
         from truerank.ranking.gpu.error_bound import RowSide
@@ -237,7 +237,7 @@ class Job:
         return Counts(self.above, self.tied, *among, self.n_recomputed)
 
 
-def _cuts(pools: Pools, width: int, limits: Limits) -> list[int]:
+def _cuts(pools: Pools, width: int, limits: DeviceLimits) -> list[int]:
     """Return where batches of rows begin and end, so that each is within the limits or a single row."""
     cuts, most = [0], max(1, limits.row_cells // padded_width(width))
     while cuts[-1] < pools.n_rows:
@@ -321,7 +321,7 @@ class DeviceCounter:
         engine: Engine = "auto",
         memory: int | None = None,
     ) -> None:
-        self.limits = Limits.of(memory)
+        self.limits = DeviceLimits.of(memory)
         self.device = open_device(device)
         self.engine: ModuleType = engine_for(self.device, engine)
         self.items = as_matrix("item", item_factors)
@@ -396,7 +396,7 @@ class DeviceCounter:
             )
         if users.shape[1] > MOST_COORDINATES or users.shape[1] == 0 or pools.n_rows == 0:
             return self._count_on_cpu(users, pools)
-        job = Job(self, users, pools, on_rows)
+        job = DeviceBatch(self, users, pools, on_rows)
         job.run()
         return job.counts()
 
@@ -404,9 +404,9 @@ class DeviceCounter:
         """Count what no kernel here is made for."""
         from truerank.ranking.cpu.factors import FactorCounter
 
-        bias = None if self.bias is None else as_array(self.bias)
-        return FactorCounter(as_array(self.items), bias).count(
-            as_array(users), pools.target_indptr, pools.target_items, pools.seen_indptr, pools.seen_items
+        bias = None if self.bias is None else to_host(self.bias)
+        return FactorCounter(to_host(self.items), bias).count(
+            to_host(users), pools.target_indptr, pools.target_items, pools.seen_indptr, pools.seen_items
         )
 
 

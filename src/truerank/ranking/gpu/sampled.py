@@ -24,21 +24,21 @@ from truerank.core.types import IntArray
 from truerank.ranking.cpu.counts import check_magnitudes
 from truerank.ranking.gpu.device import (
     Engine,
-    as_array,
     as_matrix,
     engine_for,
     has_gpu,
     largest_of,
     open_device,
     to_device,
+    to_host,
 )
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from truerank.ranking.growing import GrowingNegatives, Sequences
-    from truerank.ranking.listed import Judged
-    from truerank.ranking.negatives import Block, Rows
+    from truerank.ranking.listed import ListedCounts
+    from truerank.ranking.negatives import RowBlock, Rows
 
 
 def factors_on(device: str, scorer: Scorer, rows: Rows) -> DeviceFactors | None:
@@ -113,13 +113,13 @@ class DeviceFactors:
         users = self.send_users(self.rows.queries.users[owner[is_new]])
         user = np.repeat(np.cumsum(is_new) - 1, np.diff(indptr))
         pair = (to_device(user, self.device), to_device(np.asarray(codes, np.int64), self.device))
-        return as_array(self.engine.score_pairs(users, self.items, self.bias, *pair)), len(codes)
+        return to_host(self.engine.score_pairs(users, self.items, self.bias, *pair)), len(codes)
 
-    def judge(self, block: Block, items: IntArray) -> Judged:
+    def judge(self, block: RowBlock, items: IntArray) -> ListedCounts:
         """Return the counts of the targets of some rows."""
         import torch
 
-        from truerank.ranking.listed import Judged
+        from truerank.ranking.listed import ListedCounts
 
         rows, device = self.rows, self.device
         owner = np.asarray(rows.owner[block.start : block.stop], np.int64)
@@ -137,11 +137,11 @@ class DeviceFactors:
         stop = None if len(targets) == len(owner) else begin[row + 1]
         codes = to_device(np.ascontiguousarray(items), device).long()
         self.engine.decide(*factors, local[row], codes, begin[row], stop, scores, above, tied, 1)
-        return Judged(
-            as_array(above),
-            as_array(tied),
+        return ListedCounts(
+            to_host(above),
+            to_host(tied),
             np.repeat(sizes, n_targets),
-            as_array(scores),
+            to_host(scores),
             len(items) + len(targets),
         )
 
@@ -207,12 +207,12 @@ class Groups:
 
 def grow_on_device(
     factors: DeviceFactors, negatives: GrowingNegatives, advance: Callable[[int], None]
-) -> Judged:
+) -> ListedCounts:
     """Compare the targets of all rows with their negatives until each may stop; needs triton.
 
     Equal to ``ranks.growing.judge_growing`` in every count.
     """
-    from truerank.ranking.listed import Judged
+    from truerank.ranking.listed import ListedCounts
 
     rows, sequences, stopping = negatives.rows, negatives.sequences, negatives.stopping
     device = _Device(factors, negatives, sequences)
@@ -227,9 +227,9 @@ def grow_on_device(
             place = left - groups.pair[0]
             found[:, place] = device.run(Groups.of_pairs(left, rows.pairs), reached)[0]
         n_scores = np.maximum.reduceat(found[2], rows.pairs[start:stop] - rows.pairs[start]).sum()
-        parts.append(Judged(found[0], found[1], found[2], scores, int(n_scores) + len(scores)))
+        parts.append(ListedCounts(found[0], found[1], found[2], scores, int(n_scores) + len(scores)))
         advance(stop - start)
-    return Judged.joined(parts)
+    return ListedCounts.joined(parts)
 
 
 class _Device:
@@ -310,7 +310,7 @@ class _Device:
                 num_warps=WARPS,
                 enable_fp_fusion=False,
             )
-        return as_array(out).astype(np.int64), as_array(scores)
+        return to_host(out).astype(np.int64), to_host(scores)
 
     def _send(self, values: IntArray) -> Tensor:
         return to_device(np.ascontiguousarray(values, np.int64), self.factors.device)
@@ -362,7 +362,7 @@ def _cuts(negatives: GrowingNegatives, width: int) -> Iterator[tuple[int, int]]:
 
 def _bounded(pair: IntArray, size: IntArray) -> Iterator[IntArray]:
     """Yield runs of pairs whose lists fit on the device at once."""
-    from truerank.ranking.negatives import blocks
+    from truerank.ranking.negatives import row_blocks
 
-    for block in blocks(size, LISTED):
+    for block in row_blocks(size, LISTED):
         yield pair[block.start : block.stop]

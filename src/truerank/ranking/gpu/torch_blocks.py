@@ -115,7 +115,7 @@ def decide(
 
 
 def score_pairs(users: Tensor, items: Tensor, bias: Tensor | None, user: Tensor, code: Tensor) -> Tensor:
-    """Return the scores of pairs as ``kernels.pair_score`` defines them, (n,) float64."""
+    """Return the scores of pairs as ``ranking.cpu.counts`` defines them, (n,) float64."""
     import torch
 
     total = torch.zeros(len(user), dtype=torch.float64, device=users.device)

@@ -431,7 +431,7 @@ def decide(
 
 
 def score_pairs(users: Tensor, items: Tensor, bias: Tensor | None, user: Tensor, code: Tensor) -> Tensor:
-    """Return the scores of pairs as ``kernels.pair_score`` defines them, (n,) float64."""
+    """Return the scores of pairs as ``ranking.cpu.counts`` defines them, (n,) float64."""
     import torch
 
     out = torch.empty(len(user), dtype=torch.float64, device=users.device)

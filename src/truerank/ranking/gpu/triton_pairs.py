@@ -1,4 +1,4 @@
-"""Triton kernels that compute float64 scores as ``kernels.pair_score`` defines them.
+"""Triton kernels that compute float64 scores as ``ranking.cpu.counts`` defines them.
 
 The triton kernel that draws, scores and counts negatives, round after round.
 """
@@ -9,7 +9,7 @@ from truerank.ranking.gpu.device import jit, tl
 
 
 @jit
-def pair_score(  # type: ignore[no-untyped-def]
+def device_pair_score(  # type: ignore[no-untyped-def]
     users, items, bias, user, code, is_real, n_coordinates, HAS_BIAS: tl.constexpr, PAIRS: tl.constexpr
 ):
     """Return float64 scores, coordinates in ascending order."""
@@ -44,7 +44,7 @@ def score_kernel(  # type: ignore[no-untyped-def]
     is_real = at < n_pairs
     mine = tl.load(user + at, mask=is_real, other=0).to(tl.int64)
     other = tl.load(code + at, mask=is_real, other=0).to(tl.int64)
-    total = pair_score(users, items, bias, mine, other, is_real, n_coordinates, HAS_BIAS, PAIRS)
+    total = device_pair_score(users, items, bias, mine, other, is_real, n_coordinates, HAS_BIAS, PAIRS)
     tl.store(out + at, total, mask=is_real)
 
 
@@ -72,7 +72,7 @@ def decide_kernel(  # type: ignore[no-untyped-def]
     is_real = at < n_pairs
     mine = tl.load(user + at, mask=is_real, other=0).to(tl.int64)
     other = tl.load(code + at, mask=is_real, other=0).to(tl.int64)
-    score = pair_score(users, items, bias, mine, other, is_real, n_coordinates, HAS_BIAS, PAIRS)
+    score = device_pair_score(users, items, bias, mine, other, is_real, n_coordinates, HAS_BIAS, PAIRS)
     begin = tl.load(first + at, mask=is_real, other=0)
     # Added as int64, like the counts.
     step = tl.zeros((PAIRS,), tl.int64) + sign
@@ -238,7 +238,7 @@ def grow_kernel(  # type: ignore[no-untyped-def]
             is_near = tl.max(is_near.to(tl.int32), 1) > 0
             if tl.max(is_near.to(tl.int32), 0) > 0:
                 same_user = user + tl.zeros((TRIES,), tl.int64)
-                slow = pair_score(
+                slow = device_pair_score(
                     users, items, bias, same_user, code, is_near, n_coordinates, HAS_BIAS, TRIES
                 )
                 score = tl.where(is_near, slow, score)

@@ -15,7 +15,7 @@ from truerank.core.plugin import Spec
 from truerank.core.ranks import Design
 from truerank.core.split import Split
 from truerank.core.types import IntArray
-from truerank.ranking.file_columns import pick_columns, read_frame
+from truerank.ranking.file_columns import pick_columns, read_rank_frame
 from truerank.ranking.negatives import Negatives, Rows, Sampler
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Given(Sampler):
 
     def frame(self) -> pl.DataFrame:
         """Return the pairs as a table with columns user and item."""
-        return pick_columns(read_frame(Path(self.path)), ("user", "item"), where=f"'{self.path}'")
+        return pick_columns(read_rank_frame(Path(self.path)), ("user", "item"), where=f"'{self.path}'")
 
     def negatives(self, split: Split, rows: Rows) -> Negatives:
         """Return the lists."""

@@ -23,7 +23,7 @@ TOTAL_WEIGHT = 2**52
 
 
 @dataclass(frozen=True)
-class Popularity(RandomSampler):
+class PopularitySampler(RandomSampler):
     r"""m items per user, drawn in proportion to train events to a power.
 
     Common in sequential recommendation, but the sampled rank then depends on which items stand above the
@@ -43,7 +43,7 @@ class Popularity(RandomSampler):
 
     Examples
     --------
-    >>> str(Popularity(m=10, power=0.75))
+    >>> str(PopularitySampler(m=10, power=0.75))
     'popularity(m=10, power=0.75)'
     """
 
@@ -78,7 +78,7 @@ class Popularity(RandomSampler):
 
 @dataclass(frozen=True, eq=False)
 class _WeightedNegatives:
-    sampler: Popularity
+    sampler: PopularitySampler
     rows: Rows
     weights: IntArray
 

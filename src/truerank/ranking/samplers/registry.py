@@ -11,8 +11,8 @@ SAMPLERS: Registry[Sampler] = Registry(
         "adaptive": "truerank.ranking.samplers.adaptive:Adaptive",
         "full": "truerank.ranking.samplers.full:Full",
         "given": "truerank.ranking.samplers.given:Given",
-        "popularity": "truerank.ranking.samplers.popularity:Popularity",
-        "uniform": "truerank.ranking.samplers.uniform:Uniform",
+        "popularity": "truerank.ranking.samplers.popularity:PopularitySampler",
+        "uniform": "truerank.ranking.samplers.uniform:UniformSampler",
     },
     presets={"uni100": "uniform(m=100)"},
 )

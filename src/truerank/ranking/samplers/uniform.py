@@ -20,7 +20,7 @@ MOST_PROPOSALS = 4
 
 
 @dataclass(frozen=True)
-class Uniform(RandomSampler):
+class UniformSampler(RandomSampler):
     """m equally likely items per user, none of them seen or a target.
 
     What estimators assume: given its global rank, the sampled rank of a target is hypergeometric, or binomial
@@ -33,7 +33,7 @@ class Uniform(RandomSampler):
 
     Examples
     --------
-    >>> str(Uniform(m=10, replace=True))
+    >>> str(UniformSampler(m=10, replace=True))
     'uniform(m=10, replace=true)'
     """
 
@@ -48,7 +48,7 @@ class Uniform(RandomSampler):
 
 @dataclass(frozen=True, eq=False)
 class _UniformNegatives:
-    sampler: Uniform
+    sampler: UniformSampler
     rows: Rows
 
     @property

@@ -11,7 +11,7 @@ from truerank.report.charts.wording import about, each
 
 
 @dataclass(frozen=True)
-class Cost:
+class RankingCost:
     """Scores and seconds of ranking one model in one way."""
 
     model: str
@@ -20,7 +20,7 @@ class Cost:
     seconds: float
 
 
-def costs(result: Result) -> list[Cost]:
+def costs(result: Result) -> list[RankingCost]:
     """Return what ranking took, per model and way; empty where the result does not say.
 
     Where a model was ranked both ways its scores are told apart: all items for all users, and the rest.
@@ -68,7 +68,7 @@ def cost_chart(result: Result) -> Chart | None:
     )
 
 
-def _costs(result: Result) -> Iterator[Cost]:
+def _costs(result: Result) -> Iterator[RankingCost]:
     seconds, scores = (result.provenance.get(name) for name in ("seconds", "scores_computed"))
     if not isinstance(seconds, dict) or not isinstance(scores, dict):
         return
@@ -81,10 +81,10 @@ def _costs(result: Result) -> Iterator[Cost]:
         if "sample" in took and took["sample"] > 0:
             own = int(n_scores) - (full or 0) if is_both else int(n_scores)
             if own > 0:
-                yield Cost(model, "sampled", own, float(took["sample"]))
+                yield RankingCost(model, "sampled", own, float(took["sample"]))
         if took.get("rank", 0) > 0:
             n_exact = full if is_both and full else int(n_scores)
-            yield Cost(model, "exact" if n_exact == full else "part", n_exact, float(took["rank"]))
+            yield RankingCost(model, "exact" if n_exact == full else "part", n_exact, float(took["rank"]))
 
 
 def _full(result: Result) -> int | None:
@@ -92,7 +92,7 @@ def _full(result: Result) -> int | None:
     return int(users) * int(items) if users and items else None
 
 
-def _said(found: list[Cost], full: int | None) -> str:
+def _said(found: list[RankingCost], full: int | None) -> str:
     said = [
         f"{one.model} ({one.way}): {one.n_scores:,} scores in {about(one.seconds)} s"
         + (f", {one.n_scores / full:.2g} of all" if full and one.n_scores != full else "")

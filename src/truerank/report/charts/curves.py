@@ -21,11 +21,11 @@ from truerank.core.ranks import Ranks, SampledRanks, TiePolicy
 from truerank.core.result import Estimate
 from truerank.core.table import percent
 from truerank.estimation.tally import tally
-from truerank.inference.bounds.identify import Bound, bound_seconds, identified
+from truerank.inference.bounds.identify import IdentificationBound, bound_seconds, identification_bounds
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import values
 from truerank.report.charts.setting import Setting, at_cutoffs, family_name, ladder, telling
-from truerank.report.charts.wording import about, each, listed
+from truerank.report.charts.wording import about, each, listed_in_words
 from truerank.workflows.estimate import RESOLVED, estimate_each
 
 _SECONDS = 20.0  # for all bounds of a report
@@ -33,7 +33,7 @@ _FEWEST_LIMITS = 3  # cut-offs; fewer make no curve
 
 
 @dataclass(frozen=True)
-class Limits:
+class BoundCurve:
     """Bounds of one metric at several cut-offs.
 
     Parameters
@@ -44,11 +44,11 @@ class Limits:
     """
 
     metric: Metric
-    bounds: Mapping[int, Bound]
+    bounds: Mapping[int, IdentificationBound]
     why: str = ""
 
 
-def find_limits(
+def bound_curves(
     samples: Mapping[str, SampledRanks],
     metrics: Sequence[Metric],
     *,
@@ -56,7 +56,7 @@ def find_limits(
     ties: TiePolicy = "expected",
     seconds: float = _SECONDS,
     progress: Progress = SILENT,
-) -> dict[str, tuple[Limits, ...]]:
+) -> dict[str, tuple[BoundCurve, ...]]:
     """Return, per model, the bounds of each metric along K, or why there are none.
 
     How many cut-offs there are depends on about how long bounds take, told from the sizes of the linear
@@ -66,7 +66,7 @@ def find_limits(
     ----------
     samples : sampled ranks by model
     metrics : with cut-offs
-    level, ties : as in ``identified``; all bounds of a model hold at once
+    level, ties : as in ``identification_bounds``; all bounds of a model hold at once
     seconds : for all models together, about
     progress : where models are reported
     """
@@ -83,19 +83,19 @@ def find_limits(
 
 def _limits(
     ranks: SampledRanks, metrics: Sequence[Metric], *, level: float, ties: TiePolicy, seconds: float
-) -> tuple[Limits, ...]:
+) -> tuple[BoundCurve, ...]:
     try:
         number = int(seconds / max(bound_seconds(ranks, ties), 1e-9))
         if number < _FEWEST_LIMITS:
             why = "bounds along K would take long for targets in so many different situations."
-            return tuple(Limits(metric, {}, why) for metric in metrics)
+            return tuple(BoundCurve(metric, {}, why) for metric in metrics)
         largest = int(ranks.n_pool.max())
         cutoffs = {metric: telling(metric, largest, number) for metric in metrics}
         every = [one for metric in metrics for one in at_cutoffs(metric, cutoffs[metric])]
-        bounds = iter(identified(ranks, every, level=level, ties=ties))
+        bounds = iter(identification_bounds(ranks, every, level=level, ties=ties))
     except CannotEstimate as error:
-        return tuple(Limits(metric, {}, str(error)) for metric in metrics)
-    return tuple(Limits(metric, {k: next(bounds) for k in cutoffs[metric]}) for metric in metrics)
+        return tuple(BoundCurve(metric, {}, str(error)) for metric in metrics)
+    return tuple(BoundCurve(metric, {k: next(bounds) for k in cutoffs[metric]}) for metric in metrics)
 
 
 _VALUES = 20_000_000  # of users and cut-offs held at once: 160 MB
@@ -148,7 +148,7 @@ def estimated_series(
     )
 
 
-def bound_series(name: str, limits: Limits, level: float) -> Series:
+def bound_series(name: str, limits: BoundCurve, level: float) -> Series:
     """Return all values that the sample of one model allows, along K."""
     bounds = limits.bounds.values()
     return Series(
@@ -198,7 +198,7 @@ def curve_chart(
     *,
     exact: Series | None,
     estimated: Series | None,
-    limits: Limits | None,
+    limits: BoundCurve | None,
     setting: Setting,
     key: str,
     notes: Sequence[str] = (),
@@ -278,7 +278,7 @@ def _said(series: Series, metric: Metric) -> str:
 
 
 def blind_spot_chart(
-    limits: Mapping[str, Limits], *, n_negatives: str, wanted: float = RESOLVED, key: str = "blind-spot"
+    limits: Mapping[str, BoundCurve], *, n_negatives: str, wanted: float = RESOLVED, key: str = "blind-spot"
 ) -> Chart | None:
     """Return half the width of the bounds along K by model; None where there are no bounds.
 
@@ -323,7 +323,7 @@ def blind_spot_chart(
     )
 
 
-def half_widths(limits: Limits) -> dict[int, float]:
+def half_widths(limits: BoundCurve) -> dict[int, float]:
     """Return half the width of each bound by cut-off."""
     return {k: bound.half_width for k, bound in limits.bounds.items()}
 
@@ -377,7 +377,7 @@ def _blind_sentence(
     if not blind:
         return f"{name}: {kind} is resolved to {wanted:g} at every K shown."
     worst = max(line, key=lambda k: line[k])
-    spans = listed([_cutoffs(low, high) for low, high in blind])
+    spans = listed_in_words([_cutoffs(low, high) for low, high in blind])
     return (
         f"{name}: {kind} is not resolved to {wanted:g} for K from {spans}; at K = {worst} it is known to "
         f"within {line[worst]:.2f} only."

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from truerank.core.chart import Chart, ChartAxis, Document, HeatMap, Picture, Section, Series
 from truerank.core.errors import InvalidData, check_choice
 from truerank.core.table import MISSING, Table, percent
-from truerank.report.charts.wording import facts_of, listed
-from truerank.workflows.agreement.result import Agreement, Board, Cell
+from truerank.report.charts.wording import facts_of, listed_in_words
+from truerank.workflows.agreement.result import Agreement, MetricTaus, StrategyAgreement
 from truerank.workflows.compare.result import Comparison, Difference, headline
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def winner_map(metric: str, models: Sequence[str], differences: Sequence[Differe
     return HeatMap(
         key=key,
         title=f"Who is ahead in {metric}: row minus column",
-        words=f"Differences in {metric} between all models, best first. {listed(ahead)}.",
+        words=f"Differences in {metric} between all models, best first. {listed_in_words(ahead)}.",
         rows=tuple(order),
         columns=tuple(order),
         values=tuple(tuple(values.get((a, b)) for b in order) for a in order),
@@ -119,7 +119,8 @@ def fraction_chart(found: Agreement) -> Chart:
     return Chart(
         key="certain-against-fraction",
         title="Agreement over certain pairs against the share of train events",
-        words=f"Agreement over certain pairs against the share of the train events kept. {listed(said)}.",
+        words="Agreement over certain pairs against the share of the train events kept. "
+        f"{listed_in_words(said)}.",
         x=ChartAxis("share of the train events", "log", "share"),
         y=ChartAxis("agreement over certain pairs"),
         series=(
@@ -257,7 +258,7 @@ def comparison_document(comparison: Comparison) -> Document:
     """
     models = comparison.models()
     return Document(
-        title=f"compare: {listed(models)}",
+        title=f"compare: {listed_in_words(models)}",
         lead=_lead(comparison),
         sections=(
             Section(
@@ -336,7 +337,7 @@ def heat_by_fraction(
     ----------
     found : the experiment
     metric, scenario : one of them; the mean over all by default
-    what : ``tau``, ``expected`` or ``certain``, as in ``Cell``
+    what : ``tau``, ``expected`` or ``certain``, as in ``StrategyAgreement``
     """
     values = [
         [_value(found.cell(strategy, fraction, metric, scenario), what) for fraction in found.fractions]
@@ -363,7 +364,7 @@ def heat_by_metric(found: Agreement, *, what: What = "tau") -> HeatMap:
     return _map("metric", "Agreement by metric, mean over fractions", found, columns, values, what)
 
 
-def _value(cell: Cell, what: What) -> float | None:
+def _value(cell: StrategyAgreement, what: What) -> float | None:
     check_choice("what", what, tuple(_LABELS))
     return {"tau": cell.tau, "expected": cell.expected, "certain": cell.certain}[what]
 
@@ -464,7 +465,7 @@ def _tables(found: Agreement) -> Iterator[Table]:
         yield replace(found.to_table("metrics"), title="Each metric")
 
 
-def _board(board: Board, seeds: list[int]) -> Table:
+def _board(board: MetricTaus, seeds: list[int]) -> Table:
     rows = tuple(
         (model, *(_text(values[place]) for values in board.full)) for place, model in enumerate(board.models)
     )

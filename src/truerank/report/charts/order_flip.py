@@ -17,7 +17,7 @@ from truerank.core.ranks import Design, Ranks, SampledRanks, TiePolicy
 from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.metrics.base import Metric
 from truerank.metrics.ties import block_order, random_split
-from truerank.report.charts.wording import about, each, listed
+from truerank.report.charts.wording import about, each, listed_in_words
 
 _SIZES = 40  # lengths on the axis
 _FEWEST = 8
@@ -26,7 +26,7 @@ _FEW = 16  # ties up to so many are written out, which rounds less
 
 
 @dataclass(frozen=True, eq=False)
-class Situations:
+class GainContexts:
     """Targets that are alike: what their gain depends on, and how much of the mean they are.
 
     Parameters
@@ -48,7 +48,7 @@ class Situations:
         return len(self.n_listed)
 
     @classmethod
-    def of(cls, ranks: Ranks | SampledRanks, *, ties: TiePolicy = "expected", seed: int = 0) -> Situations:
+    def of(cls, ranks: Ranks | SampledRanks, *, ties: TiePolicy = "expected", seed: int = 0) -> GainContexts:
         """Count alike targets.
 
         Targets that tie with each other are put in one order, at random under ``expected`` and ``random``.
@@ -84,11 +84,11 @@ class Situations:
         weight = counts / ranks.n_users
         return cls(listed, above, tied, others, relevant, weight)._with_few_ties_written_out()
 
-    def _with_few_ties_written_out(self) -> Situations:
+    def _with_few_ties_written_out(self) -> GainContexts:
         times = np.where(self.n_tied <= _FEW, self.n_tied + 1, 1)
         row = np.repeat(np.arange(len(self)), times)
         step = np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times)
-        return Situations(
+        return GainContexts(
             self.n_listed[row],
             self.n_above[row] + step,
             np.where(self.n_tied <= _FEW, 0, self.n_tied)[row],
@@ -115,7 +115,7 @@ def list_sizes(most: int, n_terms: int) -> IntArray:
     return np.unique(np.rint(np.geomspace(1, most, number)).astype(np.int64))
 
 
-def expected_metric(found: Situations, metric: Metric, sizes: IntArray) -> FloatArray:
+def expected_metric(found: GainContexts, metric: Metric, sizes: IntArray) -> FloatArray:
     r"""Return the mean over users of a metric when each target is compared with fewer items, (n_sizes,).
 
     Of the M items that a target was compared with, s are drawn without replacement. With J of them above it,
@@ -149,7 +149,7 @@ def expected_metric(found: Situations, metric: Metric, sizes: IntArray) -> Float
     return np.array([_at_size(found, metric, size, table) for size in sizes.tolist()])
 
 
-def _at_size(found: Situations, metric: Metric, size: int, table: FloatArray) -> float:
+def _at_size(found: GainContexts, metric: Metric, size: int, table: FloatArray) -> float:
     cutoff = metric.cutoff or 0
     drawn = np.minimum(size, found.n_listed)
     above, relevant, length = found.n_relevant_above, found.n_relevant, drawn + found.n_relevant
@@ -266,7 +266,7 @@ def order_flip_chart(
     CannotEstimate
         When the metric is no sum over targets, or samples grew by a rule.
     """
-    found = {name: Situations.of(one, ties=ties, seed=seed) for name, one in ranks.items()}
+    found = {name: GainContexts.of(one, ties=ties, seed=seed) for name, one in ranks.items()}
     most = max(int(one.n_listed.max()) for one in found.values())
     n_terms = sum(map(len, found.values())) * int(metric.cutoff or 1)
     sizes = list_sizes(most, n_terms)
@@ -322,7 +322,7 @@ def _words(metric: Metric, lines: Mapping[str, FloatArray], sizes: IntArray, *, 
     order = sorted(lines, key=lambda name: -lines[name][-1])
     return (
         f"Expected {metric} among m sampled items, for m from 1 to {sizes[-1]:,}. "
-        f"Best first {end}: {listed([f'{name} {lines[name][-1]:.4f}' for name in order])}."
+        f"Best first {end}: {listed_in_words([f'{name} {lines[name][-1]:.4f}' for name in order])}."
     )
 
 

@@ -15,12 +15,12 @@ from truerank.core.result import Result
 from truerank.metrics.base import Metric
 from truerank.report.charts.cost import cost_chart
 from truerank.report.charts.curves import (
-    Limits,
+    BoundCurve,
     blind_spot_chart,
+    bound_curves,
     curve_chart,
     curves_chart,
     exact_series,
-    find_limits,
     safely_estimated,
 )
 from truerank.report.charts.order_flip import order_flip_chart
@@ -138,10 +138,10 @@ class Gallery:
                 key=f"rank-distribution-{position + 1}",
             )
 
-    def _limits(self) -> dict[str, tuple[Limits, ...]]:
+    def _limits(self) -> dict[str, tuple[BoundCurve, ...]]:
         if not self.has_bounds or not self._bounded_metrics:
             return {}
-        return find_limits(
+        return bound_curves(
             self._own,
             self._bounded_metrics,
             level=self.setting.level,
@@ -149,7 +149,7 @@ class Gallery:
             progress=self.progress,
         )
 
-    def _metric_charts(self, limits: Mapping[str, tuple[Limits, ...]]) -> Iterator[Chart]:
+    def _metric_charts(self, limits: Mapping[str, tuple[BoundCurve, ...]]) -> Iterator[Chart]:
         setting = self.setting
         for position, metric in enumerate(self.metrics):
             exact = {
@@ -192,7 +192,7 @@ class Gallery:
         """Return the name of a line among those of all models, with the way where there are two."""
         return f"{name}, {way}" if self.exact and self.sampled else name
 
-    def _blind_spots(self, limits: Mapping[str, tuple[Limits, ...]]) -> Iterator[Chart]:
+    def _blind_spots(self, limits: Mapping[str, tuple[BoundCurve, ...]]) -> Iterator[Chart]:
         for position in range(len(self._bounded_metrics) if limits else 0):
             own = {name: each[position] for name, each in limits.items()}
             key = "blind-spot" if position == 0 else f"blind-spot-{position + 1}"

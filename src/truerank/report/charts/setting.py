@@ -15,7 +15,7 @@ from truerank.estimation.base import Estimator
 from truerank.estimation.corrections.naive import Naive
 from truerank.estimation.distribution.base import MixtureEstimator
 from truerank.estimation.registry import ESTIMATORS
-from truerank.inference.estimate_interval.auto import Auto
+from truerank.inference.estimate_interval.auto import AutoInterval
 from truerank.inference.estimate_interval.bootstrap import Bootstrap
 from truerank.inference.estimate_interval.registry import UNCERTAINTIES, Target, Uncertainty
 from truerank.metrics.base import Metric
@@ -94,7 +94,7 @@ class Setting:
 
 def _quick(uncertainty: Uncertainty) -> Uncertainty:
     """Return intervals that a chart can wait for."""
-    if isinstance(uncertainty, Auto | Bootstrap) and uncertainty.resamples > _RESAMPLES:
+    if isinstance(uncertainty, AutoInterval | Bootstrap) and uncertainty.resamples > _RESAMPLES:
         return replace(uncertainty, resamples=_RESAMPLES)
     return uncertainty
 

@@ -38,13 +38,13 @@ def _plain(value: Any) -> str:
 _MOST = 6  # entries of a list in a sentence
 
 
-def listed(entries: Sequence[str], most: int = _MOST) -> str:
+def listed_in_words(entries: Sequence[str], most: int = _MOST) -> str:
     """Return entries as a list in a sentence; those beyond ``most`` are counted.
 
     Examples
     --------
-    >>> listed(["a"]), listed(["a", "b", "c"]), listed(["a", "b", "c", "d"], most=2)
-    ('a', 'a, b and c', 'a, b and 2 more')
+    >>> listed_in_words(["a", "b", "c"]), listed_in_words(["a", "b", "c", "d"], most=2)
+    ('a, b and c', 'a, b and 2 more')
     """
     shown = list(entries[:most])
     if len(entries) > most:

@@ -10,9 +10,9 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from truerank.core.chart import LIGHT, ChartAxis, Mark, Scale, Series, Unit, mark
+from truerank.core.chart import LIGHT, ChartAxis, Mark, Scale, Series, Unit, model_mark
 from truerank.core.errors import InvalidParameter
-from truerank.core.table import LONGEST_NAME, percent, shortened
+from truerank.core.table import LONGEST_NAME, percent, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +30,7 @@ INK, GRID, REFERENCE, SHADE = "#333a42", "#d5d9de", "#6b7280", "#e6e9ed"
 def model_marks(series: Iterable[Series], models: Sequence[str] = ()) -> dict[str, Mark]:
     """Return the look of each model: those given first, then those of the series in their order."""
     names = dict.fromkeys([*models, *(one.model for one in series if one.model)])
-    return {name: mark(position) for position, name in enumerate(names)}
+    return {name: model_mark(position) for position, name in enumerate(names)}
 
 
 def colour_of(series: Series, marks: Mapping[str, Mark]) -> str:
@@ -46,7 +46,7 @@ def figure_of(axes: Axes) -> Figure:
     return found
 
 
-def plain(texts: Iterable[Text]) -> None:
+def escape_dollars(texts: Iterable[Text]) -> None:
     """Let dollar signs be letters, not mathematics."""
     for text in texts:
         text.set_parse_math(False)
@@ -75,7 +75,7 @@ def folded(text: str, wide: float, size: float) -> str:
 
 def room_for(names: Iterable[str], size: float = MIDDLE, *, longest: int = LONGEST_NAME) -> float:
     """Return the inches that the longest of the shortened names takes."""
-    return max((len(shortened(name, longest)) for name in names), default=0) * LETTER * size
+    return max((len(shorten(name, longest)) for name in names), default=0) * LETTER * size
 
 
 _MOST = 6
@@ -106,7 +106,7 @@ def set_axis(
     """
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
-    low, high = ends(axis, values, room=room, has_zero=has_zero)
+    low, high = axis_range(axis, values, room=room, has_zero=has_zero)
     drawn = axes.xaxis if which == "x" else axes.yaxis
     (axes.set_xscale if which == "x" else axes.set_yscale)(axis.scale)
     (axes.set_xlim if which == "x" else axes.set_ylim)(low, high)
@@ -121,14 +121,14 @@ def set_axis(
     return low, high
 
 
-def ends(
+def axis_range(
     axis: ChartAxis, values: Sequence[float], *, room: float = 0.04, has_zero: bool = False
 ) -> tuple[float, float]:
     """Return both ends of an axis, with a little room where the chart does not say them.
 
     Examples
     --------
-    >>> ends(ChartAxis("K", "log", low=1), [2, 1000])[0], ends(ChartAxis("x"), [3, 3])
+    >>> axis_range(ChartAxis("K", "log", low=1), [2, 1000])[0], axis_range(ChartAxis("x"), [3, 3])
     (1.0, (2.7, 3.3))
     """
     is_log = axis.scale == "log"

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 from truerank.core.chart import LIGHT, Chart, HeatMap, Picture, Scale, Series
 from truerank.core.errors import InvalidData
-from truerank.core.table import MISSING, decimals, fixed, shortened
+from truerank.core.table import MISSING, decimals, fixed, shorten
 from truerank.core.types import FloatArray
 from truerank.report.matplotlib.axes import (
     COLUMN,
@@ -33,10 +33,10 @@ from truerank.report.matplotlib.axes import (
     SMALL,
     colour_of,
     dress,
+    escape_dollars,
     figure_of,
     folded,
     model_marks,
-    plain,
     room_for,
     set_axis,
 )
@@ -258,15 +258,15 @@ def draw_heat(
     is_crowded = _is_crowded(chart, wide - beside)
     axes.set_xticks(
         [column + 0.5 for column in range(len(chart.columns))],
-        [shortened(name) for name in chart.columns],
+        [shorten(name) for name in chart.columns],
         rotation=35 if is_crowded else 0,
         ha="right" if is_crowded else "center",
         rotation_mode="anchor" if is_crowded else "default",
     )
-    axes.set_yticks([row + 0.5 for row in range(len(chart.rows))], [shortened(name) for name in chart.rows])
+    axes.set_yticks([row + 0.5 for row in range(len(chart.rows))], [shorten(name) for name in chart.rows])
     axes.tick_params(axis="y", labelsize=MIDDLE)
     axes.spines["bottom"].set_visible(False)
-    plain([*axes.get_xticklabels(), *axes.get_yticklabels()])
+    escape_dollars([*axes.get_xticklabels(), *axes.get_yticklabels()])
     axes.set_xlabel(folded(chart.label, wide - beside, MIDDLE), fontsize=MIDDLE, color=INK, parse_math=False)
     return drawn
 
@@ -472,6 +472,6 @@ def _across(handles: Handles, wide: float) -> int:
 
 def _name(legend: Legend, handles: Handles, wide: float) -> None:
     texts = legend.get_texts()
-    plain(texts)
+    escape_dollars(texts)
     for text, (name, _) in zip(texts, handles, strict=True):
-        text.set_text(shortened(name, int((wide - _HANDLE) / (LETTER * SMALL))))
+        text.set_text(shorten(name, int((wide - _HANDLE) / (LETTER * SMALL))))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from truerank.core.chart import Chart, ChartAxis, Mark, Series
 from truerank.core.errors import InvalidData
 from truerank.core.result import Estimate, Result
-from truerank.core.table import decimals, fixed, percent, shortened
+from truerank.core.table import decimals, fixed, percent, shorten
 from truerank.report.matplotlib.axes import (
     COLUMN,
     INK,
@@ -22,9 +22,9 @@ from truerank.report.matplotlib.axes import (
     SMALL,
     colour_of,
     dress,
+    escape_dollars,
     folded,
     model_marks,
-    plain,
     room_for,
     set_axis,
 )
@@ -96,9 +96,9 @@ def draw_panels(
         axes.remove()
     for axes in drawn.axes:
         axes.set_ylim(max(names, default=1) + 0.6, min(names, default=1) - 0.75)
-        axes.set_yticks(list(names), [shortened(name, longest) for name in names.values()])
+        axes.set_yticks(list(names), [shorten(name, longest) for name in names.values()])
         axes.tick_params(axis="y", labelsize=MIDDLE)
-        plain(axes.get_yticklabels())
+        escape_dollars(axes.get_yticklabels())
     if caption:
         drawn.supxlabel(folded(caption, wide, SMALL), fontsize=SMALL, color=INK, parse_math=False)
     return drawn

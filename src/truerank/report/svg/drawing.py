@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from truerank.core.chart import Chart, ChartAxis, Mark, Picture, Series, Unit, mark
-from truerank.core.table import count_of, percent, shortened
-from truerank.report.sections import Sheet, chart_sheet
+from truerank.core.chart import Chart, ChartAxis, Mark, Picture, Series, Unit, model_mark
+from truerank.core.table import count_of, percent, shorten
+from truerank.report.sections import ShownTable, chart_sheet
 from truerank.report.svg.axis import Axis, chart_axis
 
 Point = tuple[float, float]
@@ -165,7 +165,7 @@ class Looks:
 
     def mark_of(self, model: str) -> Mark | None:
         """Return the mark of a model, None for a reference that is no model."""
-        return mark(self.models.index(model)) if model else None
+        return model_mark(self.models.index(model)) if model else None
 
     def of_series(self, series: Sequence[Series]) -> list[Look]:
         """Return the look of each series of a chart; those of one model differ by dashes."""
@@ -191,7 +191,7 @@ class Looks:
 
 def _reference_outline(series: Series, turn: int) -> str:
     """Return a shape for grey dots; a grey line speaks for itself."""
-    return mark(turn).outline if series.look == "dots" else ""
+    return model_mark(turn).outline if series.look == "dots" else ""
 
 
 _ALL = 12  # lines of up to so many points have a marker at each
@@ -337,7 +337,7 @@ class Shade:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LegendEntry:
     """One line of the legend: what it looks like and its name, in full where that was shortened."""
 
     kind: str
@@ -358,9 +358,9 @@ class Drawing:
     shapes: tuple[Shape, ...]
     pins: tuple[Pin, ...]
     shades: tuple[Shade, ...]
-    legend: tuple[Entry, ...]
+    legend: tuple[LegendEntry, ...]
     notes: tuple[str, ...]
-    data: Sheet
+    data: ShownTable
     is_cut: bool
 
     @property
@@ -461,14 +461,14 @@ def _shades(chart: Chart, x: Axis) -> Iterator[Shade]:
             yield Shade(left, round(right - left, 2), letter)
 
 
-def _legend(chart: Chart, looks: Sequence[Look]) -> Iterator[Entry]:
+def _legend(chart: Chart, looks: Sequence[Look]) -> Iterator[LegendEntry]:
     """Yield models, then references, then shaded stretches."""
     for one, look in sorted(zip(chart.series, looks, strict=True), key=lambda entry: not entry[0].model):
         kind = "line" if one.look == "step" else one.look
-        yield Entry(kind, shortened(one.label, _LONGEST_LABEL), one.label, look)
+        yield LegendEntry(kind, shorten(one.label, _LONGEST_LABEL), one.label, look)
     shade = Look("ref", "", "d0", is_hollow=False)
     for span, letter in zip(chart.spans, _letters(chart), strict=True):
-        yield Entry("span", shortened(span.label, _LONGEST_LABEL), span.label, shade, letter)
+        yield LegendEntry("span", shorten(span.label, _LONGEST_LABEL), span.label, shade, letter)
 
 
 def _left_out(chart: Chart, x: Axis, y: Axis) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from truerank.core.chart import HeatMap
 from truerank.core.table import MISSING, decimals, fixed
-from truerank.report.sections import Sheet, map_sheet
+from truerank.report.sections import ShownTable, map_sheet
 
 LEVELS = 11  # of a scale with one side; one with two sides has as many on each, which share the middle
 
@@ -57,12 +57,12 @@ def level_of(value: float, low: float, high: float, middle: float | None = None)
     return f"n{level}" if middle is not None and value < middle and level else f"h{level}"
 
 
-def contrast(one: str, other: str) -> float:
+def contrast_ratio(one: str, other: str) -> float:
     """Return the contrast ratio of two colours, from 1 to 21 (WCAG 2).
 
     Examples
     --------
-    >>> round(contrast("#000000", "#ffffff"), 6)
+    >>> round(contrast_ratio("#000000", "#ffffff"), 6)
     21.0
     """
     low, high = sorted((_luminance(one), _luminance(other)))
@@ -74,7 +74,9 @@ def _paint(start: str, end: str, level: int) -> Paint:
     mixed = (round(a + share * (b - a)) for a, b in zip(_channels(start), _channels(end), strict=True))
     ground = "#{:02x}{:02x}{:02x}".format(*mixed)
     # One of black and white has a contrast of at least 4.58 with any colour.
-    return Paint(ground, "#000" if contrast(ground, "#000000") >= contrast(ground, "#ffffff") else "#fff")
+    return Paint(
+        ground, "#000" if contrast_ratio(ground, "#000000") >= contrast_ratio(ground, "#ffffff") else "#fff"
+    )
 
 
 def _channels(colour: str) -> tuple[int, ...]:
@@ -112,7 +114,7 @@ class HeatGrid:
     scale: tuple[str, ...]
     ends: tuple[str, ...]
     notes: tuple[str, ...]
-    data: Sheet
+    data: ShownTable
 
     @property
     def words(self) -> str:

@@ -20,16 +20,24 @@ from truerank.workflows.agreement.order import (
     certain_signs,
     certain_tau,
     draw_seeds,
-    draw_users,
     kendall,
     mean_of,
+    means_of_resamples,
     movement,
     psi,
-    resampled_means,
+    resample_users,
 )
-from truerank.workflows.agreement.pieces import Draw, Fit, Judged, Workshop
-from truerank.workflows.agreement.plan import Entrant, Plan
-from truerank.workflows.agreement.result import Agreement, Board, Cell, Move, Score, listed, number
+from truerank.workflows.agreement.pieces import FitTask, FitValues, SubsampleTask, Workshop
+from truerank.workflows.agreement.plan import AgreementPlan, Entrant
+from truerank.workflows.agreement.result import (
+    Agreement,
+    MetricTaus,
+    Move,
+    Score,
+    StrategyAgreement,
+    nested_lists,
+    number,
+)
 from truerank.workflows.agreement.scenarios import Scenario
 
 
@@ -59,12 +67,12 @@ class Gathering:
     """Reads the pieces of one scenario."""
 
     def __init__(
-        self, plan: Plan, workshop: Workshop, scenario: Scenario, entrants: tuple[Entrant, ...]
+        self, plan: AgreementPlan, workshop: Workshop, scenario: Scenario, entrants: tuple[Entrant, ...]
     ) -> None:
         self.plan, self.workshop, self.scenario, self.entrants = plan, workshop, scenario, entrants
         targets = workshop.splits[scenario].test
         self.weights = scenario.weights(targets)
-        self.counts: Counts = draw_users(plan.seed, len(self.weights), plan.resamples)
+        self.counts: Counts = resample_users(plan.seed, len(self.weights), plan.resamples)
         self.sign = 1.0 if scenario.higher_is_better else -1.0
         self.problems: list[str] = []
 
@@ -82,7 +90,9 @@ class Gathering:
             advance()
             for a, strategy in enumerate(plan.strategies.values()):
                 for f, fraction in enumerate(plan.fractions):
-                    draw = Draw(self.scenario, self.scenario.adapt_strategy(strategy), fraction, seed)
+                    draw = SubsampleTask(
+                        self.scenario, self.scenario.adapt_strategy(strategy), fraction, seed
+                    )
                     place = (a, f, s)
                     row = self._row(seed, draw)
                     small[place], small_resampled[(slice(None), *place)] = row[:2]
@@ -92,7 +102,7 @@ class Gathering:
             full, small, full_resampled, small_resampled, full_seconds, small_seconds, self.problems
         )
 
-    def _row(self, seed: int, draw: Draw | None) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _row(self, seed: int, draw: SubsampleTask | None) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the values of all models on one data set, (metrics, models), resampled, and seconds."""
         n_metrics = len(self.scenario.metric_names())
         values = np.full((n_metrics, len(self.entrants)), np.nan)
@@ -100,7 +110,7 @@ class Gathering:
         seconds = np.zeros(2)
         for column, entrant in enumerate(self.entrants):
             tried = [
-                self.workshop.judged(Fit(self.scenario, model, seed, draw))
+                self.workshop.judged(FitTask(self.scenario, model, seed, draw))
                 for model in entrant.configurations
             ]
             seconds += [sum(one.seconds - one.watching for one in tried), sum(one.seconds for one in tried)]
@@ -109,7 +119,7 @@ class Gathering:
                 if best is None:
                     continue
                 if best not in means:
-                    means[best] = resampled_means(tried[best].per_user, self.weights, self.counts)
+                    means[best] = means_of_resamples(tried[best].per_user, self.weights, self.counts)
                 values[metric, column] = self.sign * tried[best].test[metric]
                 resampled[:, metric, column] = self.sign * means[best][:, metric]
             if draw is not None and all(one.error for one in tried):
@@ -118,7 +128,7 @@ class Gathering:
                 )
         return values, resampled, seconds
 
-    def _chosen(self, tried: list[Judged]) -> list[int | None]:
+    def _chosen(self, tried: list[FitValues]) -> list[int | None]:
         """Return the best configuration by each metric; None where no configuration could be fitted."""
         n_metrics = len(self.scenario.metric_names())
         if len(tried) == 1:
@@ -131,7 +141,7 @@ class Gathering:
         ]
 
 
-def keeps_to(cells: Sequence[Cell], threshold: float) -> float | None:
+def keeps_to(cells: Sequence[StrategyAgreement], threshold: float) -> float | None:
     """Return the smallest fraction down to which every tried one keeps the order; None if none does.
 
     An order is kept when the lower end of the agreement over certain pairs is at least the threshold.
@@ -145,7 +155,11 @@ def keeps_to(cells: Sequence[Cell], threshold: float) -> float | None:
 
 
 def answer(
-    plan: Plan, name: str, boards: Sequence[Board], cells: Sequence[Cell], scores: Sequence[Score]
+    plan: AgreementPlan,
+    name: str,
+    boards: Sequence[MetricTaus],
+    cells: Sequence[StrategyAgreement],
+    scores: Sequence[Score],
 ) -> str:
     """Return which strategy keeps the order down to which fraction, and what that saves."""
     whole = {(cell.strategy, cell.fraction): cell for cell in cells if not cell.metric}
@@ -189,7 +203,7 @@ def answer(
     )
 
 
-def _time(cell: Cell) -> str:
+def _time(cell: StrategyAgreement) -> str:
     if cell.speedup is None or cell.seconds is None:
         return ""
     full = cell.speedup * cell.seconds
@@ -208,7 +222,7 @@ def _place(score: Score) -> tuple[str, float]:
     return score.strategy, score.keeps_to or 0.0
 
 
-def _band(cell: Cell) -> str:
+def _band(cell: StrategyAgreement) -> str:
     return f"{_plain(cell.certain):.2f} [{_plain(cell.certain_low):.2f}, {_plain(cell.certain_high):.2f}]"
 
 
@@ -248,9 +262,9 @@ class Taus:
         )
 
 
-def assemble(plan: Plan, workshop: Workshop, name: str, progress: Progress) -> Agreement:
+def assemble_agreement(plan: AgreementPlan, workshop: Workshop, name: str, progress: Progress) -> Agreement:
     """Return the result of an experiment whose pieces are finished."""
-    boards: list[Board] = []
+    boards: list[MetricTaus] = []
     parts: list[Taus] = []
     moves: list[Move] = []
     values: list[Leaderboards] = []
@@ -299,13 +313,13 @@ def assemble(plan: Plan, workshop: Workshop, name: str, progress: Progress) -> A
 
 
 def _board(
-    plan: Plan,
+    plan: AgreementPlan,
     scenario: Scenario,
     metric: str,
     entrants: tuple[Entrant, ...],
     values: Leaderboards,
     column: int,
-) -> tuple[Board, Taus]:
+) -> tuple[MetricTaus, Taus]:
     """Return one metric's values and taus."""
     full, small = values.full[:, column], values.small[..., column, :]
     full_resampled, small_resampled = (
@@ -321,16 +335,16 @@ def _board(
     )
     first, second = np.triu_indices(len(plan.seeds), k=1)
     sign = 1.0 if scenario.higher_is_better else -1.0
-    board = Board(
+    board = MetricTaus(
         scenario=str(scenario),
         metric=metric,
         higher_is_better=scenario.higher_is_better,
         models=[entrant.name for entrant in entrants],
-        full=listed(sign * full),
-        small=listed(sign * small),
-        tau=listed(taus.tau[0]),
-        expected=listed(mean_of(taus.tau_resampled[:, 0], axis=0)),
-        certain=listed(taus.certain[0]),
+        full=nested_lists(sign * full),
+        small=nested_lists(sign * small),
+        tau=nested_lists(taus.tau[0]),
+        expected=nested_lists(mean_of(taus.tau_resampled[:, 0], axis=0)),
+        certain=nested_lists(taus.certain[0]),
         n_pairs=len(signs),
         n_certain=int((signs != 0).sum()),
         ceiling=number(mean_of(kendall(full[first], full[second]))) if len(first) else None,
@@ -339,14 +353,18 @@ def _board(
 
 
 def _moves(
-    plan: Plan, scenario: Scenario, entrants: tuple[Entrant, ...], values: Leaderboards, seeds: Chosen
+    plan: AgreementPlan,
+    scenario: Scenario,
+    entrants: tuple[Entrant, ...],
+    values: Leaderboards,
+    seeds: Chosen,
 ) -> list[Move]:
     """Return P_MLE of each model and fraction: the mean over strategies, seeds and metrics."""
     terms = movement(values.full, values.small)  # strategies, fractions, seeds, metrics, models
     probability = mean_of(terms, axis=(0, 2, 3))
     resampled = movement(values.full_resampled[:, None, None], values.small_resampled)
     picked = np.take_along_axis(resampled, seeds[:, None, None, :, None, None], axis=3)
-    low, high = ends(mean_of(picked, axis=(1, 3, 4)), probability, plan.level)
+    low, high = percentile_interval(mean_of(picked, axis=(1, 3, 4)), probability, plan.level)
     return [
         Move(
             str(scenario),
@@ -362,26 +380,30 @@ def _moves(
 
 
 def _cells(
-    plan: Plan, boards: Sequence[Board], taus: Taus, values: Sequence[Leaderboards], seeds: Chosen
-) -> list[Cell]:
+    plan: AgreementPlan,
+    boards: Sequence[MetricTaus],
+    taus: Taus,
+    values: Sequence[Leaderboards],
+    seeds: Chosen,
+) -> list[StrategyAgreement]:
     """Return the cells of all metrics together, with seconds, then those of each metric."""
     full = np.sum([found.full_seconds.mean(axis=-1) for found in values], axis=0)
     small = np.sum([found.small_seconds.mean(axis=-1) for found in values], axis=0)
     faster = full[:, None, None] / np.maximum(small, 1e-9)
-    cells: list[Cell] = []
+    cells: list[StrategyAgreement] = []
     for number_, board in [(None, None), *enumerate(boards)]:
         part = taus if number_ is None else taus.of(slice(number_, number_ + 1))
         tau, certain = mean_of(part.tau, axis=(0, 3)), mean_of(part.certain, axis=(0, 3))
         expected = mean_of(part.tau_resampled, axis=(0, 1, 4))
-        low, high = ends(_over_seeds(part.tau_resampled, seeds, (1, 4)), tau, plan.level)
-        certain_low, certain_high = ends(
+        low, high = percentile_interval(_over_seeds(part.tau_resampled, seeds, (1, 4)), tau, plan.level)
+        certain_low, certain_high = percentile_interval(
             _over_seeds(part.certain_resampled, seeds, (1, 4)), certain, plan.level
         )
         missing = np.isnan(part.tau).sum(axis=(0, 3))
         for a, strategy in enumerate(plan.strategies):
             for f, fraction in enumerate(plan.fractions):
                 cells.append(
-                    Cell(
+                    StrategyAgreement(
                         strategy=strategy,
                         fraction=fraction,
                         scenario="" if board is None else board.scenario,
@@ -402,12 +424,14 @@ def _cells(
     return cells
 
 
-def _scores(plan: Plan, taus: Taus, cells: Sequence[Cell], seeds: Chosen) -> list[Score]:
+def _scores(
+    plan: AgreementPlan, taus: Taus, cells: Sequence[StrategyAgreement], seeds: Chosen
+) -> list[Score]:
     """Return Psi of each strategy."""
     certain = mean_of(taus.certain, axis=(0, 2, 3))
     values = np.array([psi(taus.tau[:, a]) for a in range(len(plan.strategies))])
-    low, high = ends(_over_seeds(taus.tau_resampled, seeds, (1, 3, 4)), values, plan.level)
-    certain_low, certain_high = ends(
+    low, high = percentile_interval(_over_seeds(taus.tau_resampled, seeds, (1, 3, 4)), values, plan.level)
+    certain_low, certain_high = percentile_interval(
         _over_seeds(taus.certain_resampled, seeds, (1, 3, 4)), certain, plan.level
     )
     expected = mean_of(taus.tau_resampled, axis=(0, 1, 3, 4))
@@ -435,7 +459,9 @@ def _over_seeds(resampled: FloatArray, seeds: Chosen, axis: tuple[int, ...]) -> 
     return mean_of(picked, axis=axis)
 
 
-def ends(resampled: FloatArray, value: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+def percentile_interval(
+    resampled: FloatArray, value: FloatArray, level: float
+) -> tuple[FloatArray, FloatArray]:
     """Return the percentile interval over the first axis, widened where it does not hold the value itself.
 
     Resampling adds noise to what is noisy already, so that taus of resamples are smaller on average than the
@@ -443,7 +469,7 @@ def ends(resampled: FloatArray, value: FloatArray, level: float) -> tuple[FloatA
 
     Examples
     --------
-    >>> [end.tolist() for end in ends(np.array([[0.2], [0.4]]), np.array([0.5]), 0.5)]
+    >>> [end.tolist() for end in percentile_interval(np.array([[0.2], [0.4]]), np.array([0.5]), 0.5)]
     [[0.25], [0.5]]
     """
     exists = ~np.isnan(resampled).all(axis=0)

@@ -16,9 +16,9 @@ from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.split import Split
 from truerank.distributed.engine import ENGINES, Engine, started
 from truerank.subsampling.base import Strategy, wanted
-from truerank.workflows.agreement.assemble import assemble
-from truerank.workflows.agreement.pieces import Draw, Fit, Piece, Workshop, digest_of
-from truerank.workflows.agreement.plan import PAPER_FRACTIONS, Plan, make_plan
+from truerank.workflows.agreement.assemble import assemble_agreement
+from truerank.workflows.agreement.pieces import FitTask, Piece, SubsampleTask, Workshop, events_digest
+from truerank.workflows.agreement.plan import PAPER_FRACTIONS, AgreementPlan, make_plan
 from truerank.workflows.agreement.result import Agreement
 from truerank.workflows.agreement.run import make_all, make_on
 from truerank.workflows.agreement.scenarios import Scenario
@@ -27,7 +27,7 @@ _MANIFEST = "experiment.json"
 _KIND = "truerank agreement"
 
 
-class Experiment:
+class AgreementExperiment:
     """Fits all models to the full data and to all sub-samples, and says where their order is kept.
 
     Parameters
@@ -49,7 +49,7 @@ class Experiment:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: AgreementPlan,
         data: Interactions,
         *,
         folder: Path | None = None,
@@ -67,29 +67,29 @@ class Experiment:
         for scenario, split in splits.items():
             self._check(scenario, split)
         if folder is not None:
-            _claim(folder, digest_of(data), data.name)
+            _claim(folder, events_digest(data), data.name)
         self.name = data.name
         self.workshop = Workshop(splits, folder)
 
     def pieces(self) -> tuple[list[Piece], list[Piece], list[Piece]]:
         """Return importances, sub-samples and fits, each once, in the order in which they can be made."""
         plan = self.plan
-        fits: list[Fit] = [
-            Fit(scenario, model, seed)
+        fits: list[FitTask] = [
+            FitTask(scenario, model, seed)
             for scenario, entrants in plan.entrants.items()
             for entrant in entrants
             for model in entrant.configurations
             for seed in plan.seeds
         ]
-        draws: list[Draw] = []
+        draws: list[SubsampleTask] = []
         for fraction in plan.fractions:
             for strategy in plan.strategies.values():
                 for scenario, entrants in plan.entrants.items():
                     for seed in plan.seeds:
-                        draw = Draw(scenario, scenario.adapt_strategy(strategy), fraction, seed)
+                        draw = SubsampleTask(scenario, scenario.adapt_strategy(strategy), fraction, seed)
                         draws.append(draw)
                         fits += [
-                            Fit(scenario, model, seed, draw)
+                            FitTask(scenario, model, seed, draw)
                             for entrant in entrants
                             for model in entrant.configurations
                         ]
@@ -115,7 +115,7 @@ class Experiment:
                         make_on(engine, workshop, phase, task)
             for phase in phases:
                 make_all(workshop, phase, self.workers, task)
-            return assemble(self.plan, workshop, self.name, progress)
+            return assemble_agreement(self.plan, workshop, self.name, progress)
 
     @contextmanager
     def _kept_somewhere(self) -> Iterator[Workshop]:
@@ -240,4 +240,4 @@ def measure_agreement(
         resamples=resamples,
         threshold=threshold,
     )
-    return Experiment(plan, data, folder=keep, workers=workers, engine=engine).run(progress)
+    return AgreementExperiment(plan, data, folder=keep, workers=workers, engine=engine).run(progress)

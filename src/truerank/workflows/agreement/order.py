@@ -93,12 +93,12 @@ def certain_tau(certain: FloatArray, values: FloatArray) -> FloatArray:
     return found
 
 
-def places(values: FloatArray) -> FloatArray:
+def average_ranks(values: FloatArray) -> FloatArray:
     """Return the place of each model, 1 for the largest value; equal ones share the mean of their places.
 
     Examples
     --------
-    >>> places(np.array([0.2, 0.5, 0.2])).tolist()
+    >>> average_ranks(np.array([0.2, 0.5, 0.2])).tolist()
     [2.5, 1.0, 2.5]
     """
     mine, others = values[..., :, None], values[..., None, :]
@@ -122,7 +122,7 @@ def movement(full: FloatArray, small: FloatArray) -> FloatArray:
     [0.5, 0.25, 0.75]
     """
     n = full.shape[-1]
-    terms: FloatArray = 0.5 + (places(full) - places(small)) / (2 * (n - 1))
+    terms: FloatArray = 0.5 + (average_ranks(full) - average_ranks(small)) / (2 * (n - 1))
     return terms
 
 
@@ -153,12 +153,12 @@ Counts = NDArray[np.uint16]
 _BLOCK = 64
 
 
-def draw_users(seed: int, n_users: int, n_resamples: int) -> Counts:
+def resample_users(seed: int, n_users: int, n_resamples: int) -> Counts:
     """Return how often each user is in each bootstrap sample of as many users, (n_resamples, n_users).
 
     Examples
     --------
-    >>> draw_users(0, 5, 3).sum(axis=1).tolist()
+    >>> resample_users(0, 5, 3).sum(axis=1).tolist()
     [5, 5, 5]
     """
     counts = np.empty((n_resamples, n_users), dtype=np.uint16)
@@ -168,7 +168,7 @@ def draw_users(seed: int, n_users: int, n_resamples: int) -> Counts:
     return counts
 
 
-def resampled_means(totals: FloatArray, weights: FloatArray, counts: Counts) -> FloatArray:
+def means_of_resamples(totals: FloatArray, weights: FloatArray, counts: Counts) -> FloatArray:
     r"""Return the mean of each resample.
 
     .. math:: \bar x_b = \frac{\sum_u c_{bu} x_u}{\sum_u c_{bu} w_u}

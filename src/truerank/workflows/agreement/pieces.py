@@ -30,7 +30,7 @@ from truerank.workflows.agreement.scenarios import Arena, Scenario
 
 
 @dataclass(frozen=True)
-class Weigh:
+class ImportanceTask:
     """The importance of the train events by a proxy."""
 
     scenario: Scenario
@@ -50,7 +50,7 @@ class Weigh:
 
 
 @dataclass(frozen=True)
-class Draw:
+class SubsampleTask:
     """A sub-sample of the train events."""
 
     scenario: Scenario
@@ -64,10 +64,10 @@ class Draw:
         return 1
 
     @property
-    def weigh(self) -> Weigh | None:
+    def weigh(self) -> ImportanceTask | None:
         """The importance it needs."""
         if isinstance(self.strategy, ProxyStrategy):
-            return Weigh(self.scenario, self.strategy, self.seed)
+            return ImportanceTask(self.scenario, self.strategy, self.seed)
         return None
 
     def key(self, digest: str) -> str:
@@ -76,13 +76,13 @@ class Draw:
 
 
 @dataclass(frozen=True)
-class Fit:
+class FitTask:
     """A model fitted to a sub-sample, or to all train events where there is none, and judged."""
 
     scenario: Scenario
     model: Model
     seed: int
-    draw: Draw | None = None
+    draw: SubsampleTask | None = None
 
     @property
     def cost(self) -> int:
@@ -96,16 +96,17 @@ class Fit:
         return f"agreement fit {self.model} {drawn} seed={self.seed} {scenario} data={digest}"
 
 
-Piece: TypeAlias = Weigh | Draw | Fit
+Piece: TypeAlias = ImportanceTask | SubsampleTask | FitTask
 
 
-def digest_of(*parts: Interactions | None) -> str:
+def events_digest(*parts: Interactions | None) -> str:
     """Return a digest of users, items, times and values in their order.
 
     Examples
     --------
     >>> a = Interactions.from_codes([0, 1], [1, 0], value=np.array([4.0, 5.0]))
-    >>> digest_of(a) == digest_of(a.take(np.array([0, 1]))), digest_of(a) == digest_of(a, None)
+    >>> again = a.take(np.array([0, 1]))
+    >>> events_digest(a) == events_digest(again), events_digest(a) == events_digest(a, None)
     (True, False)
     """
     digest = hashlib.blake2b(digest_size=12)
@@ -125,7 +126,7 @@ def digest_of(*parts: Interactions | None) -> str:
 
 def digest_of_split(split: Split) -> str:
     """Return a digest of all parts."""
-    return digest_of(split.train, split.test, split.valid)
+    return events_digest(split.train, split.test, split.valid)
 
 
 Arrays = Mapping[str, np.ndarray]
@@ -133,7 +134,7 @@ _TINY = 256  # events of the fit that loads compiled code before the clock runs
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class FitValues:
     """What is kept of a fitted model.
 
     Parameters
@@ -180,29 +181,29 @@ class Workshop:
 
     def make(self, piece: Piece) -> None:
         """Finish a piece and keep it."""
-        if isinstance(piece, Weigh):
+        if isinstance(piece, ImportanceTask):
             self.weighed(piece)
-        elif isinstance(piece, Draw):
+        elif isinstance(piece, SubsampleTask):
             self.drawn(piece)
         else:
             self.judged(piece)
 
-    def weighed(self, weigh: Weigh) -> tuple[FloatArray, float]:
+    def weighed(self, weigh: ImportanceTask) -> tuple[FloatArray, float]:
         """Return the importance of each train event, and the CPU seconds that the proxy took."""
         found = self._kept(weigh, lambda: self._weigh(weigh))
         return found["importance"], float(found["seconds"])
 
-    def drawn(self, draw: Draw) -> tuple[BoolArray, float]:
+    def drawn(self, draw: SubsampleTask) -> tuple[BoolArray, float]:
         """Return which train events a sub-sample has, and the CPU seconds it took, its proxy included."""
         found = self._kept(draw, lambda: self._draw(draw))
         n_events = len(self.splits[draw.scenario].train)
         mask = np.unpackbits(found["rows"], count=n_events).astype(np.bool_)
         return mask, float(found["seconds"])
 
-    def judged(self, fit: Fit) -> Judged:
+    def judged(self, fit: FitTask) -> FitValues:
         """Return how a fitted model does."""
         found = self._kept(fit, lambda: self._fit(fit))
-        return Judged(
+        return FitValues(
             found["test"],
             found["valid"],
             found["per_user"],
@@ -222,7 +223,7 @@ class Workshop:
         self._done.add(key)
         return found
 
-    def _weigh(self, weigh: Weigh) -> Arrays:
+    def _weigh(self, weigh: ImportanceTask) -> Arrays:
         train = self.splits[weigh.scenario].train
         tiny, by = train.take(np.arange(min(_TINY, len(train)))), weigh.strategy
         self._once(
@@ -233,7 +234,7 @@ class Workshop:
         found = importance_for(weigh.strategy, train, seed=weigh.seed)
         return {"importance": found, "seconds": np.array(time.process_time() - started)}
 
-    def _draw(self, draw: Draw) -> Arrays:
+    def _draw(self, draw: SubsampleTask) -> Arrays:
         train = self.splits[draw.scenario].train
         numbered = replace(train, labels={"row": np.arange(len(train))})
         known, seconds = (None, 0.0) if draw.weigh is None else self.weighed(draw.weigh)
@@ -247,7 +248,7 @@ class Workshop:
         mask[small.train.labels["row"]] = True
         return {"rows": np.packbits(mask), "seconds": np.array(seconds)}
 
-    def _fit(self, fit: Fit) -> Arrays:
+    def _fit(self, fit: FitTask) -> Arrays:
         full = self.splits[fit.scenario]
         train = full.train if fit.draw is None else full.train.where(self.drawn(fit.draw)[0])
         try:
@@ -261,10 +262,10 @@ class Workshop:
             nothing = np.full(len(fit.scenario.metric_names()), np.nan)
             return _packed(nothing, nothing, np.zeros((0, len(nothing))), (0.0, 0.0), str(error))
 
-    def _fit_to(self, fit: Fit, full: Split, train: Interactions) -> Arrays:
+    def _fit_to(self, fit: FitTask, full: Split, train: Interactions) -> Arrays:
         scenario = fit.scenario
         arena = scenario.arena(full, train)
-        with one_thread(fit.model):
+        with one_torch_thread(fit.model):
             self._warm_up(fit, arena)
             started = time.process_time()
             watch = _Clock(scenario.watch(arena))
@@ -277,7 +278,7 @@ class Workshop:
             )
         return _packed(test, valid, per_user, (seconds, watch.seconds))
 
-    def _warm_up(self, fit: Fit, arena: Arena) -> None:
+    def _warm_up(self, fit: FitTask, arena: Arena) -> None:
         tiny = arena.train.take(np.argsort(arena.train.user, kind="stable")[:_TINY])
         model, watch = _one_epoch(fit.model), fit.scenario.watch(arena)
         self._once((type(model), fit.scenario.key), lambda: model.fit(tiny, validate=watch, seed=0))
@@ -334,7 +335,7 @@ def _one_epoch(model: Model) -> Model:
 
 
 @contextmanager
-def one_thread(model: Model) -> Iterator[None]:
+def one_torch_thread(model: Model) -> Iterator[None]:
     """Let torch use one thread where the model needs it: sums keep one order whatever the machine."""
     if not hasattr(model, "device"):
         yield

@@ -20,7 +20,7 @@ from truerank.workflows.agreement.scenarios import SCENARIOS, Scenario
 
 
 @dataclass(frozen=True)
-class Grid:
+class ParameterGrid:
     """Values to try; where there are none, a model stays as it was written.
 
     Parameters
@@ -37,12 +37,12 @@ class Grid:
 
 #: ``paper`` is the search of [sachdeva2021]_, App. B, on its three small data sets, ``paper-large`` that on
 #: its three large ones; ``repo`` is the default of the published code.
-GRIDS: Mapping[str, Grid] = {
-    "none": Grid(),
-    "reduced": Grid(sizes=(8, 32)),
-    "repo": Grid(sizes=(8, 16, 32, 50)),
-    "paper": Grid((4, 8, 16, 32, 50), (0.0, 0.3, 0.5), (0.001, 0.006, 0.02)),
-    "paper-large": Grid((4, 8, 16, 32, 50), (0.0, 0.3, 0.5)),
+GRIDS: Mapping[str, ParameterGrid] = {
+    "none": ParameterGrid(),
+    "reduced": ParameterGrid(sizes=(8, 32)),
+    "repo": ParameterGrid(sizes=(8, 16, 32, 50)),
+    "paper": ParameterGrid((4, 8, 16, 32, 50), (0.0, 0.3, 0.5), (0.001, 0.006, 0.02)),
+    "paper-large": ParameterGrid((4, 8, 16, 32, 50), (0.0, 0.3, 0.5)),
 }
 
 _SIZES: Mapping[str, Callable[[int], dict[str, Any]]] = {
@@ -55,14 +55,14 @@ _SIZES: Mapping[str, Callable[[int], dict[str, Any]]] = {
 }
 
 
-def find_grid(name: str) -> Grid:
+def find_grid(name: str) -> ParameterGrid:
     """Return a grid by its name."""
     if name not in GRIDS:
         raise UnknownName("grid", name, GRIDS)
     return GRIDS[name]
 
 
-def configurations(model: Model, grid: Grid) -> tuple[Model, ...]:
+def configurations(model: Model, grid: ParameterGrid) -> tuple[Model, ...]:
     """Return the model with every combination of the grid's values that it has a parameter for.
 
     Examples
@@ -100,7 +100,7 @@ class Entrant:
 
 
 @dataclass(frozen=True)
-class Plan:
+class AgreementPlan:
     """An experiment without its data.
 
     Parameters
@@ -139,7 +139,7 @@ def make_plan(
     level: float = 0.95,
     resamples: int = 400,
     threshold: float = 0.8,
-) -> Plan:
+) -> AgreementPlan:
     """Build a plan from spec strings or objects.
 
     Examples
@@ -154,7 +154,7 @@ def make_plan(
     check_at_least("seeds", seeds, 1)
     if not 0 < threshold <= 1:
         raise InvalidParameter(f"threshold must be above 0 and at most 1, got {threshold!r}. Use 0.8.")
-    return Plan(
+    return AgreementPlan(
         strategies=_strategies(strategies),
         fractions=_fractions(fractions),
         entrants={one: _entrants(one, models, grid) for one in SCENARIOS.make_all(scenario)},

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Board:
+class MetricTaus:
     """Values of all models by one metric of one scenario, and the taus they give.
 
     Parameters
@@ -32,7 +32,7 @@ class Board:
     models : names
     full : values on the full data, seeds x models; None where a model could not be fitted
     small : values on sub-samples, strategies x fractions x seeds x models
-    tau, expected, certain : strategies x fractions x seeds; as in `Cell`
+    tau, expected, certain : strategies x fractions x seeds; as in `StrategyAgreement`
     n_pairs, n_certain : pairs of models, and those whose order on the full data is certain
     ceiling : mean tau between full data and full data under another seed; None with one seed
     """
@@ -52,7 +52,7 @@ class Board:
 
 
 @dataclass(frozen=True)
-class Cell:
+class StrategyAgreement:
     """How well a strategy keeps the order at one fraction.
 
     Parameters
@@ -94,7 +94,7 @@ class Score:
     ----------
     strategy : name
     psi, low, high : mean tau over metrics, fractions and seeds
-    expected, certain, certain_low, certain_high : as in `Cell`
+    expected, certain, certain_low, certain_high : as in `StrategyAgreement`
     keeps_to : the smallest fraction down to which all tried ones keep the order; None if not even the largest
     """
 
@@ -139,8 +139,8 @@ class Agreement:
     strategies: list[str]
     fractions: list[float]
     seeds: list[int]
-    boards: list[Board]
-    cells: list[Cell]
+    boards: list[MetricTaus]
+    cells: list[StrategyAgreement]
     scores: list[Score]
     moves: list[Move]
     problems: list[str]
@@ -150,7 +150,7 @@ class Agreement:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     version: str = __version__
 
-    def cell(self, strategy: str, fraction: float, metric: str = "", scenario: str = "") -> Cell:
+    def cell(self, strategy: str, fraction: float, metric: str = "", scenario: str = "") -> StrategyAgreement:
         """Return one cell; without a metric that of all metrics and scenarios."""
         for found in self.cells:
             if (found.strategy, found.fraction, found.metric) == (strategy, fraction, metric) and (
@@ -191,7 +191,7 @@ class Agreement:
         Parameters
         ----------
         by : what the columns are; metrics show the mean over fractions
-        what : as in ``Cell``
+        what : as in ``StrategyAgreement``
         width : inches; one column of a paper by default, more where the numbers need it
         """
         from truerank.core.errors import check_choice
@@ -213,7 +213,12 @@ class Agreement:
     @classmethod
     def from_json(cls, text: str) -> Agreement:
         """Read what ``to_json`` wrote."""
-        kinds: dict[str, type] = {"boards": Board, "cells": Cell, "scores": Score, "moves": Move}
+        kinds: dict[str, type] = {
+            "boards": MetricTaus,
+            "cells": StrategyAgreement,
+            "scores": Score,
+            "moves": Move,
+        }
         try:
             fields = json.loads(text)
             if fields.pop("command") != "agreement":
@@ -233,7 +238,7 @@ def number(value: float | FloatArray) -> float | None:
     return None if np.isnan(plain) else plain
 
 
-def listed(values: FloatArray) -> list[Any]:
+def nested_lists(values: FloatArray) -> list[Any]:
     """Return nested lists with None for NaN."""
     plain = values.astype(object)
     plain[np.isnan(values)] = None
@@ -291,7 +296,7 @@ def _models(found: Agreement) -> Table:
     return Table(("scenario", "model", *heads), tuple(rows))
 
 
-def _kept(cell: Cell) -> tuple[str, ...]:
+def _kept(cell: StrategyAgreement) -> tuple[str, ...]:
     return (
         cell.strategy,
         f"{cell.fraction:g}",
@@ -301,7 +306,7 @@ def _kept(cell: Cell) -> tuple[str, ...]:
     )
 
 
-def _speedups(cell: Cell) -> tuple[float | None, float | None]:
+def _speedups(cell: StrategyAgreement) -> tuple[float | None, float | None]:
     return cell.speedup, cell.speedup_validated
 
 

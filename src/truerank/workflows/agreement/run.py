@@ -20,10 +20,10 @@ from pathlib import Path
 from types import FrameType
 
 from truerank.core.errors import InvalidParameter, JobFailed, NotConverged, TruerankError
-from truerank.core.progress import Task
+from truerank.core.progress import ProgressTask
 from truerank.core.split import Split
 from truerank.distributed.engine import Engine, Job
-from truerank.distributed.engine import Task as Piecework
+from truerank.distributed.engine import EngineTask as Piecework
 from truerank.distributed.storage import read_bytes, write_bytes
 from truerank.workflows.agreement.pieces import Piece, Workshop
 from truerank.workflows.agreement.scenarios import Scenario
@@ -31,7 +31,7 @@ from truerank.workflows.agreement.scenarios import Scenario
 _workshop: Workshop | None = None  # of a worker process
 
 
-def make_all(workshop: Workshop, pieces: Sequence[Piece], workers: int, task: Task) -> None:
+def make_all(workshop: Workshop, pieces: Sequence[Piece], workers: int, task: ProgressTask) -> None:
     """Make the pieces that are missing, and advance the task by the cost of each.
 
     Parameters
@@ -53,7 +53,7 @@ def make_all(workshop: Workshop, pieces: Sequence[Piece], workers: int, task: Ta
     _make_in_processes(workshop, missing, workers, task)
 
 
-def _make_in_processes(workshop: Workshop, pieces: Sequence[Piece], workers: int, task: Task) -> None:
+def _make_in_processes(workshop: Workshop, pieces: Sequence[Piece], workers: int, task: ProgressTask) -> None:
     before = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
         min(workers, len(pieces)),
@@ -174,17 +174,17 @@ class PieceJob(Job):
 class _Into:
     """A progress whose jobs all advance one task."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: ProgressTask) -> None:
         self._task = task
 
-    def task(self, label: str, total: int | None = None) -> Task:
+    def task(self, label: str, total: int | None = None) -> ProgressTask:
         return self._task
 
-    def done(self, task: Task) -> None:
+    def done(self, task: ProgressTask) -> None:
         pass
 
 
-def make_on(engine: Engine, workshop: Workshop, pieces: Sequence[Piece], task: Task) -> None:
+def make_on(engine: Engine, workshop: Workshop, pieces: Sequence[Piece], task: ProgressTask) -> None:
     """Make the pieces that are missing on an engine, and advance the task by the cost of each.
 
     Parameters

@@ -141,7 +141,7 @@ Catalogue: TypeAlias = Literal["full", "surviving"]
 
 
 @dataclass(frozen=True)
-class Ranked(Scenario, ABC):
+class RankingScenario(Scenario, ABC):
     """Rank all items that a user has not seen.
 
     Parameters
@@ -206,7 +206,7 @@ def _recoded(events: Interactions, alive: BoolArray, vocabulary: Vocabulary) -> 
 
 
 @dataclass(frozen=True)
-class Implicit(Ranked):
+class Implicit(RankingScenario):
     """Find a random tenth of each history; metrics of ranks among all items.
 
     Parameters
@@ -320,7 +320,7 @@ def squared_errors(scorer: Scorer, events: Interactions) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Sequential(Ranked):
+class Sequential(RankingScenario):
     """Find each user's last item, after learning from all but the last two; metrics among all items.
 
     Parameters

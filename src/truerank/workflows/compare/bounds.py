@@ -16,21 +16,21 @@ from truerank.core.types import FloatArray
 from truerank.estimation.base import Estimator
 from truerank.estimation.distribution.base import MixtureEstimator
 from truerank.estimation.tally import tally
-from truerank.inference.bounds.identify import identified
-from truerank.inference.bounds.sample_size import Plan
+from truerank.inference.bounds.identify import identification_bounds
+from truerank.inference.bounds.sample_size import SampleDesign
 from truerank.inference.estimate_interval.delta import held
 from truerank.inference.estimate_interval.outcomes import completed
 from truerank.inference.estimate_interval.registry import Estimated
 from truerank.inference.estimate_interval.worst_bias import worst_bias
 from truerank.metrics.base import Metric
-from truerank.workflows.compare.options import Entry, Options
+from truerank.workflows.compare.options import ComparedModel, CompareOptions
 
 _MOST = 20_000  # negatives that are advised
 _NEARLY = 0.8  # of all candidates: who draws so many can as well rank them all
 
 
 @dataclass(frozen=True, eq=False)
-class Limits:
+class ModelBounds:
     """The smallest and largest values of all models, (n_models, n_metrics); NaN where there are none.
 
     Parameters
@@ -64,7 +64,9 @@ class Limits:
         return np.where(fits, inner_low, low), np.where(fits, inner_high, high)
 
 
-def find_limits(entries: Sequence[Entry], options: Options, *, progress: Progress = SILENT) -> Limits:
+def model_bounds(
+    entries: Sequence[ComparedModel], options: CompareOptions, *, progress: Progress = SILENT
+) -> ModelBounds:
     """Return identification bounds of each model, at levels that make all of them hold together.
 
     Where the estimator is linear its bias is bounded over the same region. Then the region takes half of
@@ -85,7 +87,7 @@ def find_limits(entries: Sequence[Entry], options: Options, *, progress: Progres
             try:
                 counted = tally(entry.found.ranks, ties=options.ties, seed=options.seed, width=0.0)
                 level = region_level(options, len(sampled))
-                found = identified(counted, options.metrics, level=level, shape=options.shape)
+                found = identification_bounds(counted, options.metrics, level=level, shape=options.shape)
                 low[row], high[row] = [one.low for one in found], [one.high for one in found]
                 if has_linear_bias(options.estimator):
                     bias_low[row], bias_high[row] = _bias(entry.found, level, options)
@@ -94,7 +96,7 @@ def find_limits(entries: Sequence[Entry], options: Options, *, progress: Progres
                 reasons[entry.name] = str(error)
                 methods.append("")
             task.advance()
-    return Limits(low, high, bias_low, bias_high, tuple(methods), reasons)
+    return ModelBounds(low, high, bias_low, bias_high, tuple(methods), reasons)
 
 
 def has_linear_bias(estimator: Estimator) -> bool:
@@ -102,13 +104,13 @@ def has_linear_bias(estimator: Estimator) -> bool:
     return not isinstance(estimator, MixtureEstimator) and held(estimator) == ""
 
 
-def region_level(options: Options, n_models: int) -> float:
-    """Return the level of each model's region; see ``find_limits``."""
+def region_level(options: CompareOptions, n_models: int) -> float:
+    """Return the level of each model's region; see ``model_bounds``."""
     share = 2 if has_linear_bias(options.estimator) else 1
     return 1 - (1 - options.level) / (share * max(n_models, 1))
 
 
-def _bias(found: Estimated, level: float, options: Options) -> FloatArray:
+def _bias(found: Estimated, level: float, options: CompareOptions) -> FloatArray:
     """Return the least and the largest bias of each metric, (2, n_metrics)."""
     counted = completed(found.tally)
     x = found.estimator.corrected(counted, options.metrics)
@@ -122,10 +124,12 @@ class Adviser:
     straight lines between logarithms.
     """
 
-    def __init__(self, entries: Sequence[Entry], limits: Limits, options: Options) -> None:
+    def __init__(
+        self, entries: Sequence[ComparedModel], limits: ModelBounds, options: CompareOptions
+    ) -> None:
         self.entries, self.limits, self.options = entries, limits, options
         self.n_sampled = sum(entry.found is not None for entry in entries)
-        self._plans: dict[int, Plan] = {}
+        self._plans: dict[int, SampleDesign] = {}
         self._widths: dict[tuple[int, Metric, int], float] = {}
 
     def negatives(self, a: int, b: int, metric: Metric, gap: float) -> int | None:
@@ -162,9 +166,9 @@ class Adviser:
             self._widths[key] = self._plan(index).half_width(metric, n_negatives)
         return self._widths[key]
 
-    def _plan(self, index: int) -> Plan:
+    def _plan(self, index: int) -> SampleDesign:
         if index not in self._plans:
-            self._plans[index] = Plan.of(
+            self._plans[index] = SampleDesign.of(
                 cast(SampledRanks, self.entries[index].ranks),
                 self.options.ties,
                 level=region_level(self.options, self.n_sampled),

@@ -28,19 +28,19 @@ from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.exact import exact_ranks
 from truerank.ranking.negatives import Sampler
-from truerank.ranking.sampled import sample
+from truerank.ranking.sampled import sample_ranks
 from truerank.ranking.samplers.registry import SAMPLERS
-from truerank.workflows.compare.bounds import Adviser, Limits, find_limits
+from truerank.workflows.compare.bounds import Adviser, ModelBounds, model_bounds
 from truerank.workflows.compare.differences import (
     AnyRanks,
     Contrasts,
     Family,
-    align,
-    contrast,
+    align_ranks,
     make_family,
+    paired_differences,
     pairing,
 )
-from truerank.workflows.compare.options import Entry, Options, make_entry
+from truerank.workflows.compare.options import ComparedModel, CompareOptions, make_entry
 from truerank.workflows.compare.result import (
     ROUNDING,
     Circumstance,
@@ -67,19 +67,19 @@ class Referee:
     progress : where long jobs report
     """
 
-    entries: Sequence[Entry]
-    options: Options
+    entries: Sequence[ComparedModel]
+    options: CompareOptions
     n_test_users: int | None
     progress: Progress
 
     def run(self, pairs: Sequence[tuple[int, int]], notes: list[str]) -> Comparison:
         """Compare the pairs."""
         options = self.options
-        found = contrast(self.entries, pairs, options, progress=self.progress)
+        found = paired_differences(self.entries, pairs, options, progress=self.progress)
         family = make_family(found, level=options.level, correction=options.correction)
-        limits: Limits | None = None
+        limits: ModelBounds | None = None
         if options.bounds and any(entry.found is not None for entry in self.entries):
-            limits = find_limits(self.entries, options, progress=self.progress)
+            limits = model_bounds(self.entries, options, progress=self.progress)
             notes = [*notes, *(f"no bounds for {name}: {why}" for name, why in limits.reasons.items())]
         adviser = None if limits is None else Adviser(self.entries, limits, options)
         # what bounds and noise hold together: half of 1 - level each, and all pairs in any case
@@ -182,7 +182,7 @@ class Referee:
             for total in (self.n_test_users, *drawn)
         )
 
-    def _factor(self, first: Entry, second: Entry) -> float:
+    def _factor(self, first: ComparedModel, second: ComparedModel) -> float:
         """Return which part of the users' error is left for the target: none where all items were ranked.
 
         The mean over n users drawn from N is off by sqrt(1 - n/N) of what it is off from all users like them.
@@ -195,7 +195,7 @@ class Referee:
         n_users = min(len(first.users), len(second.users))
         return float(np.sqrt(max(1 - n_users / self.n_test_users, 0.0)))
 
-    def _method(self, first: Entry, second: Entry, *, is_paired: bool, is_known: bool) -> str:
+    def _method(self, first: ComparedModel, second: ComparedModel, *, is_paired: bool, is_known: bool) -> str:
         if is_known:
             return "exact"
         options = self.options
@@ -307,7 +307,7 @@ def rank_models(
         if chosen is None:
             ranks[name] = exact_ranks(scorer, split, seen=seen, n_threads=n_threads, progress=progress)
         else:
-            ranks[name] = sample(
+            ranks[name] = sample_ranks(
                 scorer,
                 split,
                 chosen,
@@ -350,7 +350,7 @@ def compare(
         taken
     progress : where long jobs report
     **options : ``target``, ``level``, ``correction``, ``baseline``, ``tie_margin``, ``bounds``, ``shape``,
-        ``common_users``, ``ties``, ``seed`` and ``resamples`` as in ``Options``
+        ``common_users``, ``ties``, ``seed`` and ``resamples`` as in ``CompareOptions``
 
     Raises
     ------
@@ -364,7 +364,7 @@ def compare(
     >>> print(found.differences[0].sentence)
     A beats B in recall@1 on these 4 users, exactly: +0.2500. Among all users like them: ...
     """
-    chosen = Options(make_metrics(metrics), ESTIMATORS.make(estimator), **options)
+    chosen = CompareOptions(make_metrics(metrics), ESTIMATORS.make(estimator), **options)
     if split is not None:
         named = name_models(models)
         chosen.pairs(list(named))  # before the work starts
@@ -381,7 +381,7 @@ def compare(
     else:
         ranks = _given(models, sampler)
     pairs = chosen.pairs(list(ranks))
-    aligned, notes = align(ranks, chosen)
+    aligned, notes = align_ranks(ranks, chosen)
     most = max(one.n_users for one in aligned.values())
     if n_test_users is not None and n_test_users < most:
         raise InvalidParameter(

@@ -24,7 +24,7 @@ from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.corrections.naive import Naive
 from truerank.inference.estimate_interval.registry import Estimated
 from truerank.inference.resample import draw_counts
-from truerank.workflows.compare.options import Correction, Entry, Options
+from truerank.workflows.compare.options import ComparedModel, CompareOptions, Correction
 
 _CHUNK = 1 << 22  # resampled users held at once: 32 MB
 
@@ -50,10 +50,10 @@ class Contrasts:
     p_randomised: FloatArray
 
 
-def contrast(
-    entries: Sequence[Entry],
+def paired_differences(
+    entries: Sequence[ComparedModel],
     pairs: Sequence[tuple[int, int]],
-    options: Options,
+    options: CompareOptions,
     *,
     progress: Progress = SILENT,
 ) -> Contrasts:
@@ -86,7 +86,7 @@ def contrast(
 class _Draws:
     """Resampled values of all models."""
 
-    def __init__(self, entries: Sequence[Entry], options: Options, progress: Progress) -> None:
+    def __init__(self, entries: Sequence[ComparedModel], options: CompareOptions, progress: Progress) -> None:
         self.entries, self.options = entries, options
         self.digest = [entry.digest for entry in entries]
         self.moved: list[FloatArray] = [np.zeros(0)] * len(entries)
@@ -111,7 +111,7 @@ class _Draws:
         summed = [index for index in group if self.entries[index].per_user is not None]
         if summed:
             columns = np.concatenate([self._per_user(index) for index in summed], axis=1)
-            means = resampled_means(columns, options.resamples, seed, progress)
+            means = paired_resampled_means(columns, options.resamples, seed, progress)
             width = len(options.metrics)
             for place, index in enumerate(summed):
                 own = means[:, place * width : (place + 1) * width]
@@ -163,7 +163,9 @@ def _error(values: FloatArray) -> FloatArray:
     return error
 
 
-def resampled_means(values: FloatArray, resamples: int, seed: int, progress: Progress = SILENT) -> FloatArray:
+def paired_resampled_means(
+    values: FloatArray, resamples: int, seed: int, progress: Progress = SILENT
+) -> FloatArray:
     """Return column means over users drawn with replacement, (resamples, n_columns).
 
     Resample b draws the users that ``resampling.resampled`` draws for the same seed, so that exact
@@ -171,7 +173,7 @@ def resampled_means(values: FloatArray, resamples: int, seed: int, progress: Pro
 
     Examples
     --------
-    >>> resampled_means(np.ones((5, 1)), 3, 0).tolist()
+    >>> paired_resampled_means(np.ones((5, 1)), 3, 0).tolist()
     [[1.0], [1.0], [1.0]]
     """
     n = len(values)
@@ -235,7 +237,9 @@ class Pairing:
         return "paired users, shared negatives" if self.shares_negatives else "paired users"
 
 
-def align(ranks: Mapping[str, AnyRanks], options: Options) -> tuple[dict[str, AnyRanks], list[str]]:
+def align_ranks(
+    ranks: Mapping[str, AnyRanks], options: CompareOptions
+) -> tuple[dict[str, AnyRanks], list[str]]:
     """Return ranks that can be compared, and what was done to them in words.
 
     Every two models have the same users, or none in common.
@@ -330,7 +334,7 @@ def _same_items(first: AnyRanks, second: AnyRanks) -> bool:
     return bool(np.array_equal(one, other))
 
 
-def _check_design(a: str, first: AnyRanks, b: str, second: AnyRanks, options: Options) -> None:
+def _check_design(a: str, first: AnyRanks, b: str, second: AnyRanks, options: CompareOptions) -> None:
     """Raise where values are no estimates of the same thing: naive ones depend on the sample's size."""
     if not isinstance(options.estimator, Naive) or (isinstance(first, Ranks) and isinstance(second, Ranks)):
         return

@@ -36,7 +36,7 @@ CORRECTIONS: tuple[str, ...] = get_args(Correction)
 
 
 @dataclass(frozen=True)
-class Options:
+class CompareOptions:
     """What is compared, and by which rules.
 
     Parameters
@@ -49,7 +49,7 @@ class Options:
     baseline : compare every other model with this one; None compares all pairs
     tie_margin : differences up to this much count as none; None where every difference matters
     bounds : whether a verdict from sampled ranks must hold for every rank distribution they allow
-    shape : what such a distribution is known to be, see ``truerank.inference.bounds.identify.identified``
+    shape : what such a distribution is known to be, see ``truerank.inference.bounds.identify.identification_bounds``
     common_users : whether to leave out users that not all models have
     ties, seed : as in ``evaluate``
     resamples : of users; at least 10 must be expected beyond the level
@@ -97,7 +97,7 @@ class Options:
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class ComparedModel:
     """What is compared.
 
     Parameters
@@ -136,7 +136,7 @@ class Entry:
         return int(sizes[0]) if len(sizes) == 1 else None
 
 
-def make_entry(name: str, ranks: Ranks | SampledRanks, options: Options) -> Entry:
+def make_entry(name: str, ranks: Ranks | SampledRanks, options: CompareOptions) -> ComparedModel:
     """Evaluate or estimate the metrics of one model."""
     if len(ranks) == 0:
         raise InvalidData(f"model {name!r} must have at least one user, got none. Leave it out.")
@@ -148,7 +148,7 @@ def make_entry(name: str, ranks: Ranks | SampledRanks, options: Options) -> Entr
             )
     if isinstance(ranks, Ranks):
         exact = values(options.metrics, ranks, ties=options.ties, seed=options.seed)
-        return Entry(name, ranks, exact.mean(axis=0), exact, None)
+        return ComparedModel(name, ranks, exact.mean(axis=0), exact, None)
     counted = tally(ranks, ties=options.ties, seed=options.seed)
     estimator = options.estimator
     if isinstance(estimator, MixtureEstimator):
@@ -156,4 +156,6 @@ def make_entry(name: str, ranks: Ranks | SampledRanks, options: Options) -> Entr
     else:
         per_user = estimator.per_user(counted, options.metrics)
         value = per_user.mean(axis=0)
-    return Entry(name, ranks, value, per_user, Estimated(ranks, counted, estimator, options.metrics, value))
+    return ComparedModel(
+        name, ranks, value, per_user, Estimated(ranks, counted, estimator, options.metrics, value)
+    )

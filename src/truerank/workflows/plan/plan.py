@@ -28,7 +28,7 @@ from truerank.estimation.distribution.mle import MaximumLikelihood
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import Contexts, tally
 from truerank.inference.bounds.identify import needed_size
-from truerank.inference.bounds.sample_size import Plan as BoundPlan
+from truerank.inference.bounds.sample_size import SampleDesign as BoundPlan
 from truerank.inference.estimate_interval.registry import TARGETS, Target
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
@@ -161,7 +161,7 @@ class Need:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SamplePlan:
     """What a half-width needs, in numbers and in words.
 
     Parameters
@@ -210,7 +210,7 @@ def plan(
     costs: Costs | None = None,
     ties: TiePolicy = "expected",
     progress: Progress = SILENT,
-) -> Plan:
+) -> SamplePlan:
     """Return how many negatives, or users, a wanted half-width needs on each metric.
 
     Answers are kept apart. *m for the noise* makes repeated samples agree; an estimator that shrinks needs
@@ -271,7 +271,7 @@ def plan(
         for budget, metric in product(budgets, chosen):
             divisions.append(divide(people, metric, budget, level=level, target=target))
             task.advance()
-    return Plan(
+    return SamplePlan(
         half_width,
         level,
         target,

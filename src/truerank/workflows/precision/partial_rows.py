@@ -17,8 +17,8 @@ from truerank.core.split import Split
 from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets, order_within_rows
 from truerank.ranking.exact import make_queries
-from truerank.ranking.listed import SLACK, Judged, judge_scores, make_lists, ranges
-from truerank.ranking.negatives import Block, Rows, blocks
+from truerank.ranking.listed import SLACK, ListedCounts, judge_scores, make_lists, ranges
+from truerank.ranking.negatives import RowBlock, Rows, row_blocks
 
 #: Items of the first look at a row, and how much longer each next look is.
 FIRST = 32
@@ -145,7 +145,7 @@ class Scan:
         )
 
     def _score_targets(self, row: IntArray) -> None:
-        def work(block: Block) -> tuple[IntArray, FloatArray, int]:
+        def work(block: RowBlock) -> tuple[IntArray, FloatArray, int]:
             chosen = row[block.start : block.stop]
             pair = ranges(self.rows.pairs[chosen], self.n_targets[chosen])
             items = self.rows.queries.targets.items[pair].astype(np.int64)
@@ -161,7 +161,7 @@ class Scan:
         self.depth[row] = 0
 
     def _look(self, row: IntArray, start: IntArray, stop: IntArray) -> None:
-        def work(block: Block) -> tuple[IntArray, Judged]:
+        def work(block: RowBlock) -> tuple[IntArray, ListedCounts]:
             chosen = row[block.start : block.stop]
             items = self._items(chosen, start, stop)
             pair = ranges(self.rows.pairs[chosen], self.n_targets[chosen])
@@ -179,8 +179,8 @@ class Scan:
             self.n_scores += found.n_scores
         self.depth[row] = stop[row]
 
-    def _each(self, work: Callable[[Block], FoundT], sizes: IntArray) -> list[FoundT]:
-        runs = list(blocks(sizes, self.lists.most_negatives))
+    def _each(self, work: Callable[[RowBlock], FoundT], sizes: IntArray) -> list[FoundT]:
+        runs = list(row_blocks(sizes, self.lists.most_negatives))
         return list(ordered_map(work, runs, n_threads=self.n_threads))
 
     @cached_property

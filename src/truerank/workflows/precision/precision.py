@@ -26,15 +26,15 @@ from truerank.core.types import FloatArray
 from truerank.estimation.base import Estimator
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import tally
-from truerank.inference.bounds.identify import identified
-from truerank.inference.bounds.sample_size import Plan as BoundPlan
+from truerank.inference.bounds.identify import identification_bounds
+from truerank.inference.bounds.sample_size import SampleDesign as BoundPlan
 from truerank.inference.estimate_interval.registry import Target
 from truerank.inference.user_interval import INTERVALS
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.exact import exact_ranks
-from truerank.ranking.sampled import sample
-from truerank.ranking.samplers.uniform import Uniform
+from truerank.ranking.sampled import sample_ranks
+from truerank.ranking.samplers.uniform import UniformSampler
 from truerank.ranking.simulate import simulate_sample
 from truerank.workflows.estimate import DEFAULT_LINEAR
 from truerank.workflows.evaluate import (
@@ -56,7 +56,7 @@ _MARGIN = 0.9  # of the wanted half-width is planned for: the bound of the sampl
 
 
 @dataclass(frozen=True, eq=False)
-class Bounded:
+class BoundedSample:
     """What a sample of negatives gave: estimates, their bounds, and the scores it took."""
 
     value: FloatArray
@@ -97,7 +97,7 @@ def bounding_size(
     return max(_FEWEST, *known) if len(known) == len(sizes) else None
 
 
-def bound(
+def sample_with_bounds(
     scorer: Scorer,
     split: Split,
     metrics: Sequence[Metric],
@@ -110,21 +110,21 @@ def bound(
     seed: int,
     n_threads: int | None,
     progress: Progress,
-) -> Bounded:
+) -> BoundedSample:
     """Draw negatives for all users; the bounds hold whatever the estimator is off by."""
-    drawn = sample(
+    drawn = sample_ranks(
         scorer,
         split,
-        Uniform(m=n_negatives),
+        UniformSampler(m=n_negatives),
         seen=seen,
         seed=seed,
         n_threads=n_threads,
         progress=progress,
     )
-    found = identified(drawn.ranks, metrics, level=level, ties=ties, progress=progress)
+    found = identification_bounds(drawn.ranks, metrics, level=level, ties=ties, progress=progress)
     limits = np.array([[one.low, one.high] for one in found])
     value = estimator.estimate(tally(drawn.ranks, ties=ties, seed=seed), metrics).value
-    return Bounded(np.clip(value, limits[:, 0], limits[:, 1]), limits, drawn.n_scores)
+    return BoundedSample(np.clip(value, limits[:, 0], limits[:, 1]), limits, drawn.n_scores)
 
 
 #: Users of the first round, the fewest a budget must allow, and rounds that a forecast is cut into.
@@ -205,7 +205,7 @@ class Search:
         self.exact_scores, self.progress = exact_scores, progress
         self.rounds: list[int] = []
         self.why: list[str] = []
-        self.bounded: Bounded | None = None
+        self.bounded: BoundedSample | None = None
         self.n_negatives = self.screened = 0
         self.step = FIRST_USERS
 
@@ -335,7 +335,7 @@ class Search:
         is_allowed = goal.budget is None or self.n_scores + n_scores <= goal.budget
         if not is_allowed or (goal.design == "auto" and n_scores >= expected):
             return False
-        self.bounded = bound(
+        self.bounded = sample_with_bounds(
             self.scorer,
             self.split,
             goal.metrics,

@@ -13,7 +13,7 @@ import numpy as np
 from truerank.core.random import pair_keys
 from truerank.core.ranks import TiePolicy
 from truerank.core.types import FloatArray, IntArray
-from truerank.inference.anytime import Draws, running_variance
+from truerank.inference.anytime import UserSequence, running_variance
 from truerank.inference.estimate_interval.registry import Target
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import values
@@ -37,7 +37,7 @@ class Forecast:
 
 
 def needed_information(half_width: float, level: float) -> float:
-    """Return the sum over draws of squared weight / variance that bets need, see ``Draws``."""
+    """Return the sum over draws of squared weight / variance that bets need, see ``UserSequence``."""
     return float(2 * np.log(2 / (1 - level)) / half_width**2)
 
 
@@ -221,7 +221,7 @@ class RowSample:
     def limits(self) -> FloatArray:
         """Return the interval of each metric, (n_metrics, 2)."""
         found = [
-            Draws(
+            UserSequence(
                 self.value[:, c],
                 self.before[:, c],
                 self.left,
