@@ -163,7 +163,8 @@ def allowed(
 
     Notes
     -----
-    ``identification_bounds`` bounds the value of the users at hand. For ``population`` these are drawn at random, and
+    ``identification_bounds`` bounds the value of the users at hand. For ``population`` these are drawn at
+    random, and
     with a single group of targets so is each event: its chance is the mean over all users, the region holds
     for it as well, and so do the bounds. In all other cases half of what the level leaves is spent on
     the users: their mean lies within [low, high] and the mean over all users within ``about_users`` of it.

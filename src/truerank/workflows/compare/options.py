@@ -49,7 +49,7 @@ class CompareOptions:
     baseline : compare every other model with this one; None compares all pairs
     tie_margin : differences up to this much count as none; None where every difference matters
     bounds : whether a verdict from sampled ranks must hold for every rank distribution they allow
-    shape : what such a distribution is known to be, see ``truerank.inference.bounds.identify.identification_bounds``
+    shape : what such a distribution is known to be, see ``inference.bounds.identify.identification_bounds``
     common_users : whether to leave out users that not all models have
     ties, seed : as in ``evaluate``
     resamples : of users; at least 10 must be expected beyond the level
