@@ -3,11 +3,12 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check bench coverage docs gallery papers picture rivals clean
+.PHONY: help demo test quick check bench coverage docs gallery papers picture rivals clean
 
 help:
 	@echo "make demo   evaluate five recommenders on the embedded demo data: a table and demo/report.html"
-	@echo "make test   format, lint, types, import directions, doctests and tests"
+	@echo "make test   format, lint, types, import directions, doctests and tests, on all cores"
+	@echo "make quick  the daily loop: without papers, docs, clusters, slow and statistical tests"
 	@echo "make docs   build the documentation site into site/; warnings are errors"
 	@echo "make bench  print the speed tables (minutes; results under benchmarks/results)"
 	@echo "make coverage  how often intervals hold the exact value (hours; can be resumed)"
@@ -25,8 +26,14 @@ demo: $(VENV)/.run
 picture: demo
 	$(BIN)/python scripts/readme_picture.py
 
+# tests of one file stay in one process, because they share what their fixtures fit
 test: check
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist loadfile
+
+quick: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/pytest --numprocesses auto --dist loadfile -m 'not (cluster or slow or stat or data)' \
+	  --ignore tests/papers --ignore tests/docs --ignore tests/distributed
 
 check: $(VENV)/.test
 	$(BIN)/ruff format --check .

@@ -8,11 +8,13 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 import truerank
+from truerank.core import errors
 
 ROOT = Path(truerank.__file__).parent
 PROJECT = ROOT.parent.parent
@@ -131,6 +133,19 @@ def test_public_names() -> None:
         assert not inspect.ismodule(getattr(truerank, name)), f"a module hides truerank.{name}"
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = truerank.nothing
+
+
+def test_every_error_and_every_registry_is_public() -> None:
+    kinds = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, Exception)]
+    assert {kind.__name__ for kind in kinds} <= set(truerank.__all__)
+    registries = {
+        name
+        for path in MODULES
+        for name in re.findall(r"^([A-Z]+): Registry\[\w+\] = Registry\(", path.read_text(), re.MULTILINE)
+    }
+    assert len(registries) >= 12
+    assert registries <= set(truerank.__all__)
+    assert all(isinstance(getattr(truerank, name), Mapping) for name in registries)
 
 
 def test_sources_are_in_the_bibliography() -> None:

@@ -1,4 +1,9 @@
-"""What a recommender's top-K metrics really are: exact where affordable, honest where not."""
+"""What a recommender's top-K metrics really are: exact where affordable, honest where not.
+
+Everything public is here: functions (``evaluate``, ``estimate``, ``compare``, ``plan``, ``bounds``,
+``subsample``, ``agreement``, ``study``), the types that travel between them, registries (mappings in upper
+case) and errors. Names are imported on first use, so that ``import truerank`` stays fast.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,18 @@ from typing import TYPE_CHECKING, Any
 from truerank.version import __version__
 
 if TYPE_CHECKING:
+    from truerank.core.errors import (
+        CannotEstimate,
+        DataWarning,
+        InvalidData,
+        InvalidParameter,
+        JobFailed,
+        MissingDependency,
+        NotConverged,
+        TruerankError,
+        UnknownArgument,
+        UnknownName,
+    )
     from truerank.core.interactions import Interactions
     from truerank.core.ranks import Ranks, SampledRanks
     from truerank.core.result import Estimate, Result
@@ -15,9 +32,12 @@ if TYPE_CHECKING:
     from truerank.data.catalogue import load
     from truerank.data.clean import k_core, min_history
     from truerank.data.read import from_arrays, from_csr, from_frame, read_interactions
-    from truerank.estimation.registry import ESTIMATORS
-    from truerank.inference.bounds.identify import identification_bounds
+    from truerank.distributed.engine import ENGINES
+    from truerank.estimation.mapping.functions import MAPPINGS
+    from truerank.estimation.registry import ESTIMATORS, PRIORS
+    from truerank.inference.bounds.identify import identification_bounds as bounds
     from truerank.inference.estimate_interval.registry import UNCERTAINTIES
+    from truerank.inference.user_interval import INTERVALS
     from truerank.metrics.registry import METRICS
     from truerank.models.adapters.cornac import from_cornac
     from truerank.models.adapters.function import from_callable
@@ -35,7 +55,9 @@ if TYPE_CHECKING:
     from truerank.report.page import write_report
     from truerank.split.base import SPLITS, make_split, sample_users
     from truerank.subsampling.base import STRATEGIES
-    from truerank.workflows.agreement.experiment import measure_agreement
+    from truerank.subsampling.subsample import subsample
+    from truerank.workflows.agreement.experiment import measure_agreement as agreement
+    from truerank.workflows.agreement.scenarios import SCENARIOS
     from truerank.workflows.compare.compare import compare
     from truerank.workflows.compare.result import Comparison
     from truerank.workflows.estimate import RankAccumulator, estimate
@@ -45,79 +67,112 @@ if TYPE_CHECKING:
     from truerank.workflows.study import study
     from truerank.workflows.tracking import MlflowLogger, log_result
 
-# Public names and where they live; imported on first use so that `import truerank` stays fast.
+#: Public names, and the module and name behind each.
 _HOMES = {
-    "ESTIMATORS": "truerank.estimation.registry",
-    "METRICS": "truerank.metrics.registry",
-    "MODELS": "truerank.models.registry",
-    "SAMPLERS": "truerank.ranking.samplers.registry",
-    "SPLITS": "truerank.split.base",
-    "STRATEGIES": "truerank.subsampling.base",
-    "UNCERTAINTIES": "truerank.inference.estimate_interval.registry",
-    "Comparison": "truerank.workflows.compare.result",
-    "Estimate": "truerank.core.result",
-    "Factors": "truerank.core.scorer",
-    "Interactions": "truerank.core.interactions",
-    "MlflowLogger": "truerank.workflows.tracking",
-    "RankAccumulator": "truerank.workflows.estimate",
-    "Ranks": "truerank.core.ranks",
-    "Result": "truerank.core.result",
-    "SampledRanks": "truerank.core.ranks",
-    "Split": "truerank.core.split",
-    "as_scorer": "truerank.core.scorer",
-    "compare": "truerank.workflows.compare.compare",
-    "sample_users": "truerank.split.base",
-    "estimate": "truerank.workflows.estimate",
-    "evaluate": "truerank.workflows.evaluate",
-    "evaluate_to_precision": "truerank.workflows.precision.precision",
-    "exact_ranks": "truerank.ranking.exact",
-    "from_arrays": "truerank.data.read",
-    "from_callable": "truerank.models.adapters.function",
-    "from_cornac": "truerank.models.adapters.cornac",
-    "from_csr": "truerank.data.read",
-    "from_frame": "truerank.data.read",
-    "from_implicit": "truerank.models.adapters.implicit",
-    "from_irspack": "truerank.models.adapters.irspack",
-    "from_lenskit": "truerank.models.adapters.lenskit",
-    "from_recbole": "truerank.models.adapters.recbole",
-    "from_torch": "truerank.models.adapters.torch",
-    "identification_bounds": "truerank.inference.bounds.identify",
-    "k_core": "truerank.data.clean",
-    "load": "truerank.data.catalogue",
-    "load_scorer": "truerank.models.saved_scorer",
-    "log_result": "truerank.workflows.tracking",
-    "make_split": "truerank.split.base",
-    "measure_agreement": "truerank.workflows.agreement.experiment",
-    "min_history": "truerank.data.clean",
-    "plan": "truerank.workflows.plan.plan",
-    "read_interactions": "truerank.data.read",
-    "read_sampled_ranks": "truerank.ranking.files",
-    "sampled_ranks": "truerank.ranking.sampled",
-    "save_scorer": "truerank.models.saved_scorer",
-    "study": "truerank.workflows.study",
-    "write_report": "truerank.report.page",
+    "ENGINES": "truerank.distributed.engine:ENGINES",
+    "ESTIMATORS": "truerank.estimation.registry:ESTIMATORS",
+    "INTERVALS": "truerank.inference.user_interval:INTERVALS",
+    "MAPPINGS": "truerank.estimation.mapping.functions:MAPPINGS",
+    "METRICS": "truerank.metrics.registry:METRICS",
+    "MODELS": "truerank.models.registry:MODELS",
+    "PRIORS": "truerank.estimation.registry:PRIORS",
+    "SAMPLERS": "truerank.ranking.samplers.registry:SAMPLERS",
+    "SCENARIOS": "truerank.workflows.agreement.scenarios:SCENARIOS",
+    "SPLITS": "truerank.split.base:SPLITS",
+    "STRATEGIES": "truerank.subsampling.base:STRATEGIES",
+    "UNCERTAINTIES": "truerank.inference.estimate_interval.registry:UNCERTAINTIES",
+    "CannotEstimate": "truerank.core.errors:CannotEstimate",
+    "Comparison": "truerank.workflows.compare.result:Comparison",
+    "DataWarning": "truerank.core.errors:DataWarning",
+    "Estimate": "truerank.core.result:Estimate",
+    "Factors": "truerank.core.scorer:Factors",
+    "Interactions": "truerank.core.interactions:Interactions",
+    "InvalidData": "truerank.core.errors:InvalidData",
+    "InvalidParameter": "truerank.core.errors:InvalidParameter",
+    "JobFailed": "truerank.core.errors:JobFailed",
+    "MissingDependency": "truerank.core.errors:MissingDependency",
+    "MlflowLogger": "truerank.workflows.tracking:MlflowLogger",
+    "NotConverged": "truerank.core.errors:NotConverged",
+    "RankAccumulator": "truerank.workflows.estimate:RankAccumulator",
+    "Ranks": "truerank.core.ranks:Ranks",
+    "Result": "truerank.core.result:Result",
+    "SampledRanks": "truerank.core.ranks:SampledRanks",
+    "Split": "truerank.core.split:Split",
+    "TruerankError": "truerank.core.errors:TruerankError",
+    "UnknownArgument": "truerank.core.errors:UnknownArgument",
+    "UnknownName": "truerank.core.errors:UnknownName",
+    "agreement": "truerank.workflows.agreement.experiment:measure_agreement",
+    "as_scorer": "truerank.core.scorer:as_scorer",
+    "bounds": "truerank.inference.bounds.identify:identification_bounds",
+    "compare": "truerank.workflows.compare.compare:compare",
+    "estimate": "truerank.workflows.estimate:estimate",
+    "evaluate": "truerank.workflows.evaluate:evaluate",
+    "evaluate_to_precision": "truerank.workflows.precision.precision:evaluate_to_precision",
+    "exact_ranks": "truerank.ranking.exact:exact_ranks",
+    "from_arrays": "truerank.data.read:from_arrays",
+    "from_callable": "truerank.models.adapters.function:from_callable",
+    "from_cornac": "truerank.models.adapters.cornac:from_cornac",
+    "from_csr": "truerank.data.read:from_csr",
+    "from_frame": "truerank.data.read:from_frame",
+    "from_implicit": "truerank.models.adapters.implicit:from_implicit",
+    "from_irspack": "truerank.models.adapters.irspack:from_irspack",
+    "from_lenskit": "truerank.models.adapters.lenskit:from_lenskit",
+    "from_recbole": "truerank.models.adapters.recbole:from_recbole",
+    "from_torch": "truerank.models.adapters.torch:from_torch",
+    "k_core": "truerank.data.clean:k_core",
+    "load": "truerank.data.catalogue:load",
+    "load_scorer": "truerank.models.saved_scorer:load_scorer",
+    "log_result": "truerank.workflows.tracking:log_result",
+    "make_split": "truerank.split.base:make_split",
+    "min_history": "truerank.data.clean:min_history",
+    "plan": "truerank.workflows.plan.plan:plan",
+    "read_interactions": "truerank.data.read:read_interactions",
+    "read_sampled_ranks": "truerank.ranking.files:read_sampled_ranks",
+    "sample_users": "truerank.split.base:sample_users",
+    "sampled_ranks": "truerank.ranking.sampled:sampled_ranks",
+    "save_scorer": "truerank.models.saved_scorer:save_scorer",
+    "study": "truerank.workflows.study:study",
+    "subsample": "truerank.subsampling.subsample:subsample",
+    "write_report": "truerank.report.page:write_report",
 }
 
 __all__ = [
+    "ENGINES",
     "ESTIMATORS",
+    "INTERVALS",
+    "MAPPINGS",
     "METRICS",
     "MODELS",
+    "PRIORS",
     "SAMPLERS",
+    "SCENARIOS",
     "SPLITS",
     "STRATEGIES",
     "UNCERTAINTIES",
+    "CannotEstimate",
     "Comparison",
+    "DataWarning",
     "Estimate",
     "Factors",
     "Interactions",
+    "InvalidData",
+    "InvalidParameter",
+    "JobFailed",
+    "MissingDependency",
     "MlflowLogger",
+    "NotConverged",
     "RankAccumulator",
     "Ranks",
     "Result",
     "SampledRanks",
     "Split",
+    "TruerankError",
+    "UnknownArgument",
+    "UnknownName",
     "__version__",
+    "agreement",
     "as_scorer",
+    "bounds",
     "compare",
     "estimate",
     "evaluate",
@@ -133,13 +188,11 @@ __all__ = [
     "from_lenskit",
     "from_recbole",
     "from_torch",
-    "identification_bounds",
     "k_core",
     "load",
     "load_scorer",
     "log_result",
     "make_split",
-    "measure_agreement",
     "min_history",
     "plan",
     "read_interactions",
@@ -148,6 +201,7 @@ __all__ = [
     "sampled_ranks",
     "save_scorer",
     "study",
+    "subsample",
     "write_report",
 ]
 
@@ -157,7 +211,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'truerank' has no attribute {name!r}")
     import importlib
 
-    value = getattr(importlib.import_module(_HOMES[name]), name)
+    module, _, attribute = _HOMES[name].partition(":")
+    value = getattr(importlib.import_module(module), attribute)
     globals()[name] = value
     return value
 

@@ -14,6 +14,7 @@ from truerank.core.errors import (
     MissingDependency,
     NotConverged,
     TruerankError,
+    UnknownArgument,
     UnknownName,
 )
 
@@ -25,6 +26,7 @@ from truerank.core.errors import (
         InvalidData("no rows."),
         JobFailed("task 3 failed."),
         UnknownName("metric", "ndgc", ["ndcg", "recall"]),
+        UnknownArgument("evaluate", "sead", ["seed"]),
         MissingDependency("downloading data", "pooch", extra="data"),
         NotConverged("no end in sight.", [1.0, 2.0]),
         CannotEstimate("not this sample."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -106,3 +107,16 @@ def test_entries_list_parameters_and_presets() -> None:
     assert by_name["toy"].summary == "A toy with every kind of parameter."
     assert by_name["toy"].parameters == "size=3, rate=0.5, mode=row, deep=false, path=x, top=none"
     assert by_name["big"].summary == "preset: toy(size=9)"
+
+
+def test_a_registry_is_a_mapping_from_names_to_classes() -> None:
+    assert list(TOYS) == ["bare", "big", "bigger", "toy"]
+    assert len(TOYS) == 4
+    assert TOYS["toy"] is TOYS["bigger"] is Toy
+    assert dict(TOYS)["bare"] is Bare
+    assert "big" in TOYS
+    assert "huge" not in TOYS
+    assert TOYS.get("huge") is None
+    with pytest.raises(UnknownName, match=re.escape("unknown toy 'bige'. Did you mean 'big'?")):
+        TOYS["bige"]
+    assert repr(TOYS) == "<4 toys: bare, big, bigger, toy>"

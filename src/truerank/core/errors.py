@@ -1,4 +1,4 @@
-"""Every error truerank raises on purpose.
+"""Every error truerank raises on purpose, and the checks of arguments that raise them.
 
 ::
 
@@ -6,6 +6,7 @@
     |-- InvalidParameter(ValueError)    an option or argument that cannot be used
     |-- InvalidData(ValueError)         a file, frame or array that cannot be used
     |-- UnknownName(LookupError)        a metric, model, split, ... that is not registered
+    |-- UnknownArgument(TypeError)      a keyword that a public function does not have
     |-- MissingDependency(ImportError)  an optional library that is not installed
     |-- NotConverged(RuntimeError)      an iteration that stopped too early
     |-- CannotEstimate(TypeError)       a method that cannot treat this kind of sample
@@ -14,15 +15,21 @@
 Each message is one sentence: what must hold, what came, what to do. The command line prints it and
 exits with 2. ``DataWarning`` marks results that are valid but surprising.
 
-Checks at the borders; inside, types are trusted.
+Arguments are checked where they enter: in public functions, constructors, readers and commands. Code behind
+these relies on the types.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 import numbers
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar
+
+Arguments = ParamSpec("Arguments")
+ReturnT = TypeVar("ReturnT")
 
 
 class TruerankError(Exception):
@@ -64,6 +71,20 @@ class UnknownName(TruerankError, LookupError):  # noqa: N818
         super().__init__(f"unknown {kind} {name!r}. {suggestion(name, self.known)}")
 
 
+class UnknownArgument(TruerankError, TypeError):  # noqa: N818
+    """A keyword argument that a public function does not have.
+
+    Examples
+    --------
+    >>> print(UnknownArgument("evaluate", "sampelr", ["sampler", "seed"]))
+    evaluate() has no argument 'sampelr'. Did you mean 'sampler'?
+    """
+
+    def __init__(self, function: str, name: str, known: Iterable[str]) -> None:
+        self.function, self.name, self.known = function, name, tuple(sorted(known))
+        super().__init__(f"{function}() has no argument {name!r}. {suggestion(name, self.known)}")
+
+
 class MissingDependency(TruerankError, ImportError):  # noqa: N818
     """An optional library that is not installed.
 
@@ -91,6 +112,30 @@ class CannotEstimate(TruerankError, TypeError):  # noqa: N818
 
 class DataWarning(UserWarning):
     """A result that is valid but surprising; the text holds counts and examples."""
+
+
+def suggests_arguments(function: Callable[Arguments, ReturnT]) -> Callable[Arguments, ReturnT]:
+    """Make a public function answer a misspelt keyword with the nearest one that it has.
+
+    Examples
+    --------
+    >>> @suggests_arguments
+    ... def evaluate(*, seed: int = 0) -> int:
+    ...     return seed
+    >>> evaluate(sead=1)
+    Traceback (most recent call last):
+    truerank.core.errors.UnknownArgument: evaluate() has no argument 'sead'. Did you mean 'seed'?
+    """
+    known = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> ReturnT:
+        for name in kwargs:
+            if name not in known:
+                raise UnknownArgument(function.__name__, name, known)
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def suggestion(name: str, known: tuple[str, ...]) -> str:

@@ -1,15 +1,16 @@
-"""Spec strings: one way to write a plug-in with its parameters everywhere.
+"""Plug-ins and their spec strings: one way to write a metric, model or estimator with its parameters.
 
 ::
 
     spec  = name [ "(" key "=" value { "," key "=" value } ")" ] [ "@" cutoff ]
     value = integer | number | true | false | none | 'text' | word | spec
 
-``ndcg@10``, ``ap(norm=rel)@10``, ``ease(reg=500)``, ``bv(prior=beta(a=0.5))``.
+``ndcg@10``, ``ap(norm=rel)@10``, ``ease(reg=500)``, ``bv(prior=beta(a=0.5))``. The same text is used in
+Python, on the command line, in JSON and in the documentation.
 
-Plug-ins: frozen dataclasses found by name in a literal table and imported on use.
-
-Where a method comes from.
+A plug-in is a frozen dataclass with a default for every field. A ``Registry`` finds it by name in a literal
+table, imports its module when the name is first used, and turns spec strings into objects; ``Source`` says
+which publication a plug-in follows.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ import math
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
-from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, Union, cast
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, Union, cast
 
 from truerank.core.errors import InvalidParameter, UnknownName, suggestion
 
@@ -258,8 +259,8 @@ class PluginSummary:
     source: str
 
 
-class Registry(Generic[PluginT]):
-    """The plug-ins of one kind.
+class Registry(Mapping[str, type[PluginT]]):
+    """The plug-ins of one kind: a mapping from names to classes, and a maker of objects from spec strings.
 
     Parameters
     ----------
@@ -276,6 +277,36 @@ class Registry(Generic[PluginT]):
     def names(self) -> list[str]:
         """All names, presets included, sorted."""
         return sorted([*self.table, *self.presets])
+
+    def __getitem__(self, name: str) -> type[PluginT]:
+        return self.type_of(name if name in self.table else self._expand(Spec(name)).name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self.table) + len(self.presets)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.table or name in self.presets
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the class behind a name, or the default where there is none."""
+        return self[name] if name in self else default  # noqa: SIM401 - this is that method
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} {self.plural}: {', '.join(self.names())}>"
+
+    @property
+    def plural(self) -> str:
+        """What several entries are called, such as ``strategies``."""
+        return f"{self.kind[:-1]}ies" if re.search("[^aeiou]y$", self.kind) else f"{self.kind}s"
 
     def type_of(self, name: str) -> type[PluginT]:
         """Import and return the class behind a name."""
