@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Truerank
-from truerank.cli.output import Format, prose
+from truerank.cli.options import Format
+from truerank.cli.output import prose
 
 
 def test_results(truerank: Truerank, tiny: Path) -> None:

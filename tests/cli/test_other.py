@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import Truerank
 from truerank import __version__
-from truerank.cli.prepare import data_names, names_of
+from truerank.cli.completion import data_names, plugin_names
 
 
 def test_version(truerank: Truerank) -> None:
@@ -109,8 +109,8 @@ def test_trec_bad_line(truerank: Truerank, tmp_path: Path) -> None:
 
 
 def test_completion_of_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert names_of("metrics")("nd") == ["ndcg"]
-    assert names_of("metrics")("auc,nd") == ["auc,ndcg"]
+    assert plugin_names("metrics")("nd") == ["ndcg"]
+    assert plugin_names("metrics")("auc,nd") == ["auc,ndcg"]
     assert "ml-1m" in data_names("ml-")
     (tmp_path / "events.csv").write_text("")
     monkeypatch.chdir(tmp_path)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from truerank.cli.output import Format, emit, prose, render_table, say, shown_progress, table_text
-from truerank.cli.prepare import data_names, names_of
+from truerank.cli import options as opt
+from truerank.cli.completion import plugin_names
+from truerank.cli.options import Format
+from truerank.cli.output import emit, prose, render_table, say, shown_progress, table_text
 from truerank.core.checkpoint import check_output
 from truerank.core.errors import InvalidParameter
 
@@ -19,55 +20,51 @@ if TYPE_CHECKING:
 
 
 def agreement(
-    data: Annotated[
-        str,
-        typer.Argument(help="A file, a catalogue name such as ml-1m, or demo.", autocompletion=data_names),
-    ],
+    data: opt.Data[str],
     strategies: Annotated[
         str,
         typer.Option(
-            help="Which events sub-samples keep, separated by commas.", autocompletion=names_of("strategies")
+            help="How events are sub-sampled, separated by commas.", autocompletion=plugin_names("strategies")
         ),
     ] = "random,stratified,random-user,head-user,random-walk",
-    fractions: Annotated[str, typer.Option(help="Shares of the train events.")] = "0.5,0.2,0.1",
+    fractions: Annotated[
+        str, typer.Option(help="Fractions of the train events to keep, separated by commas.")
+    ] = "0.5,0.2,0.1",
     models: Annotated[
         str | None,
         typer.Option(
-            help="Two or more, separated by commas; those of the paper by default.",
-            autocompletion=names_of("models"),
+            help="Two or more models, separated by commas; those of the paper by default.",
+            autocompletion=plugin_names("models"),
         ),
     ] = None,
     scenario: Annotated[
         str, typer.Option(help="explicit, implicit or sequential; several separated by commas.")
     ] = "implicit",
-    seeds: Annotated[int, typer.Option(help="How often all is repeated.")] = 3,
+    seeds: Annotated[int, typer.Option(help="How many times everything is repeated.")] = 3,
     grid: Annotated[
-        str, typer.Option(help="Hyper-parameters to try: none, reduced, repo, paper or paper-large.")
+        str,
+        typer.Option(help="Grid of hyper-parameters to search: none, reduced, repo, paper or paper-large."),
     ] = "none",
-    keep: Annotated[
-        Path | None, typer.Option(help="Keep finished pieces in this folder; a later run goes on from there.")
-    ] = None,
+    keep: opt.Keep = None,
     workers: Annotated[int, typer.Option(help="Processes that work at the same time.")] = 1,
     engine: Annotated[
         str | None,
         typer.Option(
-            help="Fit on a cluster instead, such as dask(address=tcp://host:8786); --keep must be shared.",
-            autocompletion=names_of("engines"),
+            help="Fit on a cluster, such as dask(address=tcp://host:8786), whose workers all reach --keep.",
+            autocompletion=plugin_names("engines"),
         ),
     ] = None,
     threshold: Annotated[
         float, typer.Option(help="Agreement over certain pairs that counts as the same order.")
     ] = 0.8,
-    level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
-    resamples: Annotated[int, typer.Option(help="Bootstrap samples of users.")] = 400,
-    by_metric: Annotated[bool, typer.Option("--by-metric", help="Show every metric by itself too.")] = False,
-    columns: Annotated[
-        str | None, typer.Option(help="user=NAME,item=NAME,rating=NAME,timestamp=NAME")
-    ] = None,
-    duplicates: Annotated[str, typer.Option(help="Repeated pairs: last, first, sum, max or error.")] = "last",
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
-    report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report here.")] = None,
+    level: opt.Level = 0.95,
+    resamples: opt.Resamples = 400,
+    by_metric: Annotated[bool, typer.Option("--by-metric", help="Also show each metric separately.")] = False,
+    columns: opt.Columns = None,
+    duplicates: opt.Duplicates = "last",
+    seed: opt.Seed = 0,
+    format: opt.OutputFormat = Format.table,
+    report: opt.Report = None,
 ) -> None:
     """Fit models to all data and to sub-samples, and say which sub-samples keep their order.
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from truerank.cli.estimate import Answer
+from truerank.cli import options as opt
+from truerank.cli.completion import data_names, plugin_names
+from truerank.cli.options import Answer, Format, with_data
 from truerank.cli.output import (
     SUFFIXES,
-    Format,
     check_out,
     emit,
     render_table,
@@ -18,7 +19,6 @@ from truerank.cli.output import (
     shown_progress,
     table_text,
 )
-from truerank.cli.prepare import data_names, names_of
 from truerank.core.checkpoint import check_output, replace_text
 from truerank.core.errors import InvalidParameter
 
@@ -29,106 +29,74 @@ if TYPE_CHECKING:
 def compare(
     ranks: Annotated[
         list[Path] | None,
-        typer.Argument(help="Tables of exact or sampled ranks, of one or several models each."),
+        typer.Argument(help="Tables of exact or sampled ranks, each of one or several models."),
     ] = None,
     data: Annotated[
         str | None,
         typer.Option(
-            help="Rank models on this data instead: a file, ml-1m, demo.", autocompletion=data_names
+            help="Fit and rank models on these events, instead of reading ranks: a file, ml-1m, demo.",
+            autocompletion=data_names,
         ),
     ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="With --data: a model; give at least two.",
-            autocompletion=names_of("models"),
-        ),
-    ] = None,
-    split: Annotated[
-        str,
-        typer.Option(help="With --data: how test events are chosen.", autocompletion=names_of("splits")),
-    ] = "leave-last-out",
+    model: Annotated[list[str] | None, with_data(opt.Models)] = None,
+    split: Annotated[str, with_data(opt.SplitRule)] = "leave-last-out",
     sampler: Annotated[
         str | None,
         typer.Option(
-            help="With --data: how to sample, such as uniform(m=99); all items by default.",
-            autocompletion=names_of("samplers"),
+            help="With --data: how negatives are sampled, such as uniform(m=99); all are ranked by default.",
+            autocompletion=plugin_names("samplers"),
         ),
     ] = None,
     negatives: Annotated[
         int | None,
-        typer.Option(help="Sampled items per target: to be drawn with --data, or in files that do not say."),
+        typer.Option(
+            help="Sampled negatives per target: to sample with --data, or of files of ranks that do not say."
+        ),
     ] = None,
-    n_items: Annotated[
-        int | None, typer.Option(help="Items each target competes with, if a file does not say it.")
-    ] = None,
-    replacement: Annotated[
-        Answer | None, typer.Option(help="Whether items could be drawn twice, if a file does not say it.")
-    ] = None,
-    zero_based: Annotated[
-        bool, typer.Option("--zero-based", help="The best rank in the files is 0.")
-    ] = False,
-    metrics: Annotated[
-        str, typer.Option(help="Metrics, separated by commas.", autocompletion=names_of("metrics"))
-    ] = "ndcg@10,recall@10",
-    estimator: Annotated[
-        str,
-        typer.Option(help="What to make of sampled ranks.", autocompletion=names_of("estimators")),
-    ] = "bv(gamma=0.1)",
-    target: Annotated[str, typer.Option(help="What verdicts are about: test-users or population.")] = (
-        "test-users"
-    ),
+    n_items: opt.NItems = None,
+    replacement: opt.Replacement = None,
+    zero_based: opt.ZeroBased = False,
+    metrics: opt.Metrics = "ndcg@10,recall@10",
+    estimator: opt.Estimator = "bv(gamma=0.1)",
+    target: opt.Target = "test-users",
     level: Annotated[float, typer.Option(help="Confidence level of all intervals together.")] = 0.95,
-    correction: Annotated[str, typer.Option(help="For many comparisons: max-t, holm or none.")] = "max-t",
+    correction: Annotated[
+        str, typer.Option(help="Correction for multiple comparisons: max-t, holm or none.")
+    ] = "max-t",
     baseline: Annotated[
         str | None, typer.Option(help="Compare every other model with this one; all pairs by default.")
     ] = None,
-    margin: Annotated[float | None, typer.Option(help="Differences up to this much count as none.")] = None,
+    margin: Annotated[
+        float | None, typer.Option(help="Models whose difference is at most this count as equivalent.")
+    ] = None,
     bounds: Annotated[
         bool,
         typer.Option(
             "--bounds/--no-bounds",
-            help="Whether a verdict from samples must hold for all ranks they allow.",
+            help="Whether a verdict from sampled ranks must hold for all exact ranks that they allow.",
         ),
     ] = True,
     shape: Annotated[
-        str | None, typer.Option(help="What bounds may assume of the ranks: decreasing.")
+        str | None, typer.Option(help="Assumption of the bounds on the rank distribution: decreasing.")
     ] = None,
     common_users: Annotated[
-        bool, typer.Option("--common-users", help="Leave out users that not all models have.")
+        bool, typer.Option("--common-users", help="Leave out users that some model has no ranks for.")
     ] = False,
-    ties: Annotated[str, typer.Option(help="expected, best, worst or random")] = "expected",
-    seen: Annotated[
-        str, typer.Option(help="With --data: items known from train and valid: remove, bottom or keep.")
-    ] = "remove",
-    columns: Annotated[
-        str | None, typer.Option(help="With --data: user=NAME,item=NAME,rating=NAME,timestamp=NAME")
-    ] = None,
-    test: Annotated[
-        Path | None, typer.Option(help="With --data: take the test events from this file.")
-    ] = None,
-    users: Annotated[
-        float | None,
-        typer.Option(help="With --data: take this many test users at random, or this share of them."),
-    ] = None,
-    duplicates: Annotated[
-        str, typer.Option(help="With --data: repeated pairs: last, first, sum, max, error or keep.")
-    ] = "last",
-    min_rating: Annotated[
-        float | None, typer.Option(help="With --data: keep events rated at least this.")
-    ] = None,
-    core: Annotated[
-        int, typer.Option(help="With --data: keep users and items with at least this many events.")
-    ] = 0,
-    min_history: Annotated[
-        int, typer.Option(help="With --data: keep users with at least this many events.")
-    ] = 0,
-    resamples: Annotated[int, typer.Option(help="How often users are resampled.")] = 2000,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    threads: Annotated[int | None, typer.Option(help="Threads for ranking; all cores by default.")] = None,
-    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
-    out: Annotated[Path | None, typer.Option(help="Also here: .json, .csv, .md, .tex or .txt.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report here.")] = None,
+    ties: opt.Ties = "expected",
+    seen: Annotated[str, with_data(opt.Seen)] = "remove",
+    columns: Annotated[str | None, with_data(opt.Columns)] = None,
+    test: Annotated[Path | None, with_data(opt.TestFile)] = None,
+    users: Annotated[float | None, with_data(opt.Users)] = None,
+    duplicates: Annotated[str, with_data(opt.Duplicates)] = "last",
+    min_rating: Annotated[float | None, with_data(opt.MinRating)] = None,
+    core: Annotated[int, with_data(opt.Core)] = 0,
+    min_history: Annotated[int, with_data(opt.MinHistory)] = 0,
+    resamples: opt.Resamples = 2000,
+    seed: opt.Seed = 0,
+    threads: opt.Threads = None,
+    format: opt.OutputFormat = Format.table,
+    out: opt.Out = None,
+    report: opt.Report = None,
 ) -> None:
     """Compare models, from files of ranks or on a data set, and say in words who is better or why not."""
     from truerank.ranking.files import read_rank_files

@@ -7,18 +7,19 @@ from typing import Annotated
 
 import typer
 
-from truerank.cli.output import Format, emit, say, shown_progress, table_text
-from truerank.cli.prepare import dataset_names
+from truerank.cli import options as opt
+from truerank.cli.completion import dataset_names
+from truerank.cli.options import Format
+from truerank.cli.output import emit, say, shown_progress, table_text
 
 app = typer.Typer(help="Public data sets: list, describe or fetch them.", no_args_is_help=True)
 _Name = Annotated[
     str, typer.Argument(help="Name in the catalogue, such as ml-1m.", autocompletion=dataset_names)
 ]
-_Format = Annotated[Format, typer.Option(help="How to print.")]
 
 
 @app.command("list")
-def list_data(format: _Format = Format.table) -> None:
+def list_data(format: opt.OutputFormat = Format.table) -> None:
     """List the data sets of the catalogue and whether they lie on this machine."""
     from truerank.data.catalogue import find_local, list_datasets
 
@@ -35,7 +36,7 @@ def list_data(format: _Format = Format.table) -> None:
 
 
 @app.command("describe")
-def describe_data(name: _Name, format: _Format = Format.table) -> None:
+def describe_data(name: _Name, format: opt.OutputFormat = Format.table) -> None:
     """Say where a data set comes from, on which terms, and how large it is."""
     from truerank.data.catalogue import describe, find_local
 

@@ -3,67 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from truerank.cli.output import Format, emit, render_result, say, say_intervals, shown_progress
-from truerank.cli.prepare import names_of
+from truerank.cli import options as opt
+from truerank.cli.options import Answer, Format
+from truerank.cli.output import emit, render_result, say, say_intervals, shown_progress
 from truerank.core.checkpoint import check_output, replace_text
-
-
-class Answer(StrEnum):
-    """Yes or no, as on the command line."""
-
-    true = "true"
-    false = "false"
 
 
 def estimate(
     ranks: Annotated[
-        Path, typer.Argument(help="A table of sampled ranks: user_id, rank, ... (csv, parquet).")
+        Path,
+        typer.Argument(help="A table of sampled ranks with columns user_id, rank, ... (.csv, .parquet)."),
     ],
-    n_items: Annotated[
-        int | None,
-        typer.Option(help="Items each target competes with, itself included, if no column says it."),
-    ] = None,
-    negatives: Annotated[
-        int | None, typer.Option(help="Sampled items per target, itself not counted, if no column says it.")
-    ] = None,
-    replacement: Annotated[
-        Answer | None, typer.Option(help="Whether items could be drawn twice, if no column says it.")
-    ] = None,
-    zero_based: Annotated[bool, typer.Option("--zero-based", help="The best rank in the file is 0.")] = False,
-    metrics: Annotated[
-        str, typer.Option(help="Metrics, separated by commas.", autocompletion=names_of("metrics"))
-    ] = "ndcg@10,recall@10",
-    estimator: Annotated[
-        list[str] | None,
-        typer.Option(help="An estimator; may be given several times.", autocompletion=names_of("estimators")),
-    ] = None,
-    ties: Annotated[str, typer.Option(help="expected, best, worst or random")] = "expected",
-    uncertainty: Annotated[
-        str,
-        typer.Option(help="How intervals are made.", autocompletion=names_of("uncertainties")),
-    ] = "auto",
-    target: Annotated[
-        str, typer.Option(help="What intervals are for: test-users or population.")
-    ] = "test-users",
-    bounds: Annotated[
-        bool | None,
-        typer.Option(
-            "--bounds/--no-bounds",
-            help="Show every value that the sampled ranks allow; by default unless that takes long.",
-            show_default=False,
-        ),
-    ] = None,
-    level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
-    report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report here.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Also write the JSON here.")] = None,
+    n_items: opt.NItems = None,
+    negatives: opt.Negatives = None,
+    replacement: opt.Replacement = None,
+    zero_based: opt.ZeroBased = False,
+    metrics: opt.Metrics = "ndcg@10,recall@10",
+    estimator: opt.Estimators[list[str] | None] = None,
+    ties: opt.Ties = "expected",
+    uncertainty: opt.Uncertainty = "auto",
+    target: opt.Target = "test-users",
+    bounds: opt.Bounds = None,
+    level: opt.Level = 0.95,
+    seed: opt.Seed = 0,
+    format: opt.OutputFormat = Format.table,
+    report: opt.Report = None,
+    out: Annotated[Path | None, typer.Option(help="Also write the result to this file, as JSON.")] = None,
 ) -> None:
     """Estimate what exact evaluation would give from a table of sampled ranks that any framework wrote."""
     from truerank.ranking.files import read_sampled_models

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from truerank.cli import options as opt
+from truerank.cli.completion import plugin_names
+from truerank.cli.options import Format
 from truerank.cli.output import (
     SUFFIXES,
-    Format,
     check_out,
     emit,
     render_result,
@@ -19,7 +21,6 @@ from truerank.cli.output import (
     say_intervals,
     shown_progress,
 )
-from truerank.cli.prepare import data_names, names_of
 from truerank.core.checkpoint import check_output, replace_file, replace_text
 from truerank.core.errors import InvalidParameter
 from truerank.core.model import Model
@@ -33,101 +34,55 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    data: Annotated[
-        str,
-        typer.Argument(help="A file, a catalogue name such as ml-1m, or demo.", autocompletion=data_names),
-    ],
-    model: Annotated[
-        list[str],
-        typer.Option(
-            help="A model such as ease(reg=500); may be given several times.",
-            autocompletion=names_of("models"),
-        ),
-    ],
-    split: Annotated[
-        str, typer.Option(help="How test events are chosen.", autocompletion=names_of("splits"))
-    ] = "leave-last-out",
-    test: Annotated[
-        Path | None, typer.Option(help="Take the test events from this file instead of splitting DATA.")
-    ] = None,
-    metrics: Annotated[
-        str, typer.Option(help="Metrics, separated by commas.", autocompletion=names_of("metrics"))
-    ] = "ndcg@10,recall@10,ap,auc",
-    ties: Annotated[str, typer.Option(help="expected, best, worst or random")] = "expected",
-    seen: Annotated[
-        str, typer.Option(help="Items known from train and valid: remove, bottom or keep.")
-    ] = "remove",
-    interval: Annotated[
-        str, typer.Option(help="Interval over users.", autocompletion=names_of("intervals"))
-    ] = "auto",
-    level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
-    target: Annotated[
-        str, typer.Option(help="What intervals are for: test-users or population.")
-    ] = "test-users",
-    users: Annotated[
-        float | None, typer.Option(help="Take this many test users at random, or this share of them.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    columns: Annotated[
-        str | None, typer.Option(help="user=NAME,item=NAME,rating=NAME,timestamp=NAME")
-    ] = None,
-    duplicates: Annotated[
-        str, typer.Option(help="Repeated user-item pairs: last, first, sum, max, error or keep.")
-    ] = "last",
-    min_rating: Annotated[float | None, typer.Option(help="Keep events rated at least this.")] = None,
-    core: Annotated[int, typer.Option(help="Keep users and items with at least this many events.")] = 0,
-    min_history: Annotated[int, typer.Option(help="Keep users with at least this many events.")] = 0,
+    data: opt.Data[str],
+    model: opt.Models[list[str]],
+    split: opt.SplitRule = "leave-last-out",
+    test: opt.TestFile = None,
+    metrics: opt.Metrics = "ndcg@10,recall@10,ap,auc",
+    ties: opt.Ties = "expected",
+    seen: opt.Seen = "remove",
+    interval: opt.Interval = "auto",
+    level: opt.Level = 0.95,
+    target: opt.Target = "test-users",
+    users: opt.Users = None,
+    seed: opt.Seed = 0,
+    columns: opt.Columns = None,
+    duplicates: opt.Duplicates = "last",
+    min_rating: opt.MinRating = None,
+    core: opt.Core = 0,
+    min_history: opt.MinHistory = 0,
     negatives: Annotated[
-        int | None, typer.Option(help="Rank against this many sampled items instead of all.")
+        int | None, typer.Option(help="Rank each target against this many sampled items instead of all.")
     ] = None,
-    sampler: Annotated[
-        str | None,
-        typer.Option(help="How to sample, such as uniform(m=99).", autocompletion=names_of("samplers")),
-    ] = None,
-    estimator: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="What to make of sampled ranks; may be given several times.",
-            autocompletion=names_of("estimators"),
-        ),
-    ] = None,
-    uncertainty: Annotated[
-        str,
-        typer.Option(help="How intervals of estimates are made.", autocompletion=names_of("uncertainties")),
-    ] = "auto",
-    bounds: Annotated[
-        bool | None,
-        typer.Option(
-            "--bounds/--no-bounds",
-            help="Show every value that sampled ranks allow; by default unless that takes long.",
-            show_default=False,
-        ),
-    ] = None,
+    sampler: opt.Sampler[str | None] = None,
+    estimator: opt.Estimators[list[str] | None] = None,
+    uncertainty: opt.Uncertainty = "auto",
+    bounds: opt.Bounds = None,
     precision: Annotated[
         float | None,
-        typer.Option(help="Stop when every interval has this half-width, such as 0.01."),
+        typer.Option(help="Compute scores until every interval has this half-width, such as 0.01."),
     ] = None,
     budget: Annotated[
-        int | None, typer.Option(help="With --precision: the scores that may be computed for each model.")
+        int | None, typer.Option(help="With --precision: compute at most this many scores per model.")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Show the exact values beside the estimates.")
+        bool, typer.Option("--check", help="Also rank all items, and show exact values next to estimates.")
     ] = False,
     engine: Annotated[
         str | None,
         typer.Option(
-            help="Where ranks are computed: gpu, dask(address=tcp://...), spark(master=...).",
-            autocompletion=names_of("engines"),
+            help="Where ranks are computed: gpu, dask(address=tcp://...) or spark(master=...).",
+            autocompletion=plugin_names("engines"),
         ),
     ] = None,
-    work_dir: Annotated[
-        str | None, typer.Option(help="With --engine: a folder or URL that all workers can read.")
+    work_dir: opt.WorkDir = None,
+    threads: opt.Threads = None,
+    format: opt.OutputFormat = Format.table,
+    out: opt.Out = None,
+    ranks_out: Annotated[
+        Path | None, typer.Option(help="Write the exact ranks to this file: .parquet or .csv.")
     ] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads for ranking; all cores by default.")] = None,
-    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
-    out: Annotated[Path | None, typer.Option(help="Also here: .json, .csv, .md, .tex or .txt.")] = None,
-    ranks_out: Annotated[Path | None, typer.Option(help="Write the ranks here: .parquet or .csv.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report here.")] = None,
+    report: opt.Report = None,
 ) -> None:
     """Rank items for every test user and print metrics: exact ones, or estimates from sampled items."""
     from truerank.cli.prepare import prepare

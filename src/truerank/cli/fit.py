@@ -8,27 +8,21 @@ from typing import Annotated
 
 import typer
 
+from truerank.cli import options as opt
+from truerank.cli.completion import plugin_names
 from truerank.cli.output import say, shown_progress
-from truerank.cli.prepare import data_names, names_of
 from truerank.core.checkpoint import check_output
 
 
 def fit(
-    data: Annotated[
-        str,
-        typer.Argument(help="A file, a catalogue name such as ml-1m, or demo.", autocompletion=data_names),
-    ],
+    data: opt.Data[str],
     model: Annotated[
-        str, typer.Option(help="A model such as ease(reg=500).", autocompletion=names_of("models"))
+        str, typer.Option(help="A model such as ease(reg=500).", autocompletion=plugin_names("models"))
     ],
-    out: Annotated[Path, typer.Option(help="Where to write the model, such as ease.truerank.")],
-    split: Annotated[
-        str, typer.Option(help="How test events are left out.", autocompletion=names_of("splits"))
-    ] = "leave-last-out",
-    columns: Annotated[
-        str | None, typer.Option(help="user=NAME,item=NAME,rating=NAME,timestamp=NAME")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    out: Annotated[Path, typer.Option(help="Write the fitted model to this file, such as ease.truerank.")],
+    split: opt.SplitRule = "leave-last-out",
+    columns: opt.Columns = None,
+    seed: opt.Seed = 0,
 ) -> None:
     """Fit a model on the train part and write it to one file.
 

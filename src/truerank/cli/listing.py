@@ -8,7 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from truerank.cli.output import Format, emit, table_text
+from truerank.cli import options as opt
+from truerank.cli.options import Format
+from truerank.cli.output import emit, table_text
 from truerank.core.errors import UnknownName
 from truerank.core.plugin import Registry
 
@@ -51,7 +53,7 @@ def list_plugins(
             "strategies, scenarios or engines"
         ),
     ],
-    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+    format: opt.OutputFormat = Format.table,
 ) -> None:
     """List what there is of one kind, with parameters and sources."""
     known = registries()

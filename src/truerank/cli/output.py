@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 
 from rich.console import Console
@@ -28,22 +27,12 @@ from rich.progress import (
 )
 from rich.table import Table as Grid
 
+from truerank.cli.options import Format
 from truerank.core.checkpoint import check_output
 from truerank.core.errors import InvalidParameter
 from truerank.core.progress import SILENT, Progress, ProgressTask
 from truerank.core.result import Result
 from truerank.core.table import Table, escape_latex
-
-
-class Format(StrEnum):
-    """How a command prints its data."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-    markdown = "markdown"
-    latex = "latex"
-
 
 #: what --out may end in
 SUFFIXES = {

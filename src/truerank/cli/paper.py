@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from truerank.cli.output import Format, emit, say, shown_progress, table_text
+from truerank.cli import options as opt
+from truerank.cli.completion import recipe_names
+from truerank.cli.options import Format
+from truerank.cli.output import emit, say, shown_progress, table_text
 from truerank.core.checkpoint import check_output, replace_file
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.parallel import available_threads
@@ -24,23 +27,15 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Reproduce tables and figures of the papers.", no_args_is_help=True)
 _KEEP = (
-    "Keep fits, exact ranks and finished pieces here; a later run goes on from there. By default the folder "
-    "truerank/papers of the user's cache."
+    "Keep fits, exact ranks and finished parts in this folder; a later run continues from there. By default "
+    "truerank/papers in the user's cache."
 )
-
-
-def _recipe_names(incomplete: str) -> list[str]:
-    from truerank.papers.recipe import RECIPES
-
-    return [name for name in ["all", *RECIPES] if name.startswith(incomplete)]
 
 
 @app.command("list")
 def list_recipes(
-    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
-    keep: Annotated[
-        Path | None, typer.Option(help="Folder that runs were told to keep their pieces in.")
-    ] = None,
+    format: opt.OutputFormat = Format.table,
+    keep: Annotated[Path | None, typer.Option(help="The folder of --keep in earlier runs.")] = None,
 ) -> None:
     """List every table and figure of the papers: what the last run found, and when.
 
@@ -69,27 +64,30 @@ def list_recipes(
 
 @app.command("run")
 def run_recipes(
-    names: Annotated[list[str], typer.Argument(help="Recipes, or all.", autocompletion=_recipe_names)],
+    names: Annotated[list[str], typer.Argument(help="Recipes by name, or all.", autocompletion=recipe_names)],
     repeats: Annotated[
-        int | None, typer.Option(help="Repetitions of random experiments; the paper's number by default.")
+        int | None,
+        typer.Option(help="Repetitions of random experiments; as many as in the paper by default."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+    seed: opt.Seed = 0,
+    format: opt.OutputFormat = Format.table,
     out: Annotated[Path | None, typer.Option(help="Write figures and tables into this folder.")] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write all numbers beside the printed ones into this html file.")
+        Path | None,
+        typer.Option(help="Write an HTML page with all numbers next to the printed ones to this file."),
     ] = None,
     keep: Annotated[Path | None, typer.Option(help=_KEEP)] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Neither use nor keep finished pieces.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Compute everything anew and keep nothing.")] = False,
     quick: Annotated[
         bool,
         typer.Option(
             "--quick",
-            help="Fewer repetitions, and without what takes long to fit; all within a quarter of an hour.",
+            help="Fewer repetitions and no models that take long to fit; all recipes within 15 minutes.",
         ),
     ] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="The paper's whole search where a recipe has a reduced one.")
+        bool,
+        typer.Option("--full", help="Search the paper's whole grid where a recipe searches a reduced one."),
     ] = False,
     workers: Annotated[
         int | None, typer.Option(help="Processes of recipes that can use several; one per core by default.")

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from truerank.cli.output import Format, emit, say, shown_progress, table_text
-from truerank.cli.prepare import data_names, names_of
+from truerank.cli import options as opt
+from truerank.cli.options import Format
+from truerank.cli.output import emit, say, shown_progress, table_text
 from truerank.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -147,67 +148,48 @@ DIVISIONS = ("model", "metric", "scores", "users", "negatives", "half-width", "b
 
 
 def plan(
-    data: Annotated[
-        str | None,
-        typer.Argument(help="A file, a catalogue name such as ml-1m, or demo.", autocompletion=data_names),
-    ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A model of which a pilot is drawn; may be given several times.",
-            autocompletion=names_of("models"),
-        ),
-    ] = None,
+    data: opt.Data[str | None] = None,
+    model: opt.Models[list[str] | None] = None,
     pilot: Annotated[
-        Path | None, typer.Option(help="A table of sampled ranks to plan from, instead of DATA and --model.")
+        Path | None, typer.Option(help="Plan from this table of sampled ranks, instead of DATA and --model.")
     ] = None,
     scale: Annotated[
         str | None,
-        typer.Option(help="USERSxITEMSxDIMENSIONS: what a job of this size costs, without a pilot."),
+        typer.Option(
+            help="USERSxITEMSxDIMENSIONS: print what ranking a job of this size costs; no pilot is needed."
+        ),
     ] = None,
     workers: Annotated[int, typer.Option(help="With --scale: cores that share the work.")] = 1,
     gpus: Annotated[
-        int | None, typer.Option(help="With --scale: GPUs that share the work, in place of cores.")
+        int | None, typer.Option(help="With --scale: GPUs that share the work, instead of cores.")
     ] = None,
-    metrics: Annotated[
-        str, typer.Option(help="Metrics, separated by commas.", autocompletion=names_of("metrics"))
-    ] = "ndcg@10,recall@10",
-    half_width: Annotated[float, typer.Option(help="The half-width that is wanted.")] = 0.01,
+    metrics: opt.Metrics = "ndcg@10,recall@10",
+    half_width: Annotated[float, typer.Option(help="The wanted half-width of the intervals.")] = 0.01,
     budget: Annotated[
         list[int] | None,
-        typer.Option(help="Scores to divide between users and items; may be given several times."),
+        typer.Option(help="Divide this many scores between users and negatives; may be given several times."),
     ] = None,
-    estimator: Annotated[
-        str, typer.Option(help="What makes estimates.", autocompletion=names_of("estimators"))
-    ] = "bv(gamma=0.1)",
-    target: Annotated[str, typer.Option(help="test-users or population")] = "test-users",
-    level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
-    sampler: Annotated[
-        str, typer.Option(help="How the pilot is drawn.", autocompletion=names_of("samplers"))
-    ] = "uniform(m=99)",
+    estimator: opt.Estimator = "bv(gamma=0.1)",
+    target: opt.Target = "test-users",
+    level: opt.Level = 0.95,
+    sampler: opt.Sampler[str] = "uniform(m=99)",
     n_users: Annotated[
-        int | None, typer.Option(help="Test users there are, if the pilot holds some of them.")
+        int | None, typer.Option(help="Number of all test users, if --pilot holds only some of them.")
     ] = None,
-    n_items: Annotated[
-        int | None, typer.Option(help="Items each target competes with, itself included, for --pilot.")
-    ] = None,
+    n_items: opt.NItems = None,
     negatives: Annotated[
         int | None,
-        typer.Option(help="Sampled items per target, itself not counted, for --pilot and --scale."),
+        typer.Option(
+            help="Sampled negatives per target: with --scale, or of --pilot if it has no column for it."
+        ),
     ] = None,
-    split: Annotated[
-        str, typer.Option(help="How test events are chosen.", autocompletion=names_of("splits"))
-    ] = "leave-last-out",
-    seen: Annotated[
-        str, typer.Option(help="Items known from train and valid: remove, bottom or keep.")
-    ] = "remove",
-    ties: Annotated[str, typer.Option(help="expected, best, worst or random")] = "expected",
-    columns: Annotated[
-        str | None, typer.Option(help="user=NAME,item=NAME,rating=NAME,timestamp=NAME")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    threads: Annotated[int | None, typer.Option(help="Threads; all cores by default.")] = None,
-    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+    split: opt.SplitRule = "leave-last-out",
+    seen: opt.Seen = "remove",
+    ties: opt.Ties = "expected",
+    columns: opt.Columns = None,
+    seed: opt.Seed = 0,
+    threads: opt.Threads = None,
+    format: opt.OutputFormat = Format.table,
 ) -> None:
     """Print how many negatives, or users, a wanted half-width needs, and what exact evaluation costs here."""
     from truerank.workflows.plan.plan import plan as make_plan

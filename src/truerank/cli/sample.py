@@ -7,38 +7,22 @@ from typing import Annotated
 
 import typer
 
+from truerank.cli import options as opt
 from truerank.cli.output import say, shown_progress
-from truerank.cli.prepare import data_names, names_of
 from truerank.core.checkpoint import check_output
 
 
 def sample(
-    data: Annotated[
-        str,
-        typer.Argument(help="A file, a catalogue name such as ml-1m, or demo.", autocompletion=data_names),
-    ],
-    model: Annotated[
-        list[str],
-        typer.Option(help="A model; may be given several times.", autocompletion=names_of("models")),
-    ],
-    out: Annotated[Path, typer.Option(help="Where to write the table: .parquet, .csv or .tsv.")],
-    sampler: Annotated[
-        str, typer.Option(help="How to sample.", autocompletion=names_of("samplers"))
-    ] = "uniform(m=99)",
-    split: Annotated[
-        str, typer.Option(help="How test events are chosen.", autocompletion=names_of("splits"))
-    ] = "leave-last-out",
-    seen: Annotated[
-        str, typer.Option(help="Items known from train and valid: remove, bottom or keep.")
-    ] = "remove",
-    columns: Annotated[
-        str | None, typer.Option(help="user=NAME,item=NAME,rating=NAME,timestamp=NAME")
-    ] = None,
-    users: Annotated[
-        float | None, typer.Option(help="Take this many test users at random, or this share of them.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    threads: Annotated[int | None, typer.Option(help="Threads; all cores by default.")] = None,
+    data: opt.Data[str],
+    model: opt.Models[list[str]],
+    out: Annotated[Path, typer.Option(help="Write the table to this file: .parquet, .csv or .tsv.")],
+    sampler: opt.Sampler[str] = "uniform(m=99)",
+    split: opt.SplitRule = "leave-last-out",
+    seen: opt.Seen = "remove",
+    columns: opt.Columns = None,
+    users: opt.Users = None,
+    seed: opt.Seed = 0,
+    threads: opt.Threads = None,
 ) -> None:
     """Rank targets against sampled items and write the table that ``truerank estimate`` reads."""
     from truerank.cli.prepare import prepare

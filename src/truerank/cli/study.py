@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from truerank.cli.output import Format, emit, say, shown_progress, table_text
-from truerank.cli.prepare import data_names, names_of
+from truerank.cli import options as opt
+from truerank.cli.options import Format
+from truerank.cli.output import emit, say, shown_progress, table_text
 from truerank.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -18,43 +18,27 @@ if TYPE_CHECKING:
 
 
 def study(
-    data: Annotated[
-        str,
-        typer.Argument(help="A file, a catalogue name such as ml-1m, or demo.", autocompletion=data_names),
-    ],
-    model: Annotated[
-        list[str],
-        typer.Option(help="A model; may be given several times.", autocompletion=names_of("models")),
-    ],
-    estimator: Annotated[
-        list[str],
-        typer.Option(help="An estimator; may be given several times.", autocompletion=names_of("estimators")),
-    ],
-    sampler: Annotated[
-        str, typer.Option(help="How to sample.", autocompletion=names_of("samplers"))
-    ] = "uniform(m=99)",
-    metrics: Annotated[str, typer.Option(help="Metrics without a cut-off.")] = "recall,ndcg,ap",
+    data: opt.Data[str],
+    model: opt.Models[list[str]],
+    estimator: opt.Estimators[list[str]],
+    sampler: opt.Sampler[str] = "uniform(m=99)",
+    metrics: Annotated[str, typer.Option(help="Metrics without a cut-off, separated by commas.")] = (
+        "recall,ndcg,ap"
+    ),
     cutoffs: Annotated[str, typer.Option(help="Cut-offs K, such as 1-50 or 1,5,10.")] = "1-50",
-    repeats: Annotated[int, typer.Option(help="How often to sample.")] = 20,
+    repeats: Annotated[int, typer.Option(help="How many times negatives are sampled.")] = 20,
     prior_mode: Annotated[
-        str, typer.Option(help="Fitted priors: per-run, averaged over the repeats, or both.")
+        str,
+        typer.Option(help="Priors fitted to the ranks: per-run, averaged (over the repeats) or both."),
     ] = "per-run",
-    split: Annotated[
-        str, typer.Option(help="How test events are chosen.", autocompletion=names_of("splits"))
-    ] = "leave-last-out",
-    seen: Annotated[
-        str, typer.Option(help="Items known from train and valid: remove, bottom or keep.")
-    ] = "remove",
-    ties: Annotated[str, typer.Option(help="expected, best, worst or random")] = "expected",
-    columns: Annotated[
-        str | None, typer.Option(help="user=NAME,item=NAME,rating=NAME,timestamp=NAME")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    threads: Annotated[int | None, typer.Option(help="Threads for ranking; all cores by default.")] = None,
-    keep: Annotated[
-        Path | None, typer.Option(help="Keep finished pieces in this folder; a later run goes on from there.")
-    ] = None,
-    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+    split: opt.SplitRule = "leave-last-out",
+    seen: opt.Seen = "remove",
+    ties: opt.Ties = "expected",
+    columns: opt.Columns = None,
+    seed: opt.Seed = 0,
+    threads: opt.Threads = None,
+    keep: opt.Keep = None,
+    format: opt.OutputFormat = Format.table,
 ) -> None:
     """Rank all items once and samples many times, and print how wrong each estimator is.
 

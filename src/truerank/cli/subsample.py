@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from truerank.cli.output import Format, emit, say, shown_progress, table_text
-from truerank.cli.prepare import data_names, names_of
+from truerank.cli import options as opt
+from truerank.cli.completion import data_names, plugin_names
+from truerank.cli.options import Format
+from truerank.cli.output import emit, say, shown_progress, table_text
 from truerank.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -21,47 +23,44 @@ def subsample(
     data: Annotated[
         str,
         typer.Argument(
-            help="A file, a catalogue name such as ml-1m, or demo; or a folder or URL of Parquet files.",
+            help="A file of events, a data set of the catalogue such as ml-1m, or demo; or a folder or URL "
+            "of Parquet files.",
             autocompletion=data_names,
         ),
     ],
     strategy: Annotated[
-        str, typer.Option(help="Which events to keep.", autocompletion=names_of("strategies"))
+        str, typer.Option(help="Which events to keep.", autocompletion=plugin_names("strategies"))
     ],
-    fraction: Annotated[float, typer.Option(help="Share of the events to keep, 0 to 1.")],
+    fraction: Annotated[float, typer.Option(help="Fraction of the events to keep, between 0 and 1.")],
     out: Annotated[
         str,
-        typer.Option(help="Where to write the events: .parquet, .csv or .tsv; for a folder, another folder."),
+        typer.Option(
+            help="Write the events to this file: .parquet, .csv or .tsv; those of a folder to this folder."
+        ),
     ],
     split: Annotated[
         str | None,
         typer.Option(
             help="Sample only the train part of this split and write all parts, with a column split.",
-            autocompletion=names_of("splits"),
+            autocompletion=plugin_names("splits"),
         ),
     ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="user=NAME,item=NAME,rating=NAME,timestamp=NAME")
-    ] = None,
-    duplicates: Annotated[
-        str, typer.Option(help="Repeated pairs: last, first, sum, max, error or keep.")
-    ] = "last",
+    columns: opt.Columns = None,
+    duplicates: opt.Duplicates = "last",
     engine: Annotated[
         str | None,
         typer.Option(
-            help="Where files of a folder are treated: local(threads=2), dask(address=tcp://host:8786), ...",
-            autocompletion=names_of("engines"),
+            help="Where files of a folder are processed: local(threads=2), dask(address=tcp://host:8786)...",
+            autocompletion=plugin_names("engines"),
         ),
     ] = None,
     gather: Annotated[
         int | None,
-        typer.Option(help="Write a folder's events anew first, in so many files that hold whole users."),
+        typer.Option(help="First rewrite a folder's events into this many files, each user in one of them."),
     ] = None,
-    work_dir: Annotated[
-        str | None, typer.Option(help="Folder or URL for counts that all workers can read and write.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+    work_dir: opt.WorkDir = None,
+    seed: opt.Seed = 0,
+    format: opt.OutputFormat = Format.table,
 ) -> None:
     """Keep a fraction of the events, write them with their own ids and say what was lost.
 

@@ -7,27 +7,26 @@ from typing import Annotated
 
 import typer
 
-from truerank.cli.output import Format, emit, render_result, say
-from truerank.cli.prepare import names_of
+from truerank.cli import options as opt
+from truerank.cli.options import Format
+from truerank.cli.output import emit, render_result, say
 
 
 def trec(
-    run: Annotated[Path, typer.Argument(help="The run: query Q0 document rank score tag.")],
-    qrels: Annotated[Path, typer.Argument(help="The judgements: query 0 document grade.")],
-    metrics: Annotated[
-        str, typer.Option(help="Metrics, separated by commas.", autocompletion=names_of("metrics"))
-    ] = "ndcg@10,recall@10,ap(norm=rel),mrr",
+    run: Annotated[Path, typer.Argument(help="The run, lines of: query Q0 document rank score tag.")],
+    qrels: Annotated[
+        Path, typer.Argument(help="The relevance judgements, lines of: query 0 document grade.")
+    ],
+    metrics: opt.Metrics = "ndcg@10,recall@10,ap(norm=rel),mrr",
     relevance: Annotated[int, typer.Option(help="Documents of at least this grade are relevant.")] = 1,
     n_pool: Annotated[
         int | None, typer.Option(help="Documents in the collection; needed by metrics such as auc.")
     ] = None,
-    ties: Annotated[str, typer.Option(help="expected, best, worst or random")] = "expected",
-    interval: Annotated[
-        str, typer.Option(help="Interval over queries.", autocompletion=names_of("intervals"))
-    ] = "auto",
-    level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+    ties: opt.Ties = "expected",
+    interval: opt.Interval = "auto",
+    level: opt.Level = 0.95,
+    seed: opt.Seed = 0,
+    format: opt.OutputFormat = Format.table,
 ) -> None:
     """Compute metrics from a TREC run and qrels."""
     from truerank.workflows.evaluate import evaluate_trec
