@@ -177,7 +177,7 @@ def test_a_finished_experiment_is_read_and_an_unfinished_one_goes_on(
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("a finished experiment must not be run again")
 
-    monkeypatch.setattr(setup, "Experiment", refuse)
+    monkeypatch.setattr(setup, "AgreementExperiment", refuse)
     assert setup.measured(Settings(store=PaperStore(store.folder)), setup.DATA[1]).scores == found.scores
     with pytest.raises(AssertionError, match="must not be run again"):
         setup.measured(Settings(seed=1, store=PaperStore(store.folder)), setup.DATA[1])

@@ -10,11 +10,10 @@ and stand out from the background. Colour is never the only cue: each model has 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from truerank.core.table import MISSING, Table
+from truerank.core.table import MISSING, Table, plain_number
 from truerank.version import __version__
 
 Scale: TypeAlias = Literal["linear", "log"]
@@ -110,7 +109,7 @@ class Chart:
         """
         places = sorted({x for series in self.series for x in series.x})
         cells = [_cells(series) for series in self.series]
-        rows = tuple((_number(x), *(cell.get(x, MISSING) for cell in cells)) for x in places)
+        rows = tuple((plain_number(x), *(cell.get(x, MISSING) for cell in cells)) for x in places)
         return Table((self.x.label, *(series.label for series in self.series)), rows, self.title)
 
 
@@ -143,7 +142,7 @@ class HeatMap:
     def table(self) -> Table:
         """Return the values as a table."""
         rows = tuple(
-            (name, *(MISSING if value is None else _number(value) for value in values))
+            (name, *(MISSING if value is None else plain_number(value) for value in values))
             for name, values in zip(self.rows, self.values, strict=True)
         )
         return Table(("", *self.columns), rows, self.title)
@@ -156,16 +155,9 @@ def _cells(series: Series) -> dict[float, str]:
     ends = zip(series.low, series.high, strict=True) if series.low else None
     cells = {}
     for x, y in zip(series.x, series.y, strict=True):
-        low_high = "" if ends is None else " ({} to {})".format(*map(_number, next(ends)))
-        cells[x] = _number(y) + low_high
+        low_high = "" if ends is None else " ({} to {})".format(*map(plain_number, next(ends)))
+        cells[x] = plain_number(y) + low_high
     return cells
-
-
-def _number(value: float) -> str:
-    """Return up to four significant digits, whole numbers in full, a dash for what is not finite."""
-    if not math.isfinite(value):
-        return MISSING
-    return f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.4g}"
 
 
 @dataclass(frozen=True)

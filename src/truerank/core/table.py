@@ -1,8 +1,15 @@
-"""A table as data: what a report, a paper and the command line print from.
+"""Tables as data, and the text of the numbers in them.
 
-Numbers as a reader wants to see them.
+A ``Table`` holds rows of text under named columns and is written as CSV, Markdown or LaTeX; reports, papers
+and the command line all print from it. The functions before it turn numbers into that text:
 
-Names that must fit.
+================  ==========================================================  ==============
+``fixed``         a column of metric values, ``decimals`` says with how many   ``0.3142``
+``percent``       a fraction                                                  ``12.5 %``
+``plain_number``  any number, up to four significant digits                   ``1,234``
+``rounded``       a number in a sentence that says "about"                     ``1,200``
+``count_of``      a count with its noun                                       ``6,040 users``
+================  ==========================================================  ==============
 """
 
 from __future__ import annotations
@@ -20,7 +27,7 @@ MISSING = "\N{EN DASH}"
 
 
 def decimals(values: Iterable[float]) -> int:
-    """Return how many decimals one column of numbers gets: four, unless its largest is tiny or above ten.
+    """Return how many decimals to print in one column: four, fewer from 10 on, more where all are below 0.01.
 
     Examples
     --------
@@ -47,15 +54,48 @@ def fixed(value: float | None, places: int) -> str:
     return f"{value:,.{places}f}".replace("-", "\N{MINUS SIGN}")
 
 
-def percent(share: float) -> str:
-    """Return a share as a percentage without needless zeros, with a space that does not break.
+def percent(fraction: float, digits: int = 6, *, space: str = "\N{NO-BREAK SPACE}") -> str:
+    """Return a fraction as a percentage without trailing zeros.
+
+    Parameters
+    ----------
+    fraction : 1 is 100 %
+    digits : significant digits at most
+    space : before the sign; one that does not break by default, plain where programs compare the text
 
     Examples
     --------
-    >>> [percent(share).split() for share in (0.95, 0.999, 1.0)]
+    >>> [percent(fraction).split() for fraction in (0.95, 0.999, 1.0)]
     [['95', '%'], ['99.9', '%'], ['100', '%']]
+    >>> percent(0.12345, 3, space=" ")
+    '12.3 %'
     """
-    return f"{100 * share:.6g}\N{NO-BREAK SPACE}%"
+    return f"{100 * fraction:.{digits}g}{space}%"
+
+
+def plain_number(value: float) -> str:
+    """Return whole numbers in full, others to four significant digits, a dash for what is not finite.
+
+    Examples
+    --------
+    >>> plain_number(12345.0), plain_number(0.123456), plain_number(float("inf")) == MISSING
+    ('12,345', '0.1235', True)
+    """
+    if not math.isfinite(value):
+        return MISSING
+    return f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.4g}"
+
+
+def rounded(value: float) -> str:
+    """Return a number to two significant digits, thousands marked.
+
+    Examples
+    --------
+    >>> rounded(1234.5), rounded(7), rounded(0.126)
+    ('1,200', '7', '0.13')
+    """
+    number = float(f"{value:.1e}")
+    return f"{number:,.0f}" if number >= 10 or number == round(number) else f"{number:g}"
 
 
 def count_of(number: int, noun: str) -> str:

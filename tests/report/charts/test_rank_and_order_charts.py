@@ -7,13 +7,13 @@ import pytest
 
 from truerank.core.ranks import Design, Ranks, SampledRanks
 from truerank.core.result import Estimate, Result
+from truerank.core.table import rounded
 from truerank.estimation.distribution.mle import MaximumLikelihood
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.simulate import simulate_sample
 from truerank.report.charts.cost import cost_chart, costs
 from truerank.report.charts.order_flip import crossings, order_flip_chart
 from truerank.report.charts.ranks import exact_rank_chart, sampled_rank_chart
-from truerank.report.charts.wording import about
 
 RECALL = make_metrics("recall@10")[0]
 #: steady is always at rank 30, bold at 5 for four of ten users and at the bottom for the others
@@ -32,7 +32,7 @@ def test_order_flips_are_named_where_they_happen() -> None:
     (one,) = crossings("steady", "bold", {"steady": steady, "bold": bold}, sizes.astype(np.int64))
     assert (one.small, one.large) == ("steady", "bold")
     assert last < one.size < first
-    size = about(one.size)
+    size = rounded(one.size)
     said = f"Order that depends on m: steady is ahead of bold up to about m = {size}, behind it beyond."
     assert said in chart.words
     assert said in chart.notes
@@ -68,7 +68,7 @@ def test_pairs_that_cross_often_are_counted() -> None:
     signs = signs[signs != 0]
     assert len(found) == (signs[1:] != signs[:-1]).sum() >= 2
     said = (
-        f"b and a change places {len(found)} times, and a is ahead beyond about m = {about(found[-1].size)}"
+        f"b and a change places {len(found)} times, and a is ahead beyond about m = {rounded(found[-1].size)}"
     )
     assert said in chart.words
 

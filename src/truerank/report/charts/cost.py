@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from truerank.core.chart import Chart, ChartAxis, Series
 from truerank.core.result import Result
-from truerank.report.charts.wording import about, each
+from truerank.core.table import rounded
+from truerank.report.charts.wording import each
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def _full(result: Result) -> int | None:
 
 def _said(found: list[RankingCost], full: int | None) -> str:
     said = [
-        f"{one.model} ({one.way}): {one.n_scores:,} scores in {about(one.seconds)} s"
+        f"{one.model} ({one.way}): {one.n_scores:,} scores in {rounded(one.seconds)} s"
         + (f", {one.n_scores / full:.2g} of all" if full and one.n_scores != full else "")
         for one in found
     ]

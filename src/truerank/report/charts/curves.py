@@ -19,13 +19,13 @@ from truerank.core.errors import CannotEstimate
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import Ranks, SampledRanks, TiePolicy
 from truerank.core.result import Estimate
-from truerank.core.table import percent
+from truerank.core.table import percent, rounded
 from truerank.estimation.tally import tally
 from truerank.inference.bounds.identify import IdentificationBound, bound_seconds, identification_bounds
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import values
 from truerank.report.charts.setting import Setting, at_cutoffs, family_name, ladder, telling
-from truerank.report.charts.wording import about, each, listed_in_words
+from truerank.report.charts.wording import each, listed_in_words
 from truerank.workflows.estimate import RESOLVED, estimate_each
 
 _SECONDS = 20.0  # for all bounds of a report
@@ -386,4 +386,4 @@ def _blind_sentence(
 
 def _cutoffs(low: float, high: float) -> str:
     """Return a stretch in whole cut-offs."""
-    return f"{about(math.ceil(low))} to {about(math.floor(high))}"
+    return f"{rounded(math.ceil(low))} to {rounded(math.floor(high))}"

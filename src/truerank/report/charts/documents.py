@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from truerank.core.chart import Chart, ChartAxis, Document, HeatMap, Picture, Section, Series
 from truerank.core.errors import InvalidData, check_choice
-from truerank.core.table import MISSING, Table, percent
+from truerank.core.table import Table, fixed, percent
 from truerank.report.charts.wording import facts_of, listed_in_words
 from truerank.workflows.agreement.result import Agreement, MetricTaus, StrategyAgreement
 from truerank.workflows.compare.result import Comparison, Difference, headline
@@ -152,7 +152,7 @@ def _number(value: float | None) -> float:
 
 
 def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.3g} %"
+    return percent(fraction, 3, space=" ")
 
 
 #: What the bounds are called in legends.
@@ -467,12 +467,9 @@ def _tables(found: Agreement) -> Iterator[Table]:
 
 def _board(board: MetricTaus, seeds: list[int]) -> Table:
     rows = tuple(
-        (model, *(_text(values[place]) for values in board.full)) for place, model in enumerate(board.models)
+        (model, *(fixed(values[place], 4) for values in board.full))
+        for place, model in enumerate(board.models)
     )
     columns = ("model", *(f"seed {seed}" for seed in seeds))
     certain = f"The order of {board.n_certain} of {board.n_pairs} pairs is certain."
     return Table(columns, rows, f"{board.scenario}: {board.metric}", (certain,))
-
-
-def _text(value: float | None) -> str:
-    return MISSING if value is None else f"{value:.4f}"

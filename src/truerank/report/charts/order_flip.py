@@ -14,10 +14,11 @@ import numpy as np
 from truerank.core.chart import Chart, ChartAxis, Series
 from truerank.core.errors import CannotEstimate
 from truerank.core.ranks import Design, Ranks, SampledRanks, TiePolicy
+from truerank.core.table import rounded
 from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.metrics.base import Metric
 from truerank.metrics.ties import block_order, random_split
-from truerank.report.charts.wording import about, each, listed_in_words
+from truerank.report.charts.wording import each, listed_in_words
 
 _SIZES = 40  # lengths on the axis
 _FEWEST = 8
@@ -333,7 +334,7 @@ def _flips(turns: Sequence[Sequence[Crossing]]) -> str:
         return "No pair of models changes its order with m."
     said = []
     for pair in crossing:
-        last, size = pair[-1], about(pair[-1].size)
+        last, size = pair[-1], rounded(pair[-1].size)
         if len(pair) == 1:
             said.append(f"{last.small} is ahead of {last.large} up to about m = {size}, behind it beyond")
         else:

@@ -12,11 +12,12 @@ import numpy as np
 from truerank.core.chart import Chart, ChartAxis, Series
 from truerank.core.errors import CannotEstimate
 from truerank.core.ranks import Ranks, SampledRanks, TiePolicy
+from truerank.core.table import rounded
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.distribution.base import MixtureEstimator, kind_masses
 from truerank.estimation.distribution.smooth import Smooth
 from truerank.estimation.tally import Tally, tally
-from truerank.report.charts.wording import about, share
+from truerank.report.charts.wording import rounded_percent
 
 _NARROW = 2**0.25  # a last bin below half of the usual width joins the one before
 
@@ -168,12 +169,12 @@ def sampled_rank_chart(
     series = [_step("sampled ranks, scaled to the catalogue", edges, seen)]
     first = float(((ranks.n_above - ranks.n_relevant_above) == 0).mean())
     words = [
-        f"Share of targets of {name} by rank. {share(first)} of them have no sampled item above them, which "
-        f"stands for ranks 1 to {about(width)}."
+        f"Share of targets of {name} by rank. {rounded_percent(first)} of them have no sampled item above "
+        f"them, which stands for ranks 1 to {rounded(width)}."
     ]
     notes = [
         _how(edges),
-        f"A sampled rank stands for a stretch of about {about(width)} ranks of the catalogue and is spread "
+        f"A sampled rank stands for a stretch of about {rounded(width)} ranks of the catalogue and is spread "
         "over it: within the first stretch the sample itself says nothing.",
     ]
     try:
@@ -215,7 +216,7 @@ def _said(name: str, below: FloatArray, edges: IntArray) -> str:
     top = min(_TOP, int(edges[-1]) - 1)
     within = float(np.interp(np.log(top + 1), np.log(edges), below))
     middle = float(np.exp(np.interp(0.5, below, np.log(edges))))
-    return f"{name}: about {share(within)} within the top {top}, half above rank {about(middle)}."
+    return f"{name}: about {rounded_percent(within)} within the top {top}, half above rank {rounded(middle)}."
 
 
 def _how(edges: IntArray) -> str:

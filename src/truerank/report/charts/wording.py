@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from truerank.core.table import percent
+
 
 def facts_of(entries: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return nested entries as flat pairs of names and texts.
@@ -64,24 +66,12 @@ def each(entries: Sequence[str], most: int = 2 * _MOST) -> str:
     return "; ".join([*entries[:most], *more])
 
 
-def share(value: float) -> str:
-    """Return a share as a percentage for reading.
+def rounded_percent(fraction: float) -> str:
+    """Return a fraction as a percentage to two significant digits.
 
     Examples
     --------
-    >>> share(0.1234), share(0.0004), share(1.0)
+    >>> rounded_percent(0.1234), rounded_percent(0.0004), rounded_percent(1.0)
     ('12 %', '0.04 %', '100 %')
     """
-    return f"{100 * value:.2g} %" if value < 0.995 else f"{100 * value:.3g} %"
-
-
-def about(value: float) -> str:
-    """Return a number to two digits, thousands marked.
-
-    Examples
-    --------
-    >>> about(1234.5), about(7), about(0.126)
-    ('1,200', '7', '0.13')
-    """
-    rounded = float(f"{value:.1e}")
-    return f"{rounded:,.0f}" if rounded >= 10 or rounded == round(rounded) else f"{rounded:g}"
+    return percent(fraction, 2 if fraction < 0.995 else 3, space=" ")
