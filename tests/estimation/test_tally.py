@@ -144,6 +144,25 @@ def test_bins_move_pools_by_less_than_their_width(pools: list[int], width: float
         assert (binned == pool - 1).all()
 
 
+@given(
+    st.lists(st.tuples(st.integers(200, 900), st.integers(0, 3)), min_size=1, max_size=40),
+    st.sampled_from([0.01, 0.1, 0.3]),
+)
+@settings(deadline=None)
+def test_a_bin_has_the_mean_of_its_rows(rows: list[tuple[int, int]], width: float) -> None:
+    """Row by row, whatever ties spread a row over; binning a tally gives what binning the ranks gives."""
+    size, tied = (np.array(column) for column in zip(*rows, strict=True))
+    sample = SampledRanks.single([5] * len(rows), n_negatives=20, n_pool=size + 1, n_tied=tied)
+    bins = np.floor(np.log(size) / np.log1p(width))
+    expected = np.array([int(np.rint(size[bins == own].mean())) for own in bins])
+    expected = np.where(size * width >= 1, expected, size)
+    counted = tally(sample, ties="expected", width=width)
+    np.testing.assert_array_equal(counted.contexts.n_candidates[counted.context], expected[counted.user])
+    again = tally(sample, ties="expected", width=0.05).binned(width)
+    np.testing.assert_array_equal(again.cell, counted.cell)
+    assert counted.unbinned.width == 0 and counted.binned(0) is counted.unbinned
+
+
 @pytest.mark.parametrize("replacement", [True, False])
 def test_a_binned_row_has_the_law_of_a_nearby_rank(replacement: bool) -> None:
     """With replacement exactly that of J' = J L'/L; without, the same mean and nearly the same variance."""

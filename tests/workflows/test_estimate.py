@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import truerank
+import truerank.estimation.tally as tally_module
 from truerank.core.errors import CannotEstimate, InvalidParameter
-from truerank.core.ranks import Design, SampledRanks
+from truerank.core.ranks import Design, SampledRanks, TiePolicy
 from truerank.data.demo import demo
 from truerank.split.base import make_split
 from truerank.workflows.estimate import estimate
@@ -62,6 +63,27 @@ def test_one_user_has_bounds_for_an_interval() -> None:
     assert one.low is not None and one.high is not None
     assert 0 < one.low < 0.1 and one.high == 1
     assert one.method == "identification bounds, no spread"
+
+
+@pytest.mark.parametrize(
+    ("estimator", "uncertainty"),
+    [("smooth", "auto"), ("mle", "bootstrap(resamples=50)"), ("bv", "bias-aware"), ("bv,smooth", "bounds")],
+)
+def test_ranks_are_counted_once(estimator: str, uncertainty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Estimates, intervals, bounds and the advice on more negatives share one tally per model."""
+    calls, places = [], tally_module._places
+
+    def counting(ranks: SampledRanks, ties: TiePolicy, seed: int) -> Any:
+        calls.append(ties)
+        return places(ranks, ties, seed)
+
+    monkeypatch.setattr(tally_module, "_places", counting)
+    pools = np.arange(400, 460)
+    drawn = np.random.default_rng(0).beta(0.5, 2, len(pools)) * 20
+    ranks = SampledRanks.single(drawn.astype(int), n_negatives=20, n_pool=pools)
+    found = estimate(ranks, "recall@5", estimator, uncertainty=uncertainty, bounds=True)
+    assert len(found.bounds) == 1 and "would resolve it to" in found.notes[0]
+    assert len(calls) == 1
 
 
 def test_full_sample_is_exact(small: truerank.Split) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -75,6 +75,7 @@ class Tally:
     design : how the negatives were drawn
     ties : the tie policy that was applied
     width : relative width of the bins of ``n_candidates``; 0 when nothing was binned
+    source : the tally with all pool sizes that this one was binned from; None when nothing was binned
 
     Examples
     --------
@@ -92,6 +93,17 @@ class Tally:
     design: Design
     ties: TiePolicy = "expected"
     width: float = 0.0
+    source: Tally | None = None
+
+    @property
+    def unbinned(self) -> Tally:
+        """The counts of the same rows with every pool size kept."""
+        return self if self.source is None else self.source
+
+    @cached_property
+    def context(self) -> IntArray:
+        """The context of each entry, (n_entries,)."""
+        return frozen(np.searchsorted(self.offsets, self.cell, side="right") - 1)
 
     @cached_property
     def offsets(self) -> IntArray:
@@ -119,6 +131,31 @@ class Tally:
             terms = self.weight * values[self.cell, column]
             result[:, column] = np.bincount(self.user, weights=terms, minlength=self.n_users)
         return result
+
+    def binned(self, width: float) -> Tally:
+        """Return the counts of the same rows with pools of nearly equal size put into bins; see ``tally``.
+
+        Equal to the tally that the sampled ranks have with this width, at the cost of its contexts alone.
+        """
+        if not 0 <= width < 0.5:
+            raise InvalidParameter(f"width must lie in [0, 0.5), got {width!r}. Use 0 for no bins.")
+        whole = self.unbinned
+        if width == 0:
+            return whole
+        contexts, size = whole.contexts, _binned_sizes(whole, width)
+        if np.array_equal(size, contexts.n_candidates):
+            return replace(whole, width=width, source=whole)
+        columns = (
+            contexts.n_negatives,
+            size,
+            contexts.n_relevant_above,
+            contexts.n_relevant,
+            contexts.n_pool + size - contexts.n_candidates,
+        )
+        merged, which = _make_contexts(np.stack(columns, axis=1))
+        first = np.concatenate([[0], np.cumsum(merged.n_negatives + 1)])
+        cell = whole.cell + (first[which] - whole.offsets[:-1])[whole.context]
+        return replace(whole, contexts=merged, cell=frozen(cell), width=width, source=whole)
 
 
 def tally(
@@ -167,27 +204,20 @@ def tally(
     ([1001], [999, 1003])
     """
     check_choice("ties", ties, TIE_POLICIES)
-    if not 0 <= width < 0.5:
-        raise InvalidParameter(f"width must lie in [0, 0.5), got {width!r}. Use 0 for no bins.")
     row, k, j, weight = _places(sample, ties, seed)
-    size = _binned(sample, width)
-    columns = np.stack(
-        [
-            sample.n_negatives[row],
-            size[row],
-            sample.n_relevant_above[row] + k,
-            sample.n_relevant[row],
-            (sample.n_pool + size - sample.n_candidates)[row],
-        ],
-        axis=1,
-    ).astype(np.int64)
-    distinct, which = _distinct(columns)
-    contexts = Contexts(*(frozen(np.ascontiguousarray(column)) for column in distinct.T))
+    columns = (
+        sample.n_negatives[row],
+        sample.n_candidates[row],
+        sample.n_relevant_above[row] + k,
+        sample.n_relevant[row],
+        sample.n_pool[row],
+    )
+    contexts, which = _make_contexts(np.stack(columns, axis=1).astype(np.int64))
     first = np.concatenate([[0], np.cumsum(contexts.n_negatives + 1)])
     above = (sample.n_above - sample.n_relevant_above)[row] + j
     starts = np.zeros(len(sample), dtype=np.int64)
     starts[sample.starts] = 1
-    return Tally(
+    whole = Tally(
         contexts=contexts,
         user=frozen((np.cumsum(starts) - 1)[row]),
         cell=frozen(first[which] + above),
@@ -196,8 +226,14 @@ def tally(
         n_rows=len(sample),
         design=sample.design,
         ties=ties,
-        width=width,
     )
+    return whole.binned(width)
+
+
+def _make_contexts(columns: IntArray) -> tuple[Contexts, IntArray]:
+    """Return the distinct rows of columns as contexts, sorted, and which of them each row is."""
+    distinct, which = _distinct(columns)
+    return Contexts(*(frozen(np.ascontiguousarray(column)) for column in distinct.T)), which
 
 
 def _distinct(columns: IntArray) -> tuple[IntArray, IntArray]:
@@ -212,19 +248,21 @@ def _distinct(columns: IntArray) -> tuple[IntArray, IntArray]:
     return ordered[is_new], which
 
 
-def _binned(sample: SampledRanks, width: float) -> IntArray:
-    """Return n_candidates with nearby values replaced by their mean."""
-    size = sample.n_candidates.astype(np.int64)
+def _binned_sizes(whole: Tally, width: float) -> IntArray:
+    """Return n_candidates of each context with nearby values replaced by their mean over rows."""
+    size = whole.contexts.n_candidates.copy()
     is_binned = size * width >= 1
-    if not sample.design.replacement:
-        is_binned &= 2 * sample.n_negatives <= size
-    rows = np.flatnonzero(is_binned)
-    if len(rows) == 0:
+    if not whole.design.replacement:
+        is_binned &= 2 * whole.contexts.n_negatives <= size
+    if not is_binned.any():
         return size
-    bins = np.floor(np.log(size[rows]) / np.log1p(width)).astype(np.int64)
-    _, which = np.unique(bins, return_inverse=True)
-    mean = np.bincount(which, weights=size[rows]) / np.bincount(which)
-    size[rows] = np.rint(mean).astype(np.int64)[which]
+    distinct, which = np.unique(size[is_binned], return_inverse=True)
+    weight = np.bincount(whole.context, whole.weight, len(size))[is_binned]
+    n_rows = np.rint(np.bincount(which, weight))  # the entries of a row, of one size, sum to 1
+    bins = np.floor(np.log(distinct) / np.log1p(width)).astype(np.int64)
+    _, bin_of_size = np.unique(bins, return_inverse=True)
+    mean = np.bincount(bin_of_size, distinct * n_rows) / np.bincount(bin_of_size, n_rows)
+    size[is_binned] = np.rint(mean).astype(np.int64)[bin_of_size][which]
     return size
 
 

@@ -17,7 +17,7 @@ from truerank.core.ranks import TIE_POLICIES, SampledRanks, TiePolicy
 from truerank.core.result import Estimate, Result
 from truerank.estimation.base import Estimator
 from truerank.estimation.registry import ESTIMATORS
-from truerank.estimation.tally import WIDTH, tally
+from truerank.estimation.tally import WIDTH, Tally, tally
 from truerank.inference.bounds.identify import bound_seconds
 from truerank.inference.bounds.sample_size import resolution
 from truerank.inference.estimate_interval.registry import (
@@ -70,6 +70,10 @@ class Estimation:
         check_seed(self.seed)
         check_choice("target", self.target, TARGETS)
 
+    def tally(self, ranks: SampledRanks) -> Tally:
+        """Return the counts of one model's sampled ranks, which estimates and bounds share."""
+        return tally(ranks, ties=self.ties, seed=self.seed, width=self.width)
+
 
 def estimate(
     ranks: SampledRanks | Mapping[str, SampledRanks],
@@ -112,20 +116,22 @@ def estimate(
         uncertainty=UNCERTAINTIES.make(uncertainty),
         target=target,
     )
-    estimates = tuple(
-        each for name, one in named.items() for each in estimate_each(name, one, chosen, progress=progress)
-    )
-    is_limited = bounds is None
+    tallies = {name: chosen.tally(sample) for name, sample in named.items()}
+    estimates = [
+        estimate
+        for name, sample in named.items()
+        for estimate in estimate_each(name, sample, chosen, counted=tallies[name], progress=progress)
+    ]
     bounded = [
-        bound_metrics(name, one, chosen, is_limited=is_limited, progress=progress)
-        for name, one in named.items()
-        if bounds or is_limited
+        bound_metrics(name, counted, chosen, is_limited=bounds is None, progress=progress)
+        for name, counted in tallies.items()
+        if bounds or bounds is None
     ]
     return Result(
         command="estimate",
-        estimates=estimates,
-        bounds=tuple(entry for one in bounded for entry in one.bounds),
-        notes=tuple(note for one in bounded for note in one.notes),
+        estimates=tuple(estimates),
+        bounds=tuple(bound for model in bounded for bound in model.bounds),
+        notes=tuple(note for model in bounded for note in model.notes),
         data={"name": ", ".join(named), **_counts(next(iter(named.values())))},
         provenance={
             "estimators": [str(estimator) for estimator in chosen.estimators],
@@ -140,16 +146,29 @@ def estimate(
 
 
 def estimate_each(
-    name: str, ranks: SampledRanks, chosen: Estimation, *, progress: Progress = SILENT
+    name: str,
+    ranks: SampledRanks,
+    chosen: Estimation,
+    *,
+    counted: Tally | None = None,
+    progress: Progress = SILENT,
 ) -> Iterator[Estimate]:
-    """Yield one estimate per estimator and metric."""
+    """Yield one estimate per estimator and metric.
+
+    Parameters
+    ----------
+    name, ranks : the model and its sampled ranks
+    chosen : how to estimate
+    counted : ``chosen.tally(ranks)``, where the caller has it
+    progress : where resamples are reported
+    """
     largest = int(ranks.n_pool.max(initial=0))
     for metric in chosen.metrics:
         if metric.cutoff is not None and metric.cutoff > largest:
             raise InvalidParameter(
                 f"cutoff of {metric} must be at most the largest pool of {largest} items. Lower it."
             )
-    counted = tally(ranks, ties=chosen.ties, seed=chosen.seed, width=chosen.width)
+    counted = chosen.tally(ranks) if counted is None else counted
     sizes = np.unique(ranks.n_negatives)
     n_negatives = int(sizes[0]) if len(sizes) == 1 else None
     for estimator in chosen.estimators:
@@ -199,7 +218,7 @@ class BoundsWithMessages:
 
 def bound_metrics(
     name: str,
-    ranks: SampledRanks,
+    counted: Tally,
     chosen: Estimation,
     *,
     is_limited: bool = False,
@@ -211,7 +230,7 @@ def bound_metrics(
     where time is limited. What would resolve a metric is not sought then where that takes long.
     """
     try:
-        expected = bound_seconds(ranks, chosen.ties) * len(chosen.metrics)
+        expected = bound_seconds(counted.unbinned) * len(chosen.metrics)
         if is_limited and expected > _SECONDS:
             return BoundsWithMessages(
                 notes=(
@@ -221,17 +240,16 @@ def bound_metrics(
             )
         advise = not is_limited or _ADVICE * expected <= _SECONDS
         found = resolution(
-            ranks,
+            counted.unbinned,
             chosen.metrics,
             half_width=RESOLVED,
             level=chosen.level,
-            ties=chosen.ties,
             advise=advise,
             progress=progress,
         )
     except CannotEstimate as error:
         return BoundsWithMessages(notes=(f"{name}: {error}",))
-    sizes = np.unique(ranks.n_negatives)
+    sizes = np.unique(counted.contexts.n_negatives)
     bounds = tuple(
         Estimate(
             model=name,
@@ -243,7 +261,7 @@ def bound_metrics(
             kind="bound",
             method=f"identification, {one.bound.method}",
             estimator="bounds",
-            n_users=ranks.n_users,
+            n_users=counted.n_users,
             n_negatives=int(sizes[0]) if len(sizes) == 1 else None,
             target="test-users",
         )

@@ -39,6 +39,7 @@ from truerank.core.split import Split
 from truerank.core.types import FloatArray
 from truerank.distributed.engine import ENGINES, Engine
 from truerank.distributed.local import Gpu
+from truerank.estimation.tally import Tally
 from truerank.inference.estimate_interval.registry import Target
 from truerank.inference.user_interval import Band
 from truerank.metrics.base import Metric
@@ -49,7 +50,7 @@ from truerank.ranking.exact import exact_ranks
 from truerank.ranking.sampled import Sampled, sample_ranks
 from truerank.ranking.samplers.registry import SAMPLERS
 from truerank.split.base import sample_users
-from truerank.workflows.estimate import BoundsWithMessages, bound_metrics, estimate_each
+from truerank.workflows.estimate import BoundsWithMessages, Estimation, bound_metrics, estimate_each
 from truerank.workflows.options import DEFAULT_METRICS, EvaluateOptions, make_options
 
 
@@ -287,15 +288,19 @@ def evaluate_each(
             sampled, seconds["sample"] = _timed(partial(_sample, scorer, split, name, options, progress))
             drawn = sampled.ranks
             n_scores += sampled.n_scores
-            found, seconds["estimate"] = _timed(partial(_estimate, name, sampled.ranks, options, progress))
+            chosen = options.estimation()
+            counted = chosen.tally(sampled.ranks)
+            found, seconds["estimate"] = _timed(
+                partial(_estimate, name, sampled.ranks, chosen, counted, progress)
+            )
             estimates += found
             if options.bounds is not False:
                 bounded, seconds["bounds"] = _timed(
                     partial(
                         bound_metrics,
                         name,
-                        sampled.ranks,
-                        options.estimation(),
+                        counted,
+                        chosen,
                         is_limited=options.bounds is None,
                         progress=progress,
                     )
@@ -339,8 +344,10 @@ def _sample(scorer: Scorer, split: Split, name: str, options: EvaluateOptions, p
     )
 
 
-def _estimate(name: str, ranks: SampledRanks, options: EvaluateOptions, progress: Progress) -> list[Estimate]:
-    return list(estimate_each(name, ranks, options.estimation(), progress=progress))
+def _estimate(
+    name: str, ranks: SampledRanks, chosen: Estimation, counted: Tally, progress: Progress
+) -> list[Estimate]:
+    return list(estimate_each(name, ranks, chosen, counted=counted, progress=progress))
 
 
 def _timed(work: Callable[[], ReturnT]) -> tuple[ReturnT, float]:

@@ -424,12 +424,14 @@ def _evaluated(
         seconds["sample"] = time.perf_counter() - started
         assert isinstance(found.ranks, SampledRanks)  # noqa: S101 - what samplers give
         drawn = found.ranks
-        estimates += estimate_each(name, drawn, options.estimation(), progress=place.progress)
+        chosen = options.estimation()
+        counted = chosen.tally(drawn)
+        estimates += estimate_each(name, drawn, chosen, counted=counted, progress=place.progress)
         if options.bounds is not False:
             bounded = bound_metrics(
                 name,
-                drawn,
-                options.estimation(),
+                counted,
+                chosen,
                 is_limited=options.bounds is None,
                 progress=place.progress,
             )

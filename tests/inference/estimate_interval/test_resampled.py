@@ -151,9 +151,9 @@ def test_many_sizes_of_pools_are_put_together(target: Target, monkeypatch: pytes
     """
     found = estimated(simulate_sample(population(300, np.arange(200, 500)), 20), "mle", width=0.0)
     wide = resampled(found, target=target, resamples=40)
-    assert module._coarser(found, 0) is not found
+    assert module._coarser(found) is not found
     monkeypatch.setattr(module, "_OUTCOMES", 10**9)
-    assert module._coarser(found, 0) is found
+    assert module._coarser(found) is found
     fine = resampled(found, target=target, resamples=40)
     np.testing.assert_allclose(wide.std(axis=0), fine.std(axis=0), rtol=0.05)
     np.testing.assert_allclose(wide.mean(axis=0), fine.mean(axis=0), atol=0.1 * fine.std(axis=0).max())

@@ -198,7 +198,7 @@ def identification_bounds(
     check_choice("pools", pools, ("free", "shared"))
     if not 0 < step <= 1:
         raise InvalidParameter(f"step must lie in (0, 1], got {step!r}. Use {STEP}.")
-    counted = ranks if isinstance(ranks, Tally) else tally(ranks, ties=ties, width=0.0)
+    counted = unbinned_tally(ranks, ties)
     check_tally(counted)
     _check_cutoffs(chosen, counted)
     is_known = known_contexts(counted)
@@ -220,6 +220,11 @@ def identification_bounds(
         IdentificationBound(str(metric), *_within(value + own, metric, counted), level, region.method)
         for metric, value, own in zip(chosen, fixed, ends, strict=True)
     )
+
+
+def unbinned_tally(ranks: SampledRanks | Tally, ties: TiePolicy = "expected") -> Tally:
+    """Return the tally that bounds are computed from: a given one, or that of all pool sizes as they are."""
+    return ranks if isinstance(ranks, Tally) else tally(ranks, ties=ties, width=0.0)
 
 
 def check_tally(counted: Tally) -> None:
@@ -287,7 +292,7 @@ def _within(ends: FloatArray, metric: Metric, counted: Tally) -> tuple[float, fl
 _EACH = 6e-5  # CPU seconds per bound, group of targets and place
 
 
-def bound_seconds(ranks: SampledRanks, ties: TiePolicy = "expected") -> float:
+def bound_seconds(ranks: SampledRanks | Tally, ties: TiePolicy = "expected") -> float:
     """Return about how many CPU seconds one bound takes; a factor of three is to be allowed for.
 
     It depends on the sample alone, not on a clock.
@@ -302,7 +307,7 @@ def bound_seconds(ranks: SampledRanks, ties: TiePolicy = "expected") -> float:
     >>> bound_seconds(SampledRanks.single([0, 0, 1, 2, 4], n_negatives=19, n_pool=100)) < 0.1
     True
     """
-    counted = tally(ranks, ties=ties, width=0.0)
+    counted = unbinned_tally(ranks, ties)
     check_tally(counted)
     is_known = known_contexts(counted)
     if is_known.all():

@@ -178,9 +178,8 @@ def observe(tally: Tally, is_used: BoolArray, events: CountEvents, *, level: flo
     is_used : (n_contexts,) the contexts that take part
     events, level : what is looked at
     """
-    context = np.searchsorted(tally.offsets, tally.cell, side="right") - 1
-    entries = np.flatnonzero(is_used[context])
-    context = context[entries]
+    entries = np.flatnonzero(is_used[tally.context])
+    context = tally.context[entries]
     above = tally.cell[entries] - tally.offsets[context]
     weight = tally.weight[entries] / tally.contexts.n_relevant[context]
     users, user = np.unique(tally.user[entries], return_inverse=True)

@@ -13,12 +13,13 @@ from truerank.core.ranks import Design, SampledRanks, TiePolicy
 from truerank.core.types import FloatArray
 from truerank.estimation.distribution.mle import MaximumLikelihood
 from truerank.estimation.law import make_law
-from truerank.estimation.tally import Contexts, tally
+from truerank.estimation.tally import WIDTH, Contexts, Tally
 from truerank.inference.bounds.identify import (
     IdentificationBound,
     Resolution,
     identification_bounds,
     needed_size,
+    unbinned_tally,
 )
 from truerank.inference.bounds.problem import BoundProblem, Pools, Shape
 from truerank.inference.bounds.region import Method, make_region
@@ -34,7 +35,7 @@ _NEARLY = 0.8  # of all candidates: who draws so many can as well rank them all
 
 
 def resolution(
-    ranks: SampledRanks,
+    ranks: SampledRanks | Tally,
     metrics: str | Metric | Sequence[str | Metric] = "recall@10",
     *,
     half_width: float = 0.05,
@@ -52,7 +53,7 @@ def resolution(
 
     Parameters
     ----------
-    ranks : sampled ranks
+    ranks : sampled ranks, or a tally of them that was made with ``width=0``
     metrics : spec strings or objects
     half_width : wanted
     level, shape, pools, ties, progress : as in ``identification_bounds``
@@ -66,21 +67,19 @@ def resolution(
     K = 10 is below what this sample can resolve: any recall@10 from 0.14 to 0.60 fits; about 53 negatives ...
     """
     check_above("half_width", half_width, 0)
-    chosen = make_metrics(metrics)
+    chosen, counted = make_metrics(metrics), unbinned_tally(ranks, ties)
 
     def widths(asked: Sequence[Metric]) -> tuple[IdentificationBound, ...]:
-        return identification_bounds(
-            ranks, asked, level=level, shape=shape, pools=pools, ties=ties, progress=progress
-        )
+        return identification_bounds(counted, asked, level=level, shape=shape, pools=pools, progress=progress)
 
     bounds = widths(chosen)
     wide = [metric for metric, one in zip(chosen, bounds, strict=True) if one.half_width > half_width]
     if not wide or not advise:
         pairs = zip(chosen, bounds, strict=True)
         return tuple(Resolution(one, half_width, metric.cutoff, is_sought=advise) for metric, one in pairs)
-    first = smallest_resolved(wide, int(ranks.n_pool.max()), widths, half_width)
+    first = smallest_resolved(wide, int(counted.contexts.n_pool.max()), widths, half_width)
     method: Method = "binomial" if bounds[0].method == "binomial" else "chernoff"
-    plan = SampleDesign.of(ranks, ties, level=level, method=method, shape=shape, pools=pools)
+    plan = SampleDesign.of(counted, level=level, method=method, shape=shape, pools=pools)
     needed: dict[Metric, int | None] = {}
     with tracked(progress, "how many negatives would do", len(wide)) as task:
         for metric in wide:
@@ -152,8 +151,7 @@ class SampleDesign:
     @classmethod
     def of(
         cls,
-        ranks: SampledRanks,
-        ties: TiePolicy,
+        counted: Tally,
         *,
         level: float,
         method: Method,
@@ -161,7 +159,7 @@ class SampleDesign:
         pools: Pools,
     ) -> SampleDesign:
         """Fit a distribution to a sample; a decreasing one where that is assumed."""
-        counted = tally(ranks, ties=ties)
+        counted = counted.binned(WIDTH)
         weights = MaximumLikelihood().distribution(counted).weights
         if shape is not None:
             from scipy.optimize import isotonic_regression

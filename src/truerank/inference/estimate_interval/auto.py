@@ -49,7 +49,7 @@ class AutoInterval(EstimateInterval):
         estimator = found.estimator
         has_delta = not isinstance(estimator, MixtureEstimator) or has_influence(estimator)
         if isinstance(estimator, MixtureEstimator) and not (has_delta and found.tally.n_users >= _MANY):
-            counted = resampled_tally(found, asked.seed)
+            counted = resampled_tally(found)
             took = bootstrap_seconds(estimator, counted, asked.target, resamples)
             if took > _SECONDS:
                 resamples = max(int(resamples * _SECONDS / took), _FEWEST)
@@ -57,5 +57,5 @@ class AutoInterval(EstimateInterval):
                 return Bootstrap(resamples).inexact(found, asked)
         linear = LinearisedEstimate.of(found, asked.target)
         error = linear.standard_error(asked.target)
-        is_biased = ~linear.is_unbiased(error, level=asked.level, seed=asked.seed)
+        is_biased = ~linear.is_unbiased(error, level=asked.level)
         return delta_band(found, linear, error, is_biased, asked)

@@ -19,7 +19,7 @@ from truerank.core.ranks import SampledRanks
 from truerank.core.types import BoolArray, FloatArray
 from truerank.estimation.adaptive_law import stopping_of
 from truerank.estimation.corrections.equations import gain_at
-from truerank.estimation.tally import Tally, tally
+from truerank.estimation.tally import Tally
 from truerank.inference.bounds.identify import identification_bounds, known_contexts
 from truerank.inference.bounds.problem import Pools, Shape
 from truerank.inference.bounds.region import chernoff_limits, group_contexts
@@ -76,8 +76,7 @@ def exact_gains(tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
 
 def is_flat(tally: Tally) -> bool:
     """Whether all targets have the same share of their sample above them, so that nothing tells of spread."""
-    context = np.searchsorted(tally.offsets, tally.cell, side="right") - 1
-    share = (tally.cell - tally.offsets[context]) / tally.contexts.n_negatives[context]
+    share = (tally.cell - tally.offsets[tally.context]) / tally.contexts.n_negatives[tally.context]
     return bool(np.ptp(share) == 0)
 
 
@@ -125,9 +124,7 @@ def within_range(
     return np.clip(low, least, most), np.clip(high, least, most)
 
 
-def with_spread(
-    found: Estimated, band: Band, has_spread: BoolArray, *, target: Target, level: float, seed: int
-) -> Band:
+def with_spread(found: Estimated, band: Band, has_spread: BoolArray, *, target: Target, level: float) -> Band:
     """Return the band, with bounds in place of intervals of metrics that do not differ between samples.
 
     All users in one cell say something about other samples, but not through their variance. Where there are
@@ -139,7 +136,7 @@ def with_spread(
     least, most = range_for(found, target)
     name = "possible range, no spread"
     try:
-        ends = allowed(found, target=target, level=level, seed=seed)
+        ends = allowed(found, target=target, level=level)
         least, most, name = ends[:, 0], ends[:, 1], f"{BOUNDS}, no spread"
     except (CannotEstimate, InvalidParameter):
         pass
@@ -156,7 +153,6 @@ def allowed(
     level: float,
     shape: Shape | None = None,
     pools: Pools = "free",
-    seed: int = 0,
     progress: Progress = SILENT,
 ) -> FloatArray:
     r"""Return the least and largest value of each metric that the sample allows, (n_metrics, 2).
@@ -169,11 +165,10 @@ def allowed(
     for it as well, and so do the bounds. In all other cases half of what the level leaves is spent on
     the users: their mean lies within [low, high] and the mean over all users within ``about_users`` of it.
     """
-    counted = tally(found.ranks, ties=found.tally.ties, seed=seed, width=0.0)
     extra = not (has_all_users(found, target) or (target == "population" and is_one_group(found)))
     own = 1 - (1 - level) / 2 if extra else level
     bounds = identification_bounds(
-        counted, found.metrics, level=own, shape=shape, pools=pools, progress=progress
+        found.tally.unbinned, found.metrics, level=own, shape=shape, pools=pools, progress=progress
     )
     ends = np.array([[bound.low, bound.high] for bound in bounds])
     if not extra:
@@ -211,7 +206,7 @@ def is_one_group(found: Estimated) -> bool:
     """Whether bounds take all targets for alike, and there is one per user."""
     if bool(known_contexts(found.tally).any()) or found.tally.n_rows != found.tally.n_users:
         return False
-    contexts = tally(found.ranks, ties=found.tally.ties, width=0.0).contexts
+    contexts = found.tally.unbinned.contexts
     group, _ = group_contexts(contexts, by_sample=stopping_of(found.tally) is None)
     return bool((group == 0).all())
 

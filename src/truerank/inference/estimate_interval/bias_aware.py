@@ -14,7 +14,6 @@ from scipy.special import stdtrit
 from truerank.core.errors import check_choice
 from truerank.core.types import FloatArray
 from truerank.estimation.distribution.base import MixtureEstimator
-from truerank.estimation.tally import tally
 from truerank.inference.bounds.identify import identification_bounds
 from truerank.inference.bounds.problem import Pools, Shape
 from truerank.inference.estimate_interval.base import (
@@ -80,7 +79,6 @@ class BiasAware(EstimateInterval):
                 target=asked.target,
                 level=asked.level,
                 shape=self.shape,
-                seed=asked.seed,
                 progress=asked.progress,
             )
             low, high = np.minimum(ends[:, 0], found.value), np.maximum(ends[:, 1], found.value)
@@ -103,7 +101,6 @@ class BiasAware(EstimateInterval):
             linear.x,
             level=1 - part,
             shape=self.shape,
-            seed=asked.seed,
             progress=asked.progress,
         )
         bounds = self._bounds(found, part, asked)
@@ -117,9 +114,8 @@ class BiasAware(EstimateInterval):
 
     def _bounds(self, found: Estimated, part: float, asked: Asked) -> FloatArray:
         """Return the bounds of the users at hand, or of all where one region serves both."""
-        counted = tally(found.ranks, ties=found.tally.ties, seed=asked.seed, width=0.0)
         bounds = identification_bounds(
-            counted, found.metrics, level=1 - part, shape=self.shape, progress=asked.progress
+            found.tally.unbinned, found.metrics, level=1 - part, shape=self.shape, progress=asked.progress
         )
         return np.array([[bound.low, bound.high] for bound in bounds])
 
@@ -158,7 +154,6 @@ class Identified(EstimateInterval):
             level=asked.level,
             shape=self.shape,
             pools=self.pools,
-            seed=asked.seed,
             progress=asked.progress,
         )
         name = BOUNDS if self.shape is None else f"{BOUNDS}, {self.shape}"

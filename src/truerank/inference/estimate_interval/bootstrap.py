@@ -66,4 +66,4 @@ class Bootstrap(EstimateInterval):
             is_biased = ~LinearisedEstimate.of(found).is_surely_unbiased(error)
         has_spread: BoolArray = (error > _NOTHING) & (found.tally.n_users > 1) & (not is_flat(found.tally))
         band = Band(low, high, named("bootstrap", found, is_biased))
-        return with_spread(found, band, has_spread, target=asked.target, level=asked.level, seed=asked.seed)
+        return with_spread(found, band, has_spread, target=asked.target, level=asked.level)

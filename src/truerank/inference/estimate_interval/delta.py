@@ -65,7 +65,7 @@ def delta_band(
     method = named("delta", found, is_biased)
     has_spread = linear.has_spread(error)
     band = Band(low, high, method)
-    return with_spread(found, band, has_spread, target=asked.target, level=asked.level, seed=asked.seed)
+    return with_spread(found, band, has_spread, target=asked.target, level=asked.level)
 
 
 def named(method: str, found: Estimated, is_biased: BoolArray) -> tuple[str, ...]:

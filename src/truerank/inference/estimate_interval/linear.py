@@ -206,7 +206,7 @@ class LinearisedEstimate:
             found[column] = bias <= SMALL * float(error[column])
         return found
 
-    def is_unbiased(self, error: FloatArray, *, level: float, seed: int) -> BoolArray:
+    def is_unbiased(self, error: FloatArray, *, level: float) -> BoolArray:
         """Return which metrics have no bias to speak of for any ranks that the sample allows."""
         found = self.is_surely_unbiased(error)
         if self.is_fitted:  # the bias of a fit is not linear in the ranks
@@ -216,7 +216,7 @@ class LinearisedEstimate:
             metrics = tuple(self.found.metrics[column] for column in left.tolist())
             some = replace(self.found, metrics=metrics, value=self.found.value[left])
             try:
-                ends = worst_bias(some, self.counted, self.x[:, left], level=level, seed=seed)
+                ends = worst_bias(some, self.counted, self.x[:, left], level=level)
             except (CannotEstimate, InvalidData, InvalidParameter):
                 return found
             found[left] = np.abs(ends).max(axis=1) <= SMALL * error[left]

@@ -73,8 +73,7 @@ def completed(tally: Tally) -> Tally:
         ]
     )
     offsets = np.concatenate([[0], np.cumsum(contexts.n_negatives + 1)])
-    context = np.searchsorted(tally.offsets, tally.cell, side="right") - 1
-    cell = tally.cell - tally.offsets[context] + offsets[place[context]]
+    cell = tally.cell + (offsets[place] - tally.offsets[:-1])[tally.context]
     return replace(tally, contexts=contexts, cell=frozen(cell))
 
 

@@ -25,7 +25,7 @@ from truerank.estimation.distribution.mes import MaximalEntropy
 from truerank.estimation.distribution.mle import MaximumLikelihood
 from truerank.estimation.distribution.refit import make_replicates
 from truerank.estimation.distribution.smooth import Smooth
-from truerank.estimation.tally import Tally, tally
+from truerank.estimation.tally import Tally
 from truerank.inference.estimate_interval.outcomes import completed, n_possible, outcomes_of
 from truerank.inference.estimate_interval.registry import TARGETS, Estimated, Target
 from truerank.inference.resample import draw_counts
@@ -111,7 +111,7 @@ class OtherNegatives(Resamples):
     def of(cls, tally: Tally, seed: int, label: str = "") -> OtherNegatives:
         """Fit ranks to a completed tally and draw one for each target."""
         grid, bins = posterior_bins(tally, stream(seed, f"bootstrap/ranks/{label}").random(len(tally.cell)))
-        context = np.searchsorted(tally.offsets, tally.cell, side="right") - 1
+        context = tally.context
         situation_base = np.zeros(len(tally.contexts), dtype=np.int64)
         table = np.zeros(len(context), dtype=np.int64)
         sums: list[FloatArray] = []
@@ -297,30 +297,30 @@ def resampled(
 def _values(
     found: Estimated, target: Target, resamples: int, seed: int, label: str, task: ProgressTask
 ) -> FloatArray:
-    used = _coarser(found, seed)
+    used = _coarser(found)
     if isinstance(used.estimator, MixtureEstimator):
         check_outcome_memory(used.estimator, used.tally, target)
     return _resampled(used, target, resamples, seed, label, task) + (found.value - used.value)
 
 
-def _coarser(found: Estimated, seed: int) -> Estimated:
+def _coarser(found: Estimated) -> Estimated:
     """Return the estimate with pools of similar size put together where fits would take very long.
 
     A fit costs as many products as there are outcomes, and every size of pool has outcomes of its own.
     """
     if not isinstance(found.estimator, MixtureEstimator):
         return found
-    wide = resampled_tally(found, seed)
+    wide = resampled_tally(found)
     if wide is found.tally:
         return found
     return replace(found, tally=wide, value=found.estimator.estimate(wide, found.metrics).value)
 
 
-def resampled_tally(found: Estimated, seed: int = 0) -> Tally:
+def resampled_tally(found: Estimated) -> Tally:
     """Return the tally whose outcomes new samples of a fitted estimate have, pools put together or not."""
     counted = found.tally
     is_fine = counted.width >= _WIDTH or counted.design.law != "uniform" or n_possible(counted) <= _OUTCOMES
-    return counted if is_fine else tally(found.ranks, ties=counted.ties, seed=seed, width=_WIDTH)
+    return counted if is_fine else counted.unbinned.binned(_WIDTH)
 
 
 def _share(found: Estimated, target: Target) -> float:

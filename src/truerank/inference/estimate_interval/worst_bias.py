@@ -12,7 +12,7 @@ from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.adaptive_law import AdaptiveLaw, stopping_of
 from truerank.estimation.corrections.equations import gain_at
 from truerank.estimation.law import Law
-from truerank.estimation.tally import Contexts, Tally, tally
+from truerank.estimation.tally import Contexts, Tally
 from truerank.inference.bounds.identify import check_tally, known_contexts
 from truerank.inference.bounds.problem import STEP, BoundProblem, Pools, Shape
 from truerank.inference.bounds.region import observe
@@ -31,7 +31,6 @@ def worst_bias(
     level: float,
     shape: Shape | None = None,
     pools: Pools = "free",
-    seed: int = 0,
     progress: Progress = SILENT,
 ) -> FloatArray:
     r"""Return the least and the largest bias of each metric, (n_metrics, 2), that hold at a level.
@@ -47,7 +46,6 @@ def worst_bias(
     x : (n_cells, n_metrics) corrected values in its cells
     level : of the region; the same level and shape give the region of ``identified``
     shape, pools : as in ``identified``
-    seed : of ties that were broken at random
     progress : where metrics are reported
 
     Raises
@@ -55,7 +53,7 @@ def worst_bias(
     CannotEstimate
         When ranks cannot be bounded; see ``identified``.
     """
-    plain = tally(found.ranks, ties=counted.ties, seed=seed, width=0.0)
+    plain = found.tally.unbinned
     check_tally(plain)
     applied = Applied.of(plain, counted, x)
     is_known = known_contexts(plain)
@@ -98,12 +96,10 @@ class Applied:
     @classmethod
     def of(cls, plain: Tally, counted: Tally, x: FloatArray) -> Applied:
         """Match two tallies of the same rows; their entries are in the same order."""
-        own = np.searchsorted(plain.offsets, plain.cell, side="right") - 1
-        other = np.searchsorted(counted.offsets, counted.cell, side="right") - 1
-        first = np.unique(own, return_index=True)
+        first = np.unique(plain.context, return_index=True)
         by_size = stopping_of(plain) is None
         of_key = {
-            _key(plain.contexts, int(context), by_size): int(other[entry])
+            _key(plain.contexts, int(context), by_size): int(counted.context[entry])
             for context, entry in zip(*first, strict=True)
         }
         return cls(counted, x, of_key)

@@ -11,11 +11,9 @@ import numpy as np
 
 from truerank.core.errors import CannotEstimate
 from truerank.core.progress import SILENT, Progress, tracked
-from truerank.core.ranks import SampledRanks
 from truerank.core.types import FloatArray
 from truerank.estimation.base import Estimator
 from truerank.estimation.distribution.base import MixtureEstimator
-from truerank.estimation.tally import tally
 from truerank.inference.bounds.identify import identification_bounds
 from truerank.inference.bounds.sample_size import SampleDesign
 from truerank.inference.estimate_interval.delta import held
@@ -85,9 +83,10 @@ def model_bounds(
                 methods.append("exact")
                 continue
             try:
-                counted = tally(entry.found.ranks, ties=options.ties, seed=options.seed, width=0.0)
                 level = region_level(options, len(sampled))
-                found = identification_bounds(counted, options.metrics, level=level, shape=options.shape)
+                found = identification_bounds(
+                    entry.found.tally.unbinned, options.metrics, level=level, shape=options.shape
+                )
                 low[row], high[row] = [one.low for one in found], [one.high for one in found]
                 if has_linear_bias(options.estimator):
                     bias_low[row], bias_high[row] = _bias(entry.found, level, options)
@@ -114,7 +113,7 @@ def _bias(found: Estimated, level: float, options: CompareOptions) -> FloatArray
     """Return the least and the largest bias of each metric, (2, n_metrics)."""
     counted = completed(found.tally)
     x = found.estimator.corrected(counted, options.metrics)
-    return worst_bias(found, counted, x, level=level, shape=options.shape, seed=options.seed).T
+    return worst_bias(found, counted, x, level=level, shape=options.shape).T
 
 
 class Adviser:
@@ -169,8 +168,7 @@ class Adviser:
     def _plan(self, index: int) -> SampleDesign:
         if index not in self._plans:
             self._plans[index] = SampleDesign.of(
-                cast(SampledRanks, self.entries[index].ranks),
-                self.options.ties,
+                cast(Estimated, self.entries[index].found).tally,
                 level=region_level(self.options, self.n_sampled),
                 method="binomial" if self.limits.methods[index] == "binomial" else "chernoff",
                 shape=self.options.shape,

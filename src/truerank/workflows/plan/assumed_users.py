@@ -349,7 +349,7 @@ class PilotUsers(People):
         """Return mean and variance of each target's value from the law of its outcomes."""
         counted = completed(tally(self._drawn(size, 0), width=0.0))
         x = self.estimator.corrected(counted, self.metrics)
-        context = np.searchsorted(counted.offsets, counted.cell, side="right") - 1
+        context = counted.context
         order = np.argsort(context, kind="stable")
         mean, spread = np.zeros((2, len(self.ranks), len(self.metrics)))
         for outcomes in outcomes_of(counted):

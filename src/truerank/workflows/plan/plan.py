@@ -373,8 +373,7 @@ def _bounds(
     if isinstance(pilot, SampledRanks) and pilot.design.stopping is None:
         is_single = bool((pilot.n_relevant == 1).all()) and not pilot.n_tied.any()
         found = BoundPlan.of(
-            pilot,
-            ties,
+            tally(pilot, ties=ties),
             level=level,
             method="binomial" if is_single else "chernoff",
             shape=None,

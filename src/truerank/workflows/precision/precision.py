@@ -82,8 +82,7 @@ def bounding_size(
         drawn = simulate_sample(pilot, m)
         is_single = bool((pilot.n_relevant == 1).all()) and not pilot.n_tied.any()
         plan = BoundPlan.of(
-            drawn,
-            ties,
+            tally(drawn, ties=ties),
             level=level,
             method="binomial" if is_single else "chernoff",
             shape=None,
@@ -121,9 +120,10 @@ def sample_with_bounds(
         n_threads=n_threads,
         progress=progress,
     )
-    found = identification_bounds(drawn.ranks, metrics, level=level, ties=ties, progress=progress)
+    counted = tally(drawn.ranks, ties=ties, seed=seed)
+    found = identification_bounds(counted.unbinned, metrics, level=level, progress=progress)
     limits = np.array([[one.low, one.high] for one in found])
-    value = estimator.estimate(tally(drawn.ranks, ties=ties, seed=seed), metrics).value
+    value = estimator.estimate(counted, metrics).value
     return BoundedSample(np.clip(value, limits[:, 0], limits[:, 1]), limits, drawn.n_scores)
 
 
