@@ -30,8 +30,7 @@ from scipy.special import gammaln, xlog1py, xlogy
 
 from benchmarks.machine import cpu_name
 from truerank.core.ranks import Design, SampledRanks
-from truerank.estimation.corrections.equations import gram_matrix
-from truerank.estimation.law import NEGLIGIBLE, Law, make_law
+from truerank.estimation.law import NEGLIGIBLE, FixedLaw, make_law
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import tally
 from truerank.metrics.registry import make_metrics
@@ -56,7 +55,7 @@ def seconds(work: Callable[[], object], repeats: int) -> dict[str, Any]:
     }
 
 
-def log_gamma_rows(law: Law, n_above: np.ndarray) -> Any:
+def log_gamma_rows(law: FixedLaw, n_above: np.ndarray) -> Any:
     """Return the law by logarithms of gamma functions, vectorised."""
     L, m, J, j = law.n_candidates, law.n_negatives, n_above[:, None], np.arange(law.n_negatives + 1)
 
@@ -70,7 +69,7 @@ def log_gamma_rows(law: Law, n_above: np.ndarray) -> Any:
     return np.where((j <= J) & (m - j <= L - J), rows, 0.0)
 
 
-def dense_gram(law: Law, prior: np.ndarray) -> Any:
+def dense_gram(law: FixedLaw, prior: np.ndarray) -> Any:
     """Return A'DA from the whole matrix of the law, by BLAS."""
     root = law.pmf(np.arange(law.n_candidates + 1)) * np.sqrt(prior)[:, None]
     return root.T @ root
@@ -80,7 +79,7 @@ def measure_gram(n_pool: int, m: int, replacement: bool, repeats: int) -> dict[s
     """Compare the two ways to the normal matrix after they have been found equal."""
     law = make_law(n_pool - 1, m, replacement=replacement)
     prior = np.full(n_pool, 1 / n_pool)
-    ours, dense = gram_matrix(law, prior, NEGLIGIBLE), dense_gram(law, prior)
+    ours, dense = law.gram(prior, floor=NEGLIGIBLE), dense_gram(law, prior)
     error = float(np.abs(ours - dense).max() / dense.max())
     assert error < 1e-11, error
     figure: dict[str, Any] = {
@@ -88,7 +87,7 @@ def measure_gram(n_pool: int, m: int, replacement: bool, repeats: int) -> dict[s
         "n_negatives": m,
         "replacement": replacement,
         "largest_error": error,
-        "truerank": seconds(lambda: gram_matrix(law, prior, NEGLIGIBLE), repeats),
+        "truerank": seconds(lambda: law.gram(prior, floor=NEGLIGIBLE), repeats),
         "dense": seconds(lambda: dense_gram(law, prior), repeats),
         "dense_bytes": 8 * n_pool * (m + 1),
     }

@@ -35,7 +35,6 @@ from truerank.estimation.adaptive_law import AdaptiveLaw
 from truerank.estimation.corrections import base as correction
 from truerank.estimation.corrections import multinomial
 from truerank.estimation.corrections import priors as fitted
-from truerank.estimation.corrections.equations import adaptive_gram
 from truerank.estimation.corrections.priors import averaged_prior, fitted_prior
 from truerank.estimation.law import NEGLIGIBLE
 from truerank.estimation.registry import ESTIMATORS
@@ -184,7 +183,7 @@ def measure_gram(n_pool: int, repeats: int) -> dict[str, Any]:
     prior = np.diff((np.arange(n_pool + 1) / n_pool) ** 0.3)
 
     def ours() -> Any:
-        return adaptive_gram(law, prior, law.limits_of(prior), NEGLIGIBLE)
+        return law.gram(prior, floor=NEGLIGIBLE)
 
     found = ours()
     figure: dict[str, Any] = {"n_pool": n_pool, "n_outcomes": law.n_outcomes}

@@ -13,7 +13,6 @@ from truerank.core.errors import InvalidParameter
 from truerank.core.ranks import Stopping
 from truerank.core.types import FloatArray
 from truerank.estimation.adaptive_law import AdaptiveLaw
-from truerank.estimation.corrections.equations import adaptive_gram
 from truerank.estimation.law import TINY, make_law
 
 PAPER = Stopping((99, 199, 399, 799, 1599, 3199))
@@ -33,7 +32,7 @@ def test_every_path_is_counted(rule: Stopping, n_candidates: int, replacement: b
     """P(m, j | J) equals the share of sequences of draws that end so, for every J."""
     law = AdaptiveLaw(n_candidates, rule, replacement)
     outcomes, rows = literal_table(n_candidates, rule, replacement)
-    found = list(zip(law.n_negatives.tolist(), law.n_above.tolist(), strict=True))
+    found = list(zip(law.outcome_sizes.tolist(), law.outcome_above.tolist(), strict=True))
     assert set(outcomes) <= set(found)
     pmf = law.pmf(np.arange(n_candidates + 1))
     at = [found.index(end) for end in outcomes]
@@ -51,7 +50,7 @@ def test_outcomes_the_rule_can_end_with(replacement: bool) -> None:
         marked = {(size, int(j)) for j in np.flatnonzero(law.is_possible(size))}
         assert marked == {end for end in seen if end[0] == size}
     assert np.flatnonzero(law.is_possible(5)).tolist() == [0, 1, 2, 3]
-    assert law.places(3).tolist() == [0 + 1, 1, 1, 1 + 0]  # (2, 2) is outcome 0, (3, 2) is outcome 1
+    assert law.outcome_index(3).tolist() == [0 + 1, 1, 1, 1 + 0]  # (2, 2) is outcome 0, (3, 2) is outcome 1
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.booleans())
@@ -84,7 +83,7 @@ def test_the_stopping_factor_has_no_rank_in_it(replacement: bool) -> None:
     J = np.arange(60, 200, 7)
     rows = law.pmf(J)
     for place in (25, 60, law.n_outcomes - 3):
-        m, j = int(law.n_negatives[place]), int(law.n_above[place])
+        m, j = int(law.outcome_sizes[place]), int(law.outcome_above[place])
         ratio = rows[:, place] / make_law(500, m, replacement=replacement).pmf(J)[:, j]
         np.testing.assert_allclose(ratio, ratio[0], rtol=1e-10)
 
@@ -124,7 +123,7 @@ def test_sums_over_rows_equal_the_dense_ones(rank: int, replacement: bool) -> No
         found = law.add(prior[None, :], limits)[0]
         assert (np.abs(found - wanted) <= 1e-30 * held + 1e-11 * wanted).all()
         dense = (rows * prior[:, None]).T @ rows
-        gram = adaptive_gram(law, prior, limits, TINY)
+        gram = law.gram(prior, floor=TINY)
         assert (np.abs(gram - dense) <= 1e-30 * np.minimum(held, held[:, None]) + 1e-11 * dense).all()
         dual = np.random.default_rng(0).normal(size=law.n_outcomes)
         np.testing.assert_allclose(prior * law.dot(dual, limits), prior * (rows @ dual), atol=1e-13)
@@ -157,7 +156,7 @@ def test_simulated_outcomes_follow_the_adaptive_law() -> None:
     law = AdaptiveLaw(L, rule, False)
     index = {
         end: place
-        for place, end in enumerate(zip(law.n_negatives.tolist(), law.n_above.tolist(), strict=True))
+        for place, end in enumerate(zip(law.outcome_sizes.tolist(), law.outcome_above.tolist(), strict=True))
     }
     counts = np.zeros(law.n_outcomes)
     for row in above.tolist():

@@ -13,14 +13,14 @@ from scipy import stats
 
 from tests.reference.law import integer_pmf, literal_pmf
 from truerank.core.errors import InvalidParameter
-from truerank.estimation.law import NEGLIGIBLE, Binomial, Hypergeometric, Law, make_law
+from truerank.estimation.law import NEGLIGIBLE, Binomial, FixedLaw, Hypergeometric, make_law
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "spec" / "corrections.json").read_text())
 LAWS = [Binomial, Hypergeometric]
 
 
 @st.composite
-def laws(draw: st.DrawFn, most: int = 60) -> Law:
+def laws(draw: st.DrawFn, most: int = 60) -> FixedLaw:
     """Laws of both kinds and all shapes, small samples of small pools among them."""
     n_candidates, replacement = draw(st.integers(1, most)), draw(st.booleans())
     n_negatives = draw(st.integers(1, most if replacement else n_candidates))
@@ -44,7 +44,7 @@ def test_golden_row() -> None:
     "law", [Binomial(10**7, 10**4), Hypergeometric(10**7, 10**4), Hypergeometric(10**5, 9999)]
 )
 @pytest.mark.parametrize("share", [1e-6, 0.001, 0.3, 0.9999])
-def test_pmf_is_accurate_for_large_pools(law: Law, share: float) -> None:
+def test_pmf_is_accurate_for_large_pools(law: FixedLaw, share: float) -> None:
     """Ten digits against whole-number arithmetic at the mode, in both flanks and far out in the tails."""
     J = int(share * law.n_candidates)
     pmf = law.pmf(J)
@@ -57,7 +57,7 @@ def test_pmf_is_accurate_for_large_pools(law: Law, share: float) -> None:
 
 @given(laws())
 @settings(deadline=None)
-def test_rows_are_distributions(law: Law) -> None:
+def test_rows_are_distributions(law: FixedLaw) -> None:
     """Rows sum to 1, ends are unit vectors, the CDF ends in 1 and falls as the rank worsens."""
     every = np.arange(law.n_candidates + 1)
     pmf, cdf = law.pmf(every), law.cdf(every)
@@ -70,7 +70,7 @@ def test_rows_are_distributions(law: Law) -> None:
 
 @given(laws())
 @settings(deadline=None)
-def test_mean_and_variance_are_those_of_the_rows(law: Law) -> None:
+def test_mean_and_variance_are_those_of_the_rows(law: FixedLaw) -> None:
     every, j = np.arange(law.n_candidates + 1), np.arange(law.n_negatives + 1)
     mean = law.pmf(every) @ j
     np.testing.assert_allclose(law.mean(every), mean, rtol=1e-10, atol=1e-12)
@@ -82,7 +82,7 @@ def test_mean_and_variance_are_those_of_the_rows(law: Law) -> None:
 
 @given(laws(), st.integers(1, 3))
 @settings(deadline=None)
-def test_sums_over_rows(law: Law, n_columns: int) -> None:
+def test_sums_over_rows(law: FixedLaw, n_columns: int) -> None:
     """Adding up rows and multiplying by a vector equal the products with the dense matrix."""
     draw = np.random.default_rng(0)
     dense = law.pmf(np.arange(law.n_candidates + 1))

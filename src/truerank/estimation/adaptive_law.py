@@ -15,12 +15,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from truerank.core.errors import CannotEstimate, InvalidData, InvalidParameter
+from truerank.core.errors import CannotEstimate, InvalidData
+from truerank.core.parallel import available_threads, ordered_map, single_threaded_blas
 from truerank.core.plugin import Source
-from truerank.core.ranks import Stopping
-from truerank.core.types import BoolArray, FloatArray, IntArray, frozen
+from truerank.core.ranks import Design, Stopping
+from truerank.core.types import FloatArray, IntArray, frozen
 from truerank.estimation.base import Estimator
-from truerank.estimation.law import TINY, Hypergeometric, Law, make_law
+from truerank.estimation.law import BLOCK, TINY, Hypergeometric, Law, Round, make_law
 from truerank.estimation.law_compiled import dot_rows, fill_round
 from truerank.estimation.tally import Tally
 
@@ -29,28 +30,8 @@ _CUT = 1e-30  # of what a round holds in all may be lost with the rows it leaves
 _CHUNK = 256
 
 
-@dataclass(frozen=True, eq=False)
-class Round:
-    """The outcomes with which sampling can end after one round.
-
-    Parameters
-    ----------
-    law : of a sample of the size reached
-    first : the smallest j that ends here; q, or 0 in the last round
-    last : the largest j there can be
-    factor : (n,) chance that no earlier round ended, given that j = first, first + 1, ... of the m are above
-    entered : (q,) the same for j < q of the round before; empty for the first round
-    """
-
-    law: Law
-    first: int
-    last: int
-    factor: FloatArray
-    entered: FloatArray
-
-
 @dataclass(frozen=True)
-class AdaptiveLaw:
+class AdaptiveLaw(Law):
     r"""P(m, j | J): sampling ends with m negatives, j of which stand above a target that J of L beat.
 
     The draws of a sample are exchangeable, so given j of m above, where they fell does not depend on J. The
@@ -77,20 +58,20 @@ class AdaptiveLaw:
     Examples
     --------
     >>> law = AdaptiveLaw(4, Stopping((1, 2)), replacement=True)
-    >>> list(zip(law.n_negatives.tolist(), law.n_above.tolist()))
+    >>> list(zip(law.outcome_sizes.tolist(), law.outcome_above.tolist()))
     [(1, 1), (2, 0), (2, 1)]
     >>> law.pmf([1]).tolist()  # 1/4 at once, 3/4 * 3/4 never, 3/4 * 1/4 in the second round
     [[0.25, 0.5625, 0.1875]]
     """
 
-    n_candidates: int
     stopping: Stopping
     replacement: bool
     source: ClassVar[Source] = Source("li2023", "Algorithm 1")
 
-    def __post_init__(self) -> None:
-        if self.n_candidates < 1:
-            raise InvalidParameter(f"n_candidates must be an integer >= 1, got {self.n_candidates!r}.")
+    @property
+    def design(self) -> Design:
+        """Uniform samples that grow by the rule."""
+        return Design(replacement=self.replacement, stopping=self.stopping)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -116,39 +97,11 @@ class AdaptiveLaw:
             found.append(Round(law, first, last, frozen(reached[first:]), frozen(before)))
         return tuple(found)
 
-    @cached_property
-    def offsets(self) -> IntArray:
-        """First outcome of each round, and the number of outcomes at the end."""
-        return frozen(np.cumsum([0, *(len(one.factor) for one in self.rounds)]))
-
     @property
-    def n_outcomes(self) -> int:
-        """How many pairs (m, j) are told apart."""
-        return int(self.offsets[-1])
-
-    @cached_property
-    def n_negatives(self) -> IntArray:
-        """The m of each outcome, (n_outcomes,)."""
-        return frozen(np.repeat(self.sizes, np.diff(self.offsets)))
-
-    @cached_property
-    def n_above(self) -> IntArray:
-        """The j of each outcome, (n_outcomes,)."""
-        return frozen(np.concatenate([one.first + np.arange(len(one.factor)) for one in self.rounds]))
-
-    def places(self, size: int) -> IntArray:
-        """Return the outcome that j = 0..m above in a sample of m count as, (m + 1,)."""
-        place = self.sizes.index(size)
-        low, high = int(self.offsets[place]), int(self.offsets[place + 1])
-        if low == high:  # no sample ends here
-            return np.zeros(size + 1, dtype=np.int64)
-        return low + np.clip(np.arange(size + 1) - self.rounds[place].first, 0, high - low - 1)
-
-    def is_possible(self, size: int) -> BoolArray:
-        """Return which of j = 0..m above the rule can end with, (m + 1,)."""
-        one, j = self.rounds[self.sizes.index(size)], np.arange(size + 1)
-        possible: BoolArray = (j >= one.first) & (j <= one.last)
-        return possible
+    def locations(self) -> FloatArray:
+        """Return j/m."""
+        fractions: FloatArray = self.outcome_above / self.outcome_sizes
+        return fractions
 
     def pmf(self, n_above: ArrayLike) -> FloatArray:
         """Return P(outcome | J) for each J, (..., n_outcomes); rows sum to 1."""
@@ -169,42 +122,35 @@ class AdaptiveLaw:
             )
         return rows
 
-    def moments(self, x: FloatArray, n_above: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return the mean and the variance of x[outcome] for each J; x has n_outcomes values."""
-        rows = self.pmf(n_above)
-        mean = rows @ x
-        return mean, np.einsum("...o,...o->...", rows, (x - mean[..., None]) ** 2)
+    def rows(self, start: int, stop: int, *, floor: float = TINY) -> FloatArray:
+        """Return P(outcome | J) for J = start..stop-1."""
+        return self.fill(np.arange(start, stop), len(self.rounds), floor)
 
     def mean_size(self, n_above: ArrayLike) -> FloatArray:
         """Return the expected number of negatives for each J."""
-        return self.pmf(n_above) @ self.n_negatives
+        return self.pmf(n_above) @ self.outcome_sizes
 
-    def add(self, values: FloatArray, limits: IntArray, floor: float = TINY) -> FloatArray:
-        """Return the sums over J of P(outcome | J) values[c, J], (n_columns, n_outcomes).
-
-        Parameters
-        ----------
-        values : (n_columns, n_rows) for J = 0..n_rows - 1; what lies beyond counts as 0
-        limits : (n_rounds,) rows that each round goes through, from ``limits_of``
-        floor : terms of the first round below this, relative to the largest of their row, are left out
-        """
+    def add(self, values: FloatArray, limits: IntArray | None = None, *, floor: float = TINY) -> FloatArray:
+        """Return the sums over J of P(outcome | J) values[c, J], (n_columns, n_outcomes)."""
+        needed = self._all_rows if limits is None else limits
         total = np.zeros((len(values), self.n_outcomes))
-        for place, one in enumerate(self.rounds):
-            ends = slice(one.first, one.first + len(one.factor))
-            columns = slice(self.offsets[place], self.offsets[place + 1])
-            least = TINY if place else floor
-            total[:, columns] = one.law.add(values[:, : limits[place]], floor=least)[:, ends] * one.factor
+        for number, one in enumerate(self.rounds):
+            kept = slice(one.first, one.first + len(one.factor))
+            columns = slice(self.offsets[number], self.offsets[number + 1])
+            least = TINY if number else floor
+            total[:, columns] = one.law.add(values[:, : needed[number]], floor=least)[:, kept] * one.factor
         return total
 
-    def dot(self, dual: FloatArray, limits: IntArray, floor: float = TINY) -> FloatArray:
+    def dot(self, dual: FloatArray, limits: IntArray | None = None, *, floor: float = TINY) -> FloatArray:
         """Return the sum over outcomes of P(outcome | J) dual[outcome] for J = 0..L, (L + 1,)."""
+        needed = self._all_rows if limits is None else limits
         result = np.zeros(self.n_candidates + 1)
-        for place, one in enumerate(self.rounds):
+        for number, one in enumerate(self.rounds):
             padded = np.zeros(one.law.n_negatives + 1)
-            values = dual[self.offsets[place] : self.offsets[place + 1]] * one.factor
+            values = dual[self.offsets[number] : self.offsets[number + 1]] * one.factor
             padded[one.first : one.first + len(values)] = values
-            part = np.zeros(int(limits[place]))
-            least = TINY if place else floor
+            part = np.zeros(int(needed[number]))
+            least = TINY if number else floor
             dot_rows(0, self.n_candidates, self.replacement, one.law.odds, least, padded, part)
             result[: len(part)] += part
         return result
@@ -225,13 +171,47 @@ class AdaptiveLaw:
             limits.append(int(some[np.argmax(is_over)]) if is_over.any() else size)
         return np.maximum.accumulate(np.array(limits)[::-1])[::-1]
 
-    def _checked(self, n_above: ArrayLike) -> IntArray:
-        above = np.asarray(n_above, dtype=np.int64)
-        if above.size and (above.min() < 0 or above.max() > self.n_candidates):
-            raise InvalidParameter(
-                f"n_above must lie in 0..{self.n_candidates}, got {above.min()}..{above.max()}."
-            )
-        return above
+    def gram(self, prior: FloatArray, *, floor: float) -> FloatArray:
+        """Return A'DA, (n_outcomes, n_outcomes).
+
+        Rows far down the list have entries in the first round alone, and there in a window of j; the full
+        width is needed near the top only. Memory O(n_outcomes^2), time O(N w^2) with w the entries of a row.
+        """
+        limits = self.limits_of(prior)
+
+        def part(rows: tuple[int, int, int]) -> tuple[slice, FloatArray]:
+            start, stop, n_rounds = rows
+            weights = prior[start:stop]
+            above = start + np.flatnonzero(weights)
+            dense = self.fill(above, n_rounds, floor)
+            used = np.flatnonzero(dense.any(axis=0))
+            if len(used) == 0:
+                return slice(0, 0), np.zeros((0, 0))
+            columns = slice(int(used[0]), int(used[-1]) + 1)
+            root = dense[:, columns] * np.sqrt(prior[above])[:, None]
+            return columns, root.T @ root
+
+        gram = np.zeros((self.n_outcomes, self.n_outcomes))
+        with single_threaded_blas():
+            for columns, added in ordered_map(part, self._pieces(limits), n_threads=available_threads()):
+                gram[columns, columns] += added
+        return gram
+
+    def _pieces(self, limits: IntArray) -> list[tuple[int, int, int]]:
+        """Return (first row, one past the last, rounds they get to), small enough to be held."""
+        pieces = []
+        start = 0
+        for n_rounds, end in zip(range(len(limits), 0, -1), limits[::-1].tolist(), strict=True):
+            step = max(BLOCK // max(int(self.offsets[n_rounds]), 1), 1)
+            while start < end:
+                stop = min(start + step, end)
+                pieces.append((start, stop, n_rounds))
+                start = stop
+        return pieces
+
+    @property
+    def _all_rows(self) -> IntArray:
+        return np.full(len(self.sizes), self.n_candidates + 1)
 
 
 def _reached(size: int, earlier: int, before: FloatArray, q: int) -> FloatArray:
@@ -263,7 +243,7 @@ def check_fixed(estimator: Estimator, tally: Tally, reason: str) -> None:
         )
 
 
-def outcome_laws(tally: Tally) -> Sequence[tuple[Law | AdaptiveLaw, IntArray]]:
+def outcome_laws(tally: Tally) -> Sequence[tuple[Law, IntArray]]:
     """Return the laws of a tally and the contexts that follow each.
 
     Samples of fixed size have one law per pair of sample and pool size, adaptive ones one per pool size.

@@ -1,6 +1,11 @@
-"""The law of sampled ranks: how many sampled items beat a target that J of L candidates beat.
+"""Sampling laws: the distribution of what a sample shows of a target, given its global rank.
 
-Closed forms for the expected sampled metric of one target, both laws.
+Of L candidates (irrelevant items) J rank above the target; m of them are sampled and j of those rank above
+it. The outcome j is binomial with replacement and hypergeometric without. ``Law`` is the base class of these
+two laws of samples of fixed size and of ``adaptive_law.AdaptiveLaw``, where an outcome is a pair (m, j).
+
+Rows of a law are never held all at once: sums over ranks, sums over outcomes and the Gram matrix
+A'DA = sum over J of prior[J] P(. | J) P(. | J)' are formed row by row or from marginals.
 
 Symbols: N = L + 1 ranks, n = m + 1 sampled items with the target, R = J + 1 global rank, theta = J/L.
 """
@@ -14,21 +19,178 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betainc
 
 from truerank.core.errors import InvalidParameter
-from truerank.core.parallel import available_threads, ordered_map
+from truerank.core.parallel import available_threads, ordered_map, single_threaded_blas
 from truerank.core.plugin import Source
-from truerank.core.types import FloatArray, IntArray
-from truerank.estimation.law_compiled import add_rows, dot_rows, fill_law, moments
+from truerank.core.ranks import Design
+from truerank.core.types import BoolArray, FloatArray, IntArray, frozen
+from truerank.estimation.law_compiled import add_rows, add_split, dot_rows, fill_law, moments
 
-TINY = 1e-290  # whole rows, down to where floating point ends
+TINY = 1e-290  # keeps whole rows, down to the smallest floating-point numbers
 NEGLIGIBLE = 1e-20  # of the largest term of a row; a million rows add up to less than rounding does
+BLOCK = 1 << 17  # entries of the law a thread holds at once: 1 MB
 _STEP = 4096  # rows a thread takes at once; fixed, so that sums do not depend on the number of threads
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """The outcomes of one sample size: those with which sampling can end after one round.
+
+    Parameters
+    ----------
+    law : of a sample of the size reached
+    first : the smallest j that ends here; 0 in the last or only round
+    last : the largest j there can be
+    factor : (n,) probability that no earlier round ended, given that j = first, first + 1, ... of the m are
+        above
+    entered : the same for the j with which the round before goes on; empty for the first round
+    """
+
+    law: FixedLaw
+    first: int
+    last: int
+    factor: FloatArray
+    entered: FloatArray
 
 
 @dataclass(frozen=True)
 class Law(ABC):
+    """P(outcome | J): what a sample shows of a target that J of L candidates beat.
+
+    Outcomes are pairs (m, j) of a sample size and the number of sampled items above the target, ordered by m,
+    then by j; a law of samples of fixed size has one m.
+
+    Parameters
+    ----------
+    n_candidates : L >= 1
+    """
+
+    n_candidates: int
+
+    def __post_init__(self) -> None:
+        _check_size("n_candidates", self.n_candidates)
+
+    @property
+    @abstractmethod
+    def design(self) -> Design:
+        """The sampling design that has this law."""
+
+    @property
+    @abstractmethod
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes a sample can have, ascending."""
+
+    @property
+    @abstractmethod
+    def rounds(self) -> tuple[Round, ...]:
+        """The outcomes of each size."""
+
+    @property
+    @abstractmethod
+    def locations(self) -> FloatArray:
+        """Where along the list each outcome points, on any increasing scale, (n_outcomes,)."""
+
+    @abstractmethod
+    def pmf(self, n_above: ArrayLike) -> FloatArray:
+        """Return P(outcome | J) for each J, (..., n_outcomes); rows sum to 1."""
+
+    @abstractmethod
+    def rows(self, start: int, stop: int, *, floor: float = NEGLIGIBLE) -> FloatArray:
+        """Return P(outcome | J) for J = start..stop-1.
+
+        Terms of the first round below ``floor`` times the largest of their row are 0.
+        """
+
+    @abstractmethod
+    def limits_of(self, prior: FloatArray) -> IntArray:
+        """Return how many rows, J = 0, 1, ..., each round needs under a prior over J, (n_rounds,)."""
+
+    @abstractmethod
+    def add(
+        self, values: FloatArray, limits: IntArray | None = None, *, floor: float = NEGLIGIBLE
+    ) -> FloatArray:
+        """Return the sums over J of P(outcome | J) values[c, J], (n_columns, n_outcomes).
+
+        Parameters
+        ----------
+        values : (n_columns, n_rows) for J = 0..n_rows - 1; what lies beyond counts as 0
+        limits : (n_rounds,) rows that each round goes through, from ``limits_of``; all unless given
+        floor : terms of the first round below this, relative to the largest of their row, are left out
+        """
+
+    @abstractmethod
+    def dot(
+        self, dual: FloatArray, limits: IntArray | None = None, *, floor: float = NEGLIGIBLE
+    ) -> FloatArray:
+        """Return the sum over outcomes of P(outcome | J) dual[outcome] for J = 0..L, (L + 1,)."""
+
+    @abstractmethod
+    def gram(self, prior: FloatArray, *, floor: float) -> FloatArray:
+        """Return A'DA, the sum over J of prior[J] P(o | J) P(p | J) for outcomes o and p.
+
+        Parameters
+        ----------
+        prior : (L + 1,) weights of J = 0..L
+        floor : as in ``add``
+        """
+
+    def moments(self, x: FloatArray, n_above: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return the mean and the variance of x[outcome] for each J; x has n_outcomes values."""
+        rows = self.pmf(n_above)
+        mean = rows @ x
+        return mean, np.einsum("...o,...o->...", rows, (x - mean[..., None]) ** 2)
+
+    @cached_property
+    def offsets(self) -> IntArray:
+        """First outcome of each round, and the number of outcomes at the end."""
+        return frozen(np.cumsum([0, *(len(one.factor) for one in self.rounds)]))
+
+    @property
+    def n_outcomes(self) -> int:
+        """How many outcomes are told apart."""
+        return int(self.offsets[-1])
+
+    @cached_property
+    def outcome_sizes(self) -> IntArray:
+        """The m of each outcome, (n_outcomes,)."""
+        return frozen(np.repeat(self.sizes, np.diff(self.offsets)))
+
+    @cached_property
+    def outcome_above(self) -> IntArray:
+        """The j of each outcome, (n_outcomes,)."""
+        return frozen(np.concatenate([one.first + np.arange(len(one.factor)) for one in self.rounds]))
+
+    @property
+    def best_to_worst(self) -> IntArray:
+        """The outcomes ordered by the fraction of sampled items above the target, (n_outcomes,)."""
+        return np.argsort((2 * self.outcome_above + 1) / (self.outcome_sizes + 1), kind="stable")
+
+    def outcome_index(self, size: int) -> IntArray:
+        """Return the outcome that j = 0..m above in a sample of m count as, (m + 1,)."""
+        number = self.sizes.index(size)
+        low, high = int(self.offsets[number]), int(self.offsets[number + 1])
+        if low == high:  # no sample ends here
+            return np.zeros(size + 1, dtype=np.int64)
+        return low + np.clip(np.arange(size + 1) - self.rounds[number].first, 0, high - low - 1)
+
+    def is_possible(self, size: int) -> BoolArray:
+        """Return which of j = 0..m above a sample of m can end with, (m + 1,)."""
+        one, j = self.rounds[self.sizes.index(size)], np.arange(size + 1)
+        possible: BoolArray = (j >= one.first) & (j <= one.last)
+        return possible
+
+    def _checked(self, n_above: ArrayLike) -> IntArray:
+        above = np.asarray(n_above, dtype=np.int64)
+        if above.size and (above.min() < 0 or above.max() > self.n_candidates):
+            raise InvalidParameter(
+                f"n_above must lie in 0..{self.n_candidates}, got {above.min()}..{above.max()}."
+            )
+        return above
+
+
+@dataclass(frozen=True)
+class FixedLaw(Law):
     r"""P(j | J): m items are drawn from L candidates, J of which stand above the target.
 
     The sampled rank is r = j + 1 and the global rank R = J + 1, other targets above it not counted.
@@ -44,15 +206,34 @@ class Law(ABC):
         When a size is below 1, or m exceeds L without replacement.
     """
 
-    n_candidates: int
     n_negatives: int
     replacement: ClassVar[bool]
     source: ClassVar[Source] = Source("rendle2019", "Eq. 13")
 
     def __post_init__(self) -> None:
-        for name in ("n_candidates", "n_negatives"):
-            if getattr(self, name) < 1:
-                raise InvalidParameter(f"{name} must be an integer >= 1, got {getattr(self, name)!r}.")
+        super().__post_init__()
+        _check_size("n_negatives", self.n_negatives)
+
+    @property
+    def design(self) -> Design:
+        """Uniform samples of one size."""
+        return Design(replacement=self.replacement)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """M alone."""
+        return (self.n_negatives,)
+
+    @cached_property
+    def rounds(self) -> tuple[Round, ...]:
+        """One round that ends with any j."""
+        m = self.n_negatives
+        return (Round(self, 0, m, frozen(np.ones(m + 1)), frozen(np.zeros(0))),)
+
+    @property
+    def locations(self) -> FloatArray:
+        """Return j."""
+        return np.arange(self.n_negatives + 1.0)
 
     @abstractmethod
     def variance(self, n_above: ArrayLike) -> FloatArray:
@@ -60,7 +241,7 @@ class Law(ABC):
 
     def mean(self, n_above: ArrayLike) -> FloatArray:
         """Return the mean of j for each J: m J/L under both laws."""
-        return self.n_negatives * self._share(n_above)
+        return self.n_negatives * self._fraction(n_above)
 
     def pmf(self, n_above: ArrayLike) -> FloatArray:
         """Return P(j | J) for each J and j = 0..m, (..., m + 1); rows sum to 1."""
@@ -81,45 +262,50 @@ class Law(ABC):
         """Return the mean and the variance of x[j] for each J; x has m + 1 values."""
         above = self._checked(n_above)
         values = np.ascontiguousarray(x, dtype=np.float64)
-        found = moments(above.ravel(), self.n_candidates, self.replacement, self.odds, TINY, values)
-        return found[:, 0].reshape(above.shape), found[:, 1].reshape(above.shape)
+        pairs = moments(above.ravel(), self.n_candidates, self.replacement, self.odds, TINY, values)
+        return pairs[:, 0].reshape(above.shape), pairs[:, 1].reshape(above.shape)
 
-    def add(self, values: FloatArray, *, floor: float = NEGLIGIBLE) -> FloatArray:
-        """Return the sums over J of P(j | J) values[c, J], (n_columns, m + 1).
+    def limits_of(self, prior: FloatArray) -> IntArray:
+        """Return all rows: every target gets to the only round."""
+        return np.array([self.n_candidates + 1])
 
-        Parameters
-        ----------
-        values : (n_columns, n_rows) for J = 0..n_rows - 1; what lies beyond counts as 0
-        floor : terms below this, relative to the largest of their row, are left out
-        """
+    def add(
+        self, values: FloatArray, limits: IntArray | None = None, *, floor: float = NEGLIGIBLE
+    ) -> FloatArray:
+        """Return the sums over J of P(j | J) values[c, J], (n_columns, m + 1)."""
         total = np.zeros((len(values), self.n_negatives + 1))
+        if limits is not None:
+            values = values[:, : int(limits[0])]
 
         def part(start: int) -> FloatArray:
-            found = np.zeros_like(total)
+            sums = np.zeros_like(total)
             piece = np.ascontiguousarray(values[:, start : start + _STEP])
-            add_rows(start, self.n_candidates, self.replacement, self.odds, floor, piece, found)
-            return found
+            add_rows(start, self.n_candidates, self.replacement, self.odds, floor, piece, sums)
+            return sums
 
-        for found in ordered_map(part, range(0, values.shape[1], _STEP), n_threads=available_threads()):
-            total += found
+        for sums in ordered_map(part, range(0, values.shape[1], _STEP), n_threads=available_threads()):
+            total += sums
         return total
 
-    def dot(self, dual: FloatArray, *, floor: float = NEGLIGIBLE) -> FloatArray:
+    def dot(
+        self, dual: FloatArray, limits: IntArray | None = None, *, floor: float = NEGLIGIBLE
+    ) -> FloatArray:
         """Return the sum over j of P(j | J) dual[j] for J = 0..L, (L + 1,)."""
-        result = np.empty(self.n_candidates + 1)
+        result = np.zeros(self.n_candidates + 1)
+        needed = result if limits is None else result[: int(limits[0])]
         values = np.ascontiguousarray(dual, dtype=np.float64)
 
         def part(start: int) -> None:
-            rows = result[start : start + _STEP]
+            rows = needed[start : start + _STEP]
             dot_rows(start, self.n_candidates, self.replacement, self.odds, floor, values, rows)
 
-        for _ in ordered_map(part, range(0, len(result), _STEP), n_threads=available_threads()):
+        for _ in ordered_map(part, range(0, len(needed), _STEP), n_threads=available_threads()):
             pass
         return result
 
     @cached_property
     def odds(self) -> FloatArray:
-        """What the ratios of both laws have in common."""
+        """(m - j)/(j + 1), the common factor of the ratios of successive terms of both laws."""
         return odds_of(self.n_negatives)
 
     def _filled(self, above: IntArray, floor: float) -> FloatArray:
@@ -127,21 +313,13 @@ class Law(ABC):
         fill_law(above, self.n_candidates, self.replacement, self.odds, floor, rows)
         return rows
 
-    def _checked(self, n_above: ArrayLike) -> IntArray:
-        above = np.asarray(n_above, dtype=np.int64)
-        if above.size and (above.min() < 0 or above.max() > self.n_candidates):
-            raise InvalidParameter(
-                f"n_above must lie in 0..{self.n_candidates}, got {above.min()}..{above.max()}."
-            )
-        return above
-
-    def _share(self, n_above: ArrayLike) -> FloatArray:
-        share: FloatArray = self._checked(n_above) / self.n_candidates
-        return share
+    def _fraction(self, n_above: ArrayLike) -> FloatArray:
+        fraction: FloatArray = self._checked(n_above) / self.n_candidates
+        return fraction
 
 
 @dataclass(frozen=True)
-class Binomial(Law):
+class Binomial(FixedLaw):
     r"""The law with replacement.
 
     .. math:: P(j \mid J) = \binom{m}{j} \theta^j (1 - \theta)^{m - j}, \qquad \theta = J/L
@@ -156,12 +334,16 @@ class Binomial(Law):
 
     def variance(self, n_above: ArrayLike) -> FloatArray:
         """Return m J/L (1 - J/L)."""
-        share = self._share(n_above)
-        return self.n_negatives * share * (1 - share)
+        theta = self._fraction(n_above)
+        return self.n_negatives * theta * (1 - theta)
+
+    def gram(self, prior: FloatArray, *, floor: float) -> FloatArray:
+        """Return A'DA, (m + 1, m + 1)."""
+        return hankel_gram(self, prior, floor)
 
 
 @dataclass(frozen=True)
-class Hypergeometric(Law):
+class Hypergeometric(FixedLaw):
     r"""The law without replacement.
 
     .. math:: P(j \mid J) = \binom{J}{j} \binom{L - J}{m - j} \Big/ \binom{L}{m}
@@ -184,137 +366,119 @@ class Hypergeometric(Law):
 
     def variance(self, n_above: ArrayLike) -> FloatArray:
         """Return m J/L (1 - J/L) (L - m)/(L - 1)."""
-        share = self._share(n_above)
+        theta = self._fraction(n_above)
         left = (self.n_candidates - self.n_negatives) / max(self.n_candidates - 1, 1)
-        return self.n_negatives * share * (1 - share) * left
+        return self.n_negatives * theta * (1 - theta) * left
+
+    def gram(self, prior: FloatArray, *, floor: float) -> FloatArray:
+        """Return A'DA by the cheaper of two ways, (m + 1, m + 1)."""
+        form = overlap_gram if is_overlap_cheaper(self) else blocked_gram
+        return form(self, prior, floor)
 
 
-def make_law(n_candidates: int, n_negatives: int, *, replacement: bool) -> Law:
+def make_law(n_candidates: int, n_negatives: int, *, replacement: bool) -> FixedLaw:
     """Return the law of a design."""
     law = Binomial if replacement else Hypergeometric
     return law(n_candidates, n_negatives)
 
 
 def odds_of(n_negatives: int) -> FloatArray:
-    """Return (m - j)/(j + 1) for j = 0..m-1, what the ratios of both laws have in common."""
+    """Return (m - j)/(j + 1) for j = 0..m-1, a factor of the ratios of successive terms of both laws."""
     j = np.arange(n_negatives)
     odds: FloatArray = (n_negatives - j) / (j + 1.0)
     return odds
 
 
-def expected_auc(law: Law, n_above: ArrayLike) -> FloatArray:
-    """Return E[AUC of the sample] = AUC of the whole list = 1 - J/L, for every m and both laws.
+def _check_size(name: str, size: int) -> None:
+    if size < 1:
+        raise InvalidParameter(f"{name} must be an integer >= 1, got {size!r}.")
 
-    Examples
-    --------
-    >>> from truerank.estimation.law import Binomial
-    >>> float(expected_auc(Binomial(4, 2), 1))
-    0.75
+
+def hankel_gram(law: Binomial, prior: FloatArray, floor: float) -> FloatArray:
+    r"""Return A'DA with replacement, in O(N sqrt(m) + m^1.5) time and O(m^2) memory.
+
+    Two samples of size m are one of size 2m that was split, so with c2 the marginal of 2m draws
+
+    .. math:: (A'DA)_{rs} = \binom{m}{r} \binom{m}{s} \Big/ \binom{2m}{r+s} \; c2_{r+s}
+
+    for r, s counted from 0: a Hankel matrix, scaled. The factor is itself hypergeometric: which r of r + s
+    items above the target fall into the first half.
     """
-    return 1.0 - law.mean(n_above) / law.n_negatives
+    m = law.n_negatives
+    double = Binomial(law.n_candidates, 2 * m).add(prior[None, :], floor=floor)
+    gram = np.zeros((m + 1, m + 1))
+    add_split(double, odds_of(m), floor, gram)
+    return gram
 
 
-def expected_recall(law: Law, n_above: ArrayLike, cutoff: int) -> FloatArray:
-    """Return E[Recall@K of the sample] = P(j <= K - 1 | J).
+def overlap_gram(law: Hypergeometric, prior: FloatArray, floor: float) -> FloatArray:
+    r"""Return A'DA without replacement from marginals alone.
 
-    With replacement an incomplete beta function, without a sum of at most K terms.
+    Two independent samples of size m share o items, o being hypergeometric itself; together they are one
+    sample of size 2m - o. Of its t items above the target v are shared ones and the others fall into the two
+    halves at random:
 
-    Examples
-    --------
-    >>> from truerank.estimation.law import Binomial
-    >>> round(float(expected_recall(Binomial(4, 2), 1, 1)), 4)  # (3/4)^2
-    0.5625
+    .. math:: (A'DA)_{rs} = \sum_o P(o) \sum_v c_{2m-o}[t] \; P(v \mid t, o) \,
+              \binom{k}{r-v} \binom{k}{s-v} \Big/ \binom{2k}{t-v}, \qquad k = m - o, \; t = r + s - v.
+
+    Marginals of smaller samples follow from the largest by leaving out one item at a time. The cost grows
+    with the number of probable overlaps, so this pays where m^2 is not much more than L.
     """
-    above = np.asarray(n_above)
-    if cutoff > law.n_negatives:
-        return np.ones(above.shape)
-    if law.replacement:
-        found: FloatArray = betainc(law.n_negatives - cutoff + 1, cutoff, 1.0 - above / law.n_candidates)
-        return found
-    return law.moments((np.arange(law.n_negatives + 1) < cutoff).astype(np.float64), above)[0]
+    m, size = law.n_negatives, law.n_candidates
+    chance = law.pmf(m)
+    overlaps = np.flatnonzero(chance > floor * chance.max())
+    largest = min(2 * m, size)
+    counts = Hypergeometric(size, largest).add(prior[None, :], floor=floor)[0]
+    marginals = {}
+    for union in range(largest, 2 * m - int(overlaps[-1]) - 1, -1):
+        marginals[union] = counts
+        t = np.arange(union)
+        counts = (counts[:-1] * (union - t) + counts[1:] * (t + 1)) / union
+
+    def part(o: int) -> FloatArray:
+        joint = chance[o] * _joint(marginals[2 * m - o], o, m - o)
+        gram = np.zeros((m + 1, m + 1))
+        add_split(joint, odds_of(m - o), floor, gram)
+        return gram
+
+    total = np.zeros((m + 1, m + 1))
+    for added in ordered_map(part, overlaps.tolist(), n_threads=available_threads()):
+        total += added
+    return total
 
 
-def expected_ap(law: Law, n_above: ArrayLike) -> FloatArray:
-    r"""Return E[1/r], the expected average precision (reciprocal rank) of the whole sampled list.
-
-    .. math:: \frac{1 - (1 - \theta)^n}{n \theta} \text{ with replacement}, \qquad
-              \frac{N}{R n} \Big( 1 - \binom{N-R}{n} \Big/ \binom{N}{n} \Big) \text{ without}
-
-    Both as ``-expm1`` of a sum of ``log1p``, which does not cancel; the second takes min(n, R) terms.
-
-    Notes
-    -----
-    Eq. (29) and (30) of [rendle2019]_ print n + 1 where n - 1 is right.
-
-    Examples
-    --------
-    >>> from truerank.estimation.law import Binomial, Hypergeometric
-    >>> [round(float(expected_ap(law(2, 1), 1)), 4) for law in (Binomial, Hypergeometric)]  # (1 + 1/2)/2
-    [0.75, 0.75]
-    """
-    above = np.asarray(n_above, dtype=np.int64)
-    n = law.n_negatives + 1
-    if law.replacement:
-        theta = np.maximum(above, 1) / law.n_candidates
-        with np.errstate(divide="ignore"):
-            value = -np.expm1(n * np.log1p(-theta)) / (n * theta)
-        return np.where(above == 0, 1.0, value)
-    N = law.n_candidates + 1
-    R = above + 1
-    few, many = np.minimum(R, n), np.maximum(R, n)
-    log_missed = np.zeros(above.shape)
-    for i in range(int(few.max(initial=0))):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            term = np.where(many < N - i, np.log1p(-many / np.maximum(N - i, 1)), -np.inf)
-        log_missed = np.where(i < few, log_missed + term, log_missed)
-    value_without: FloatArray = -np.expm1(log_missed) * N / (R * float(n))
-    return value_without
+def _joint(marginal: FloatArray, o: int, k: int) -> FloatArray:
+    """Return the probability of v shared and t - v other items above, (o + 1, 2k + 1), from that of t."""
+    if o == 0:
+        return marginal[None, :]
+    shared = Hypergeometric(2 * k + o, o).pmf(np.arange(2 * k + o + 1))
+    return np.stack([marginal[v : v + 2 * k + 1] * shared[v : v + 2 * k + 1, v] for v in range(o + 1)])
 
 
-def affine_limit(first: float, second: float, n_candidates: int, n_above: ArrayLike) -> FloatArray:
-    """Return the expected sampled metric for one negative: a straight line in the rank.
+def blocked_gram(law: FixedLaw, prior: FloatArray, floor: float) -> FloatArray:
+    """Return A'DA under any law from blocks of rows; O(N w^2) with w the terms of a row, O(m^2) memory."""
+    m = law.n_negatives
+    step = max(BLOCK // (m + 1), 1)
 
-    Parameters
-    ----------
-    first, second : the metric at sampled ranks 1 and 2
-    n_candidates : L
-    n_above : J of each target
+    def part(start: int) -> tuple[slice, FloatArray]:
+        weights = prior[start : start + step]
+        rows = law.rows(start, start + len(weights), floor=floor)
+        # both ends of what a row holds only grow with J
+        columns = slice(int(np.argmax(rows[0] > 0)), m + 1 - int(np.argmax(rows[-1, ::-1] > 0)))
+        root = np.ascontiguousarray(rows[:, columns]) * np.sqrt(weights)[:, None]
+        return columns, root.T @ root
 
-    Examples
-    --------
-    >>> affine_limit(1.0, 0.5, 4, [0, 2, 4]).tolist()
-    [1.0, 0.75, 0.5]
-    """
-    result: FloatArray = first + np.asarray(n_above) / n_candidates * (second - first)
-    return result
+    gram = np.zeros((m + 1, m + 1))
+    with single_threaded_blas():
+        for columns, added in ordered_map(part, range(0, len(prior), step), n_threads=available_threads()):
+            gram[columns, columns] += added
+    return gram
 
 
-def smoothed_recall(law: Law, weights: FloatArray, cutoff: int) -> FloatArray:
-    r"""Return E[Recall@K of the sample] as the global recall curve smoothed by a Beta(K, n - K) kernel.
-
-    .. math:: E[\text{SHR@}K] = E_{X \sim \text{Beta}(K, n - K)} \big[ \text{HR@}\lceil X (N - 1) \rceil \big]
-
-    Exact with replacement, for 1 <= K <= m.
-
-    Parameters
-    ----------
-    law : with replacement
-    weights : (L + 1,) share of the targets at each global rank
-    cutoff : K
-
-    Examples
-    --------
-    >>> from truerank.estimation.law import Binomial
-    >>> round(float(smoothed_recall(Binomial(4, 2), np.array([0, 1, 0, 0, 0]), 1)), 4)
-    0.5625
-    """
-    if not law.replacement or not 1 <= cutoff <= law.n_negatives:
-        raise InvalidParameter(
-            f"the Beta kernel needs draws with replacement and a cut-off in 1..{law.n_negatives}, "
-            f"got cut-off {cutoff}. Use expected_recall."
-        )
-    L = law.n_candidates
-    kernel = np.diff(betainc(cutoff, law.n_negatives + 1 - cutoff, np.arange(L + 1) / L))
-    curve = np.cumsum(weights)
-    smoothed: FloatArray = kernel @ curve[:L]
-    return smoothed
+def is_overlap_cheaper(law: Hypergeometric) -> bool:
+    """Whether the overlaps of two samples are few against the rows of the law."""
+    m, size = law.n_negatives, law.n_candidates
+    width = min(m + 1.0, 8 * np.sqrt(m))
+    mean = m * m / size
+    n_overlaps = min(m + 1.0, 16 + 10 * np.sqrt(mean))
+    return bool(n_overlaps * (mean + n_overlaps) * m * width * 13 < size * width * width)

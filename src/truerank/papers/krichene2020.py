@@ -15,13 +15,14 @@ from truerank.core.ranks import Ranks, TiePolicy
 from truerank.core.split import Split
 from truerank.core.types import FloatArray
 from truerank.data.catalogue import load
-from truerank.estimation.expectation import corrected_values, expected_values, order_flips
+from truerank.estimation.expectation import corrected_values, expected_values
 from truerank.estimation.law import Binomial
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import Tally, tally
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics, values
 from truerank.models.registry import MODELS
+from truerank.papers.expected_metrics import order_flips
 from truerank.papers.figure import draw_lines, make_axes
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed

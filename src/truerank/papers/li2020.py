@@ -19,10 +19,10 @@ from truerank.core.split import Split
 from truerank.core.types import FloatArray
 from truerank.data.catalogue import load
 from truerank.data.clean import k_core, min_history
-from truerank.estimation.mapping.errors import global_at_sampled, mapping_error, sampled_hit_ratios
 from truerank.estimation.mapping.functions import MAPPINGS, Histogram, fit_by_iteration, fit_by_likelihood
 from truerank.estimation.tally import tally
 from truerank.models.registry import MODELS
+from truerank.papers.mapping_errors import global_at_sampled, mapping_error, sampled_hit_ratios
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed
 from truerank.papers.store import Setup

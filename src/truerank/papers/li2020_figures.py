@@ -9,7 +9,6 @@ import numpy as np
 from truerank.core.ranks import Ranks
 from truerank.core.types import FloatArray
 from truerank.estimation.law import Hypergeometric
-from truerank.estimation.mapping.errors import hit_curve, sampled_at_global, sampled_hit_ratios
 from truerank.estimation.mapping.functions import MAPPINGS, BetaMapping, LinearMapping
 from truerank.papers.figure import draw_lines, make_axes
 from truerank.papers.li2020 import (
@@ -25,6 +24,7 @@ from truerank.papers.li2020 import (
     samples_of,
     single_error,
 )
+from truerank.papers.mapping_errors import hit_curve, sampled_at_global, sampled_hit_ratios
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed
 

@@ -9,10 +9,11 @@ import numpy as np
 
 from truerank.core.progress import tracked
 from truerank.core.ranks import Ranks
-from truerank.estimation.expectation import corrected_values, expected_values, order_flips
+from truerank.estimation.expectation import corrected_values, expected_values
 from truerank.estimation.law import Binomial
 from truerank.estimation.registry import ESTIMATORS
 from truerank.metrics.registry import make_metrics, values
+from truerank.papers.expected_metrics import order_flips
 from truerank.papers.figure import draw_lines, make_axes
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed

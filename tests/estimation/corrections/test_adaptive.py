@@ -66,7 +66,7 @@ def test_corrections_equal_fractions(rule: Stopping, gamma: Fraction | None, rep
         else BiasVariance(prior=weights, gamma=float(gamma))
     )
     law = AdaptiveLaw(L, rule, replacement)
-    assert list(zip(law.n_negatives.tolist(), law.n_above.tolist(), strict=True)) == outcomes
+    assert list(zip(law.outcome_sizes.tolist(), law.outcome_above.tolist(), strict=True)) == outcomes
     found = corrected_values(estimator, metric("ap"), law)
     np.testing.assert_allclose(found, np.array(twin, float), rtol=1e-9)
 
@@ -165,13 +165,13 @@ def every_outcome(law: AdaptiveLaw, ranks: Ranks, row: int) -> SampledRanks:
     return SampledRanks(
         user=np.arange(len(one)),
         item=0 * one,
-        n_above=law.n_above + relevant_above,
+        n_above=law.outcome_above + relevant_above,
         n_tied=0 * one,
         n_pool=one * int(ranks.n_pool[row]),
         n_relevant=one * int(ranks.n_relevant[row]),
         n_relevant_above=relevant_above,
         n_relevant_tied=0 * one,
-        n_negatives=law.n_negatives,
+        n_negatives=law.outcome_sizes,
         n_candidates=one * law.n_candidates,
         design=Design(replacement=law.replacement, stopping=law.stopping),
     )
@@ -194,7 +194,7 @@ def test_a_pool_that_is_exhausted_is_ranked_exactly() -> None:
     assert law.sizes == (2, 4, 6)
     found = behaviour(metric("recall@1"), law, [1], estimator=ESTIMATORS.make("ls(rcond=1e-12)"))
     assert found.mean == pytest.approx(1, abs=1e-6)
-    assert law.pmf(0)[law.n_above == 0].tolist() == [1.0]
+    assert law.pmf(0)[law.outcome_above == 0].tolist() == [1.0]
 
 
 @pytest.mark.parametrize("replacement", [True, False])

@@ -25,7 +25,7 @@ from truerank.estimation.corrections.bias_variance import BiasVariance
 from truerank.estimation.corrections.constrained import nonnegative_solve
 from truerank.estimation.corrections.priors import TablePrior
 from truerank.estimation.expectation import corrected_values
-from truerank.estimation.law import Binomial, Hypergeometric, Law
+from truerank.estimation.law import Binomial, FixedLaw, Hypergeometric
 from truerank.estimation.registry import ESTIMATORS, PRIORS
 from truerank.estimation.tally import Contexts, Tally, tally
 from truerank.metrics.base import Metric
@@ -101,7 +101,7 @@ def test_bv_equals_fractions(gamma: Fraction, replacement: bool) -> None:
     prior = [Fraction(i + 1, 28) for i in range(size)]
     gains = [Fraction(1, i + 1) for i in range(size)]
     twin = literal_bv(gains, prior, m, gamma, replacement)
-    law: Law = Binomial(size - 1, m) if replacement else Hypergeometric(size - 1, m)
+    law: FixedLaw = Binomial(size - 1, m) if replacement else Hypergeometric(size - 1, m)
     estimator = BiasVariance(prior=TablePrior(np.array(prior, float)), gamma=float(gamma))
     found = corrected_values(estimator, metric("ap"), law)
     np.testing.assert_allclose(found, np.array(twin, float), rtol=1e-10)
@@ -109,7 +109,7 @@ def test_bv_equals_fractions(gamma: Fraction, replacement: bool) -> None:
 
 @pytest.mark.parametrize("replacement", [True, False])
 def test_gamma_one_is_the_mean_given_the_sampled_rank(replacement: bool) -> None:
-    law: Law = Binomial(40, 6) if replacement else Hypergeometric(40, 6)
+    law: FixedLaw = Binomial(40, 6) if replacement else Hypergeometric(40, 6)
     prior = np.random.default_rng(0).dirichlet(np.ones(41))
     joint = law.pmf(np.arange(41)) * prior[:, None]
     wanted = joint.T @ (1 / np.log2(np.arange(41) + 2)) / joint.sum(axis=0)
@@ -127,7 +127,7 @@ def test_gamma_one_is_the_mean_given_the_sampled_rank(replacement: bool) -> None
 def test_bv_is_a_minimum(written: str, replacement: bool, gamma: float, seed: int) -> None:
     """No step away from x lowers bias^2 + gamma variance."""
     draw = np.random.default_rng(seed)
-    law: Law = Binomial(15, 5) if replacement else Hypergeometric(15, 5)
+    law: FixedLaw = Binomial(15, 5) if replacement else Hypergeometric(15, 5)
     prior = draw.dirichlet(np.ones(16))
     measured = metric(written)
     one = np.ones(16, dtype=np.int64)
@@ -148,7 +148,7 @@ def test_bv_is_a_minimum(written: str, replacement: bool, gamma: float, seed: in
 @pytest.mark.parametrize("replacement", [True, False])
 def test_constants_stay(written: str, replacement: bool) -> None:
     """A metric that is 1 at every rank is estimated as 1: recall without a cut-off."""
-    law: Law = Binomial(200, 20) if replacement else Hypergeometric(200, 20)
+    law: FixedLaw = Binomial(200, 20) if replacement else Hypergeometric(200, 20)
     found = corrected_values(ESTIMATORS.make(written), metric("recall"), law)
     np.testing.assert_allclose(found, 1, atol=1e-6)
 
@@ -294,7 +294,7 @@ def test_least_squares_is_unbiased_with_enough_negatives(world: World) -> None:
 def test_cls_is_monotone_and_optimal(written: str, n_candidates: int, m: int, replacement: bool) -> None:
     """CLS never rises with the sampled rank, and no non-negative least squares does better."""
     m = m if replacement else min(m, n_candidates)
-    law: Law = Binomial(n_candidates, m) if replacement else Hypergeometric(n_candidates, m)
+    law: FixedLaw = Binomial(n_candidates, m) if replacement else Hypergeometric(n_candidates, m)
     measured = metric(written)
     x = corrected_values(ESTIMATORS.make("cls"), measured, law)
     assert (np.diff(x) <= 1e-12).all()
@@ -326,7 +326,7 @@ def test_cls_meets_the_conditions_of_optimality() -> None:
 @pytest.mark.parametrize("replacement", [True, False])
 def test_cls_of_a_line_is_a_line(replacement: bool) -> None:
     """AUC has an exact solution, 1 - j/m, however singular the equations are."""
-    law: Law = Binomial(3705, 100) if replacement else Hypergeometric(3705, 100)
+    law: FixedLaw = Binomial(3705, 100) if replacement else Hypergeometric(3705, 100)
     x = corrected_values(ESTIMATORS.make("cls"), metric("auc"), law)
     np.testing.assert_allclose(x, 1 - np.arange(101) / 100, atol=1e-10)
 

@@ -21,16 +21,16 @@ from truerank.estimation.corrections import equations as normal
 from truerank.estimation.corrections import multinomial
 from truerank.estimation.corrections.bias_variance import BiasVariance
 from truerank.estimation.corrections.equations import (
+    NormalEquations,
     Scaled,
     Stacked,
     laplacian,
     laplacian_root,
-    make_equations,
 )
 from truerank.estimation.corrections.multinomial import Multinomial
 from truerank.estimation.corrections.priors import TablePrior, UniformPrior
 from truerank.estimation.expectation import corrected_values
-from truerank.estimation.law import Binomial, Hypergeometric, Law, make_law
+from truerank.estimation.law import Binomial, FixedLaw, Hypergeometric, make_law
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import Contexts, tally
 from truerank.metrics.base import Metric
@@ -172,14 +172,14 @@ def test_fewer_users_shrink_the_values() -> None:
 
 
 @pytest.mark.parametrize("law", [Binomial(40, 18), Hypergeometric(60, 20)], ids=str)
-def test_many_more_users_than_items(law: Law) -> None:
+def test_many_more_users_than_items(law: FixedLaw) -> None:
     """M = 1e15: the orthogonal factorisation keeps digits that the normal matrix has lost."""
     size, users = law.n_candidates + 1, 10**15
     rows = [[exact_pmf(law, J, j) for j in range(law.n_negatives + 1)] for J in range(size)]
     gains = [Fraction(1, J + 1) for J in range(size)]
     twin = np.array(literal_correction(rows, [Fraction(1, size)] * size, gains, users=users), float)
     stacked = corrected_values(Multinomial(users=users), metric("ap"), law)
-    equations = make_equations(law, UniformPrior().weights(size))
+    equations = NormalEquations(law, UniformPrior().weights(size))
     estimator = Multinomial(users=users)
     assert estimator._factor(equations)[1] is None
     direct = np.linalg.solve(
@@ -191,7 +191,7 @@ def test_many_more_users_than_items(law: Law) -> None:
     assert error < np.abs(direct - twin).max() / scale / 100
 
 
-def exact_pmf(law: Law, J: int, j: int) -> Fraction:
+def exact_pmf(law: FixedLaw, J: int, j: int) -> Fraction:
     """One probability as a fraction."""
     L, m = law.n_candidates, law.n_negatives
     if law.replacement:
@@ -202,7 +202,7 @@ def exact_pmf(law: Law, J: int, j: int) -> Fraction:
     return found
 
 
-def one_context(law: Law) -> Contexts:
+def one_context(law: FixedLaw) -> Contexts:
     """The context of a target without other targets."""
     sample = SampledRanks.single(
         [0],
@@ -230,7 +230,7 @@ def test_both_ways_to_solve_agree(replacement: bool, monkeypatch: pytest.MonkeyP
 
 def test_many_blocks_reduce_to_the_same_triangle(monkeypatch: pytest.MonkeyPatch) -> None:
     law = Binomial(200, 6)
-    equations = make_equations(law, UniformPrior().weights(201))
+    equations = NormalEquations(law, UniformPrior().weights(201))
     penalty = laplacian(equations.gram)
     wanted = [(metric("ap"), one_context(law))]
     scaled = Scaled.of(equations)

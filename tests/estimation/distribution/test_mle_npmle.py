@@ -16,7 +16,7 @@ from truerank.core.types import FloatArray
 from truerank.estimation.distribution import mle as module
 from truerank.estimation.distribution.likelihood import Likelihood, make_likelihood
 from truerank.estimation.distribution.mle import Maximum, maximise
-from truerank.estimation.law import Binomial, Hypergeometric, Law
+from truerank.estimation.law import Binomial, FixedLaw, Hypergeometric
 from truerank.estimation.tally import tally
 
 
@@ -107,7 +107,7 @@ def test_unseen_outcomes_do_not_matter() -> None:
 
 def test_a_sample_of_everything_gives_the_shares() -> None:
     shares = np.random.default_rng(3).dirichlet(np.full(41, 0.2))
-    law: Law = Hypergeometric(40, 40)
+    law: FixedLaw = Hypergeometric(40, 40)
     np.testing.assert_allclose(check_optimal(law.pmf(np.arange(41)).T, shares).masses, shares, atol=1e-9)
 
 
@@ -127,7 +127,7 @@ def test_against_a_general_solver(seed: int) -> None:
     cvxpy = pytest.importorskip("cvxpy", reason="cvxpy is the oracle of this test")
     draw = np.random.default_rng(seed)
     m = int(draw.integers(3, 30))
-    law: Law = Binomial(60, m) if seed % 2 else Hypergeometric(60, m)
+    law: FixedLaw = Binomial(60, m) if seed % 2 else Hypergeometric(60, m)
     shares = np.bincount(draw.binomial(m, draw.beta(0.5, 2, 200)), minlength=m + 1) / 200
     matrix = law.pmf(np.arange(61)).T
     seen = shares > 0

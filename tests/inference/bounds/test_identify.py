@@ -44,7 +44,7 @@ def chances_of(
     """Return the chances of the events for every J, (size + 1, n_events)."""
     if stopping is not None:
         law = AdaptiveLaw(size, stopping, replacement)
-        happen = events.happen(law.n_negatives, law.n_above)
+        happen = events.happen(law.outcome_sizes, law.outcome_above)
         return np.asarray(law.pmf(np.arange(size + 1)) @ happen)
     rows = make_law(size, m, replacement=replacement).pmf(np.arange(size + 1))
     return np.asarray(rows @ events.happen(np.full(m + 1, m), np.arange(m + 1)))

@@ -10,7 +10,6 @@ from scipy.special import stdtrit
 from tests.inference.estimate_interval.samples import estimated, population, several, values_of
 from truerank.core.ranks import Ranks, Stopping
 from truerank.core.types import FloatArray
-from truerank.estimation.adaptive_law import AdaptiveLaw
 from truerank.estimation.corrections.equations import gain_at
 from truerank.inference.bounds.problem import Shape
 from truerank.inference.bounds.region import make_events, observe
@@ -30,12 +29,9 @@ def by_all_ranks(linear: LinearisedEstimate, level: float, shape: Shape | None) 
     law, cells = outcomes.law, outcomes.cells[0]
     every = np.arange(law.n_candidates + 1)
     rows = law.pmf(every)
-    if isinstance(law, AdaptiveLaw):
-        events = make_events(law.stopping.sizes[-1])
-        happen = events.happen(law.n_negatives, law.n_above)
-    else:
-        events = make_events(law.n_negatives)
-        happen = events.happen(np.full(rows.shape[1], law.n_negatives), np.arange(rows.shape[1]))
+    stopping = law.design.stopping
+    events = make_events(law.sizes[-1] if stopping is None else stopping.sizes[-1])
+    happen = events.happen(law.outcome_sizes, law.outcome_above)
     everyone = np.ones(len(linear.counted.contexts), dtype=bool)
     region, _ = observe(linear.counted, everyone, events, level=level)
     chances, one = rows @ happen, linear.counted.contexts.take(outcomes.contexts[:1])

@@ -21,9 +21,9 @@ from truerank.core.parallel import single_threaded_blas
 from truerank.core.plugin import Spec
 from truerank.core.ranks import RankDistribution
 from truerank.core.types import FloatArray, IntArray, frozen
-from truerank.estimation.adaptive_law import AdaptiveLaw, check_outcomes, outcome_laws
+from truerank.estimation.adaptive_law import check_outcomes, outcome_laws
 from truerank.estimation.base import Estimator, check_uniform
-from truerank.estimation.corrections.equations import NormalEquations, gain_at, make_equations
+from truerank.estimation.corrections.equations import NormalEquations, gain_at
 from truerank.estimation.corrections.priors import FittedPrior, Prior, UniformPrior, make_prior
 from truerank.estimation.law import Law
 from truerank.estimation.tally import Contexts, Tally
@@ -233,7 +233,9 @@ class Correction(Estimator):
         with single_threaded_blas():
             for law, rows in outcome_laws(tally):
                 contexts, which = _situations(tally.contexts.take(rows), law)
-                places = {int(m): _places(law, int(m)) for m in np.unique(tally.contexts.n_negatives[rows])}
+                places = {
+                    int(m): law.outcome_index(int(m)) for m in np.unique(tally.contexts.n_negatives[rows])
+                }
                 found = np.stack(fixed._values(law, contexts, metrics), axis=-1)
                 for row, situation in zip(rows.tolist(), which.tolist(), strict=True):
                     cells = slice(tally.offsets[row], tally.offsets[row + 1])
@@ -311,22 +313,22 @@ class Correction(Estimator):
         return total
 
     def _dual(
-        self, tally: Tally, law: Law | AdaptiveLaw, rows: IntArray, which: IntArray
+        self, tally: Tally, law: Law, rows: IntArray, which: IntArray
     ) -> tuple[NormalEquations, FloatArray]:
         """Return the equations of a law and the duals of the counts, those of equal ``which`` added up."""
         equations = self.equations(law)
         counts = np.zeros((len(equations.locations), int(which.max()) + 1))
         for row, column in zip(rows.tolist(), which.tolist(), strict=True):
-            place = _places(law, int(tally.contexts.n_negatives[row]))
+            place = law.outcome_index(int(tally.contexts.n_negatives[row]))
             np.add.at(counts[:, column], place, tally.counts(row) / tally.n_users)
         with single_threaded_blas():
             return equations, self.solve_dual(equations, counts)
 
-    def equations(self, law: Law | AdaptiveLaw, prior: Prior | None = None) -> NormalEquations:
+    def equations(self, law: Law, prior: Prior | None = None) -> NormalEquations:
         """Return the normal equations of a law, computed once."""
         chosen = cast(Prior, self.prior) if prior is None else prior
-        key = (law, law.replacement, chosen.fingerprint())
-        return _EQUATIONS.get(key, lambda: make_equations(law, chosen.weights(law.n_candidates + 1)))
+        key = (law, chosen.fingerprint())
+        return _EQUATIONS.get(key, lambda: NormalEquations(law, chosen.weights(law.n_candidates + 1)))
 
     def _check(self, tally: Tally) -> None:
         check_uniform(self, tally)
@@ -334,11 +336,9 @@ class Correction(Estimator):
         if len(tally.contexts):
             cast(Prior, self.prior).check_size(int(tally.contexts.n_candidates.max()) + 1)
 
-    def _values(
-        self, law: Law | AdaptiveLaw, contexts: Contexts, metrics: Sequence[Metric]
-    ) -> list[FloatArray]:
+    def _values(self, law: Law, contexts: Contexts, metrics: Sequence[Metric]) -> list[FloatArray]:
         """Return x of each metric, each (n_contexts, n_outcomes), solving only for what is not yet known."""
-        method = (self, cast(Prior, self.prior).fingerprint(), law, law.replacement)
+        method = (self, cast(Prior, self.prior).fingerprint(), law)
         columns = list(_columns(contexts))
         found = {}
         missing: list[tuple[Metric, IntArray]] = []
@@ -360,18 +360,13 @@ class Correction(Estimator):
         return [np.array(found[metric]) for metric in metrics]
 
 
-def _situations(contexts: Contexts, law: Law | AdaptiveLaw) -> tuple[Contexts, IntArray]:
+def _situations(contexts: Contexts, law: Law) -> tuple[Contexts, IntArray]:
     """Return the contexts that differ in more than the size of the sample, and which of them each is."""
-    if not isinstance(law, AdaptiveLaw):
+    if len(law.sizes) == 1:
         return contexts, np.arange(len(contexts))
     columns = np.stack([contexts.n_relevant_above, contexts.n_relevant, contexts.n_pool], axis=1)
     _, first, which = np.unique(columns, axis=0, return_index=True, return_inverse=True)
     return contexts.take(first), which.ravel()
-
-
-def _places(law: Law | AdaptiveLaw, size: int) -> IntArray:
-    """Return the outcome of j = 0..m sampled items above the target."""
-    return law.places(size) if isinstance(law, AdaptiveLaw) else np.arange(size + 1)
 
 
 def _columns(contexts: Contexts) -> zip[tuple[int, ...]]:

@@ -3,10 +3,6 @@
 Symbols of the paper: A is the law P(r | R), D the prior on the diagonal, b the metric at each global rank,
 c the probability of each sampled rank under the prior.
 
-A'DA from marginals: the normal matrix of n = m + 1 sampled ranks without the N x n law.
-
-A'DA of adaptive samples, from blocks of rows that hold only the rounds a rank can get to.
-
 Normal equations in units in which they are well conditioned.
 
 Least squares with a quadratic penalty by orthogonal factorisation, for ill-conditioned problems.
@@ -14,7 +10,6 @@ Least squares with a quadratic penalty by orthogonal factorisation, for ill-cond
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,11 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 
-from truerank.core.parallel import available_threads, ordered_map, single_threaded_blas
 from truerank.core.types import FloatArray, IntArray
-from truerank.estimation.adaptive_law import AdaptiveLaw
-from truerank.estimation.law import NEGLIGIBLE, TINY, Binomial, Hypergeometric, Law, odds_of
-from truerank.estimation.law_compiled import add_split
+from truerank.estimation.law import NEGLIGIBLE, TINY, Law
 from truerank.estimation.tally import Contexts
 from truerank.metrics.base import Metric
 
@@ -35,168 +27,12 @@ if TYPE_CHECKING:
     from truerank.estimation.corrections.base import Wanted
 
 
-_BLOCK = 1 << 17  # entries of the law a thread holds at once: 1 MB
-
-
-def gram_matrix(law: Law, prior: FloatArray, floor: float) -> FloatArray:
-    """Return A'DA by the cheapest of the ways below, (m + 1, m + 1).
-
-    Parameters
-    ----------
-    law : P(j | J)
-    prior : (L + 1,) weights of J = 0..L
-    floor : terms of a row below this, relative to its largest, are left out
-    """
-    if isinstance(law, Binomial):
-        return hankel_gram(law, prior, floor)
-    if isinstance(law, Hypergeometric) and is_overlap_cheaper(law):
-        return overlap_gram(law, prior, floor)
-    return blocked_gram(law, prior, floor)
-
-
-def hankel_gram(law: Binomial, prior: FloatArray, floor: float) -> FloatArray:
-    r"""Return A'DA with replacement, in O(N sqrt(m) + m^1.5) time and O(m^2) memory.
-
-    Two samples of size m are one of size 2m that was split, so with c2 the marginal of 2m draws
-
-    .. math:: (A'DA)_{rs} = \binom{m}{r} \binom{m}{s} \Big/ \binom{2m}{r+s} \; c2_{r+s}
-
-    for r, s counted from 0: a Hankel matrix, scaled. The factor is itself hypergeometric: which r of r + s
-    items above the target fall into the first half.
-    """
-    m = law.n_negatives
-    double = Binomial(law.n_candidates, 2 * m).add(prior[None, :], floor=floor)
-    gram = np.zeros((m + 1, m + 1))
-    add_split(double, odds_of(m), floor, gram)
-    return gram
-
-
-def overlap_gram(law: Hypergeometric, prior: FloatArray, floor: float) -> FloatArray:
-    r"""Return A'DA without replacement from marginals alone.
-
-    Two independent samples of size m share o items, o being hypergeometric itself; together they are one
-    sample of size 2m - o. Of its t items above the target v are shared ones and the others fall into the two
-    halves at random:
-
-    .. math:: (A'DA)_{rs} = \sum_o P(o) \sum_v c_{2m-o}[t] \; P(v \mid t, o) \,
-              \binom{k}{r-v} \binom{k}{s-v} \Big/ \binom{2k}{t-v}, \qquad k = m - o, \; t = r + s - v.
-
-    Marginals of smaller samples follow from the largest by leaving out one item at a time. The cost grows
-    with the number of probable overlaps, so this pays where m^2 is not much more than L.
-    """
-    m, size = law.n_negatives, law.n_candidates
-    chance = law.pmf(m)
-    overlaps = np.flatnonzero(chance > floor * chance.max())
-    largest = min(2 * m, size)
-    counts = Hypergeometric(size, largest).add(prior[None, :], floor=floor)[0]
-    marginals = {}
-    for union in range(largest, 2 * m - int(overlaps[-1]) - 1, -1):
-        marginals[union] = counts
-        t = np.arange(union)
-        counts = (counts[:-1] * (union - t) + counts[1:] * (t + 1)) / union
-
-    def part(o: int) -> FloatArray:
-        joint = chance[o] * _joint(marginals[2 * m - o], o, m - o)
-        gram = np.zeros((m + 1, m + 1))
-        add_split(joint, odds_of(m - o), floor, gram)
-        return gram
-
-    total = np.zeros((m + 1, m + 1))
-    for added in ordered_map(part, overlaps.tolist(), n_threads=available_threads()):
-        total += added
-    return total
-
-
-def _joint(marginal: FloatArray, o: int, k: int) -> FloatArray:
-    """Return the probability of v shared and t - v other items above, (o + 1, 2k + 1), from that of t."""
-    if o == 0:
-        return marginal[None, :]
-    shared = Hypergeometric(2 * k + o, o).pmf(np.arange(2 * k + o + 1))
-    return np.stack([marginal[v : v + 2 * k + 1] * shared[v : v + 2 * k + 1, v] for v in range(o + 1)])
-
-
-def blocked_gram(law: Law, prior: FloatArray, floor: float) -> FloatArray:
-    """Return A'DA under any law from blocks of rows; O(N w^2) with w the terms of a row, O(m^2) memory."""
-    m = law.n_negatives
-    step = max(_BLOCK // (m + 1), 1)
-
-    def part(start: int) -> tuple[slice, FloatArray]:
-        weights = prior[start : start + step]
-        rows = law.rows(start, start + len(weights), floor=floor)
-        # both ends of what a row holds only grow with J
-        columns = slice(int(np.argmax(rows[0] > 0)), m + 1 - int(np.argmax(rows[-1, ::-1] > 0)))
-        root = np.ascontiguousarray(rows[:, columns]) * np.sqrt(weights)[:, None]
-        return columns, root.T @ root
-
-    gram = np.zeros((m + 1, m + 1))
-    with single_threaded_blas():
-        for columns, added in ordered_map(part, range(0, len(prior), step), n_threads=available_threads()):
-            gram[columns, columns] += added
-    return gram
-
-
-def is_overlap_cheaper(law: Hypergeometric) -> bool:
-    """Whether the overlaps of two samples are few against the rows of the law."""
-    m, size = law.n_negatives, law.n_candidates
-    width = min(m + 1.0, 8 * np.sqrt(m))
-    mean = m * m / size
-    n_overlaps = min(m + 1.0, 16 + 10 * np.sqrt(mean))
-    return bool(n_overlaps * (mean + n_overlaps) * m * width * 13 < size * width * width)
-
-
-def adaptive_gram(law: AdaptiveLaw, prior: FloatArray, limits: IntArray, floor: float) -> FloatArray:
-    """Return A'DA, (n_outcomes, n_outcomes).
-
-    Rows far down the list have entries in the first round alone, and there in a window of j; the full width
-    is needed near the top only. Memory O(n_outcomes^2), time O(N w^2) with w the entries of a row.
-
-    Parameters
-    ----------
-    law : P(m, j | J)
-    prior : (L + 1,) weights of J = 0..L
-    limits : rows that each round goes through
-    floor : terms of the first round below this, relative to the largest of their row, are left out
-    """
-
-    def part(rows: tuple[int, int, int]) -> tuple[slice, FloatArray]:
-        start, stop, n_rounds = rows
-        weights = prior[start:stop]
-        above = start + np.flatnonzero(weights)
-        dense = law.fill(above, n_rounds, floor)
-        used = np.flatnonzero(dense.any(axis=0))
-        if len(used) == 0:
-            return slice(0, 0), np.zeros((0, 0))
-        columns = slice(int(used[0]), int(used[-1]) + 1)
-        root = dense[:, columns] * np.sqrt(prior[above])[:, None]
-        return columns, root.T @ root
-
-    gram = np.zeros((law.n_outcomes, law.n_outcomes))
-    with single_threaded_blas():
-        for columns, added in ordered_map(part, _pieces(law, limits), n_threads=available_threads()):
-            gram[columns, columns] += added
-    return gram
-
-
-def _pieces(law: AdaptiveLaw, limits: IntArray) -> list[tuple[int, int, int]]:
-    """Return (first row, one past the last, rounds they get to), small enough to be held."""
-    pieces = []
-    ends = [*limits[::-1].tolist()]
-    start = 0
-    for n_rounds, end in zip(range(len(limits), 0, -1), ends, strict=True):
-        step = max(_BLOCK // max(int(law.offsets[n_rounds]), 1), 1)
-        while start < end:
-            stop = min(start + step, end)
-            pieces.append((start, stop, n_rounds))
-            start = stop
-    return pieces
-
-
 _CHUNK = 1 << 22  # gains or entries of the law held at once: 32 MB
 _HEAD = 256  # up to so many rows are held as a matrix
 
 
 @dataclass(frozen=True, eq=False)
-class NormalEquations(ABC):
+class NormalEquations:
     """A'DA, its row sums c, and A'Db for any metric; columns of A are outcomes of a sample.
 
     Parameters
@@ -205,30 +41,35 @@ class NormalEquations(ABC):
     prior : (L + 1,) weights of J = 0..L
     """
 
-    law: Law | AdaptiveLaw
+    law: Law
     prior: FloatArray
 
-    @property
-    @abstractmethod
+    @cached_property
     def locations(self) -> FloatArray:
         """Where along the list each outcome points, (n_outcomes,)."""
+        return self.law.locations
 
     @cached_property
-    @abstractmethod
+    def limits(self) -> IntArray:
+        """How many rows of the law the outcomes of each sample size need."""
+        return self.law.limits_of(self.prior)
+
+    @cached_property
     def gram(self) -> FloatArray:
         """A'DA, (n_outcomes, n_outcomes)."""
+        return self.law.gram(self.prior, floor=self.floor)
 
-    @abstractmethod
     def add(self, values: FloatArray) -> FloatArray:
         """Return the sums over J of P(outcome | J) values[c, J], (n_columns, n_outcomes)."""
+        return self.law.add(values, self.limits, floor=self.floor)
 
-    @abstractmethod
     def dot(self, dual: FloatArray) -> FloatArray:
         """Return the sum over outcomes of P(outcome | J) dual[outcome] for J = 0..L."""
+        return self.law.dot(dual, self.limits, floor=self.floor)
 
-    @abstractmethod
     def block(self, start: int, stop: int) -> FloatArray:
         """Return the rows J = start..stop - 1 of the law, (stop - start, n_outcomes)."""
+        return self.law.rows(start, stop, floor=self.floor)
 
     @property
     def nbytes(self) -> int:
@@ -284,77 +125,6 @@ class NormalEquations(ABC):
         found: FloatArray = self.block(0, n_rows) @ dual
         found *= self.prior[:n_rows, None]
         return found
-
-
-@dataclass(frozen=True, eq=False)
-class FixedEquations(NormalEquations):
-    """Those of samples of a fixed size: outcomes are j = 0..m."""
-
-    law: Law
-
-    @property
-    def locations(self) -> FloatArray:
-        """Return j."""
-        return np.arange(self.law.n_negatives + 1.0)
-
-    @cached_property
-    def gram(self) -> FloatArray:
-        """A'DA, (m + 1, m + 1)."""
-        return gram_matrix(self.law, self.prior, self.floor)
-
-    def add(self, values: FloatArray) -> FloatArray:
-        """Return the sums over J of P(j | J) values[c, J]."""
-        return self.law.add(values, floor=self.floor)
-
-    def dot(self, dual: FloatArray) -> FloatArray:
-        """Return the sum over j of P(j | J) dual[j]."""
-        return self.law.dot(dual, floor=self.floor)
-
-    def block(self, start: int, stop: int) -> FloatArray:
-        """Return some rows of the law."""
-        return self.law.rows(start, stop, floor=self.floor)
-
-
-@dataclass(frozen=True, eq=False)
-class AdaptiveEquations(NormalEquations):
-    """Those of samples that grow by a stopping rule: outcomes are pairs (m, j)."""
-
-    law: AdaptiveLaw
-
-    @property
-    def locations(self) -> FloatArray:
-        """Return j/m."""
-        found: FloatArray = self.law.n_above / self.law.n_negatives
-        return found
-
-    @cached_property
-    def limits(self) -> IntArray:
-        """How many rows each round goes through."""
-        return self.law.limits_of(self.prior)
-
-    @cached_property
-    def gram(self) -> FloatArray:
-        """A'DA, (n_outcomes, n_outcomes)."""
-        return adaptive_gram(self.law, self.prior, self.limits, self.floor)
-
-    def add(self, values: FloatArray) -> FloatArray:
-        """Return the sums over J of P(outcome | J) values[c, J]."""
-        return self.law.add(values, self.limits, self.floor)
-
-    def dot(self, dual: FloatArray) -> FloatArray:
-        """Return the sum over outcomes of P(outcome | J) dual[outcome]."""
-        return self.law.dot(dual, self.limits, self.floor)
-
-    def block(self, start: int, stop: int) -> FloatArray:
-        """Return some rows of the law."""
-        return self.law.fill(np.arange(start, stop), len(self.law.rounds), self.floor)
-
-
-def make_equations(law: Law | AdaptiveLaw, prior: FloatArray) -> NormalEquations:
-    """Return the normal equations of a law under a prior over J."""
-    if isinstance(law, AdaptiveLaw):
-        return AdaptiveEquations(law, prior)
-    return FixedEquations(law, prior)
 
 
 def gain_at(metric: Metric, n_above: IntArray, contexts: Contexts) -> FloatArray:

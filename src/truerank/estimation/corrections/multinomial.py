@@ -133,7 +133,7 @@ class Multinomial(Correction):
     def _noise(self, equations: NormalEquations) -> FloatArray:
         """Return Lambda - A'A, which is the same for all priors."""
         law = equations.law
-        return _NOISE.get((law, law.replacement), partial(_noise_of, self.equations(law, UniformPrior())))
+        return _NOISE.get(law, partial(_noise_of, self.equations(law, UniformPrior())))
 
 
 def _noise_of(even: NormalEquations) -> FloatArray:

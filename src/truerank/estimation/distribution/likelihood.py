@@ -18,7 +18,7 @@ import numpy as np
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.parallel import available_threads, ordered_map
 from truerank.core.types import FloatArray, IntArray, frozen
-from truerank.estimation.law import TINY, Law, make_law
+from truerank.estimation.law import TINY, FixedLaw, make_law
 from truerank.estimation.tally import Tally
 
 #: Width of a bin in standard deviations of the sampled rank (of 2 sqrt(m) arcsin sqrt(J/L)).
@@ -294,7 +294,7 @@ def grid_of(tallies: Sequence[Tally], *, step: float) -> RankGrid:
     return make_grid(int(sizes[:, 1].max()) + 1, _resolution(tallies, sizes, step), step=step)
 
 
-def bin_law(law: Law, grid: RankGrid, n_above: IntArray, *, floor: float = TINY) -> FloatArray:
+def bin_law(law: FixedLaw, grid: RankGrid, n_above: IntArray, *, floor: float = TINY) -> FloatArray:
     """Return P(j | bin) for some ascending j, (n_bins, len(n_above)): the mean over the ranks of the bin.
 
     What is less probable than ``floor`` times the most probable j of a rank may be left out; a larger floor
@@ -311,7 +311,7 @@ def bin_law(law: Law, grid: RankGrid, n_above: IntArray, *, floor: float = TINY)
     return result.T
 
 
-def _add_law(law: Law, grid: RankGrid, n_above: IntArray, out: FloatArray, floor: float = TINY) -> None:
+def _add_law(law: FixedLaw, grid: RankGrid, n_above: IntArray, out: FloatArray, floor: float = TINY) -> None:
     from truerank.estimation.law_compiled import add_nodes
 
     nodes = make_nodes(grid, law.n_candidates + 1)

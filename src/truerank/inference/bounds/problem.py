@@ -177,12 +177,12 @@ class BoundProblem:
         position: FloatArray = np.where((at >= first) & (at <= size), at, first) * (self.top / size)
         return position
 
-    def _law(self, n_candidates: int, n_negatives: int) -> Law | AdaptiveLaw:
+    def _law(self, n_candidates: int, n_negatives: int) -> Law:
         if self.stopping is not None:
             return AdaptiveLaw(n_candidates, self.stopping, self.design.replacement)
         return make_law(n_candidates, n_negatives, replacement=self.design.replacement)
 
-    def _chances_at(self, law: Law | AdaptiveLaw, at: FloatArray) -> FloatArray:
+    def _chances_at(self, law: Law, at: FloatArray) -> FloatArray:
         """Return the chances at positions, (..., n_events)."""
         if self.shape is None:
             return _joined(at * (law.n_candidates / self.top), lambda n: self._chances_of(law, n))
@@ -197,7 +197,7 @@ class BoundProblem:
 
         return _joined(np.maximum(at * ((law.n_candidates + 1) / self.top), 1.0), uniform)
 
-    def _curvature(self, law: Law | AdaptiveLaw, places: FloatArray) -> FloatArray:
+    def _curvature(self, law: Law, places: FloatArray) -> FloatArray:
         """Return how far chances between ranks may lie from the line joining them, (n_places, n_events)."""
         first = 0 if self.shape is None else 1
         unit = self.top / (law.n_candidates + first)
@@ -209,13 +209,9 @@ class BoundProblem:
         widest: FloatArray = np.maximum(np.maximum(padded[:-2], padded[2:]), bent)
         return widest
 
-    def _chances_of(self, law: Law | AdaptiveLaw, n_above: IntArray) -> FloatArray:
+    def _chances_of(self, law: Law, n_above: IntArray) -> FloatArray:
         """Return the chances given J, (len(n_above), n_events)."""
-        if isinstance(law, AdaptiveLaw):
-            happen = self.events.happen(law.n_negatives, law.n_above)
-        else:
-            m = law.n_negatives
-            happen = self.events.happen(np.full(m + 1, m), np.arange(m + 1))
+        happen = self.events.happen(law.outcome_sizes, law.outcome_above)
         weights = happen.astype(np.float64)
         rows = max(_CHUNK // len(weights), 1)
         parts = [law.pmf(n_above[i : i + rows]) @ weights for i in range(0, len(n_above), rows)]

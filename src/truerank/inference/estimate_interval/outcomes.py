@@ -24,27 +24,23 @@ class Outcomes:
     contexts : (n_situations,) a context of each situation; they differ in the size of the sample at most
     """
 
-    law: Law | AdaptiveLaw
+    law: Law
     cells: IntArray
     contexts: IntArray
 
     @property
     def order(self) -> IntArray:
-        """The outcomes from best to worst: by the share of items above the target."""
-        if not isinstance(self.law, AdaptiveLaw):
-            return np.arange(self.cells.shape[1])
-        share = (2 * self.law.n_above + 1) / (self.law.n_negatives + 1)
-        return np.argsort(share, kind="stable")
+        """The outcomes from best to worst."""
+        return self.law.best_to_worst
 
     def chances(self, grid: RankGrid) -> FloatArray:
         """Return P(outcome | bin), (n_bins, n_outcomes); rows sum to 1."""
-        if not isinstance(self.law, AdaptiveLaw):
-            return bin_law(self.law, grid, np.arange(self.law.n_negatives + 1), floor=NEGLIGIBLE)
-        parts = [
-            bin_law(one.law, grid, one.first + np.arange(len(one.factor)), floor=NEGLIGIBLE) * one.factor
-            for one in self.law.rounds
-        ]
-        return np.concatenate(parts, axis=1)
+        parts = []
+        for one in self.law.rounds:
+            part = bin_law(one.law, grid, one.first + np.arange(len(one.factor)), floor=NEGLIGIBLE)
+            part *= one.factor
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
 
 def completed(tally: Tally) -> Tally:
@@ -81,23 +77,16 @@ def outcomes_of(tally: Tally) -> list[Outcomes]:
     """Return the laws of a completed tally with the cells of their outcomes."""
     found = []
     for law, rows in outcome_laws(tally):
-        if not isinstance(law, AdaptiveLaw):
-            cells = tally.offsets[rows][:, None] + np.arange(law.n_negatives + 1)
-            found.append(Outcomes(law, cells, rows))
-            continue
         n_sizes = len(law.sizes)
         first = tally.offsets[rows].reshape(-1, n_sizes)  # sizes of a situation lie together, ascending
-        round_of = np.searchsorted(law.sizes, law.n_negatives)
-        found.append(Outcomes(law, first[:, round_of] + law.n_above, rows[::n_sizes]))
+        round_of = np.searchsorted(law.sizes, law.outcome_sizes)
+        found.append(Outcomes(law, first[:, round_of] + law.outcome_above, rows[::n_sizes]))
     return found
 
 
 def n_possible(tally: Tally) -> int:
     """Return how many outcomes samples can have, all sizes of pools together; completed or not."""
-    return sum(
-        law.n_outcomes if isinstance(law, AdaptiveLaw) else law.n_negatives + 1
-        for law, _ in outcome_laws(tally)
-    )
+    return sum(law.n_outcomes for law, _ in outcome_laws(tally))
 
 
 def _situations(contexts: Contexts) -> IntArray:

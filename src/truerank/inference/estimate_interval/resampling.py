@@ -120,7 +120,7 @@ class OtherNegatives(Resamples):
         n_cells = 0
         for outcomes in outcomes_of(tally):
             n_outcomes = outcomes.cells.shape[1]
-            n_sizes = len(outcomes.law.sizes) if hasattr(outcomes.law, "sizes") else 1
+            n_sizes = len(outcomes.law.sizes)
             rows = outcomes.contexts[:, None] + np.arange(n_sizes)
             situation_base[rows] = (n_cells + np.arange(len(rows)) * n_outcomes)[:, None]
             cells.append(outcomes.cells[:, outcomes.order].ravel())

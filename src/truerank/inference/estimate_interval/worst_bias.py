@@ -9,9 +9,9 @@ import numpy as np
 
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.types import FloatArray, IntArray
-from truerank.estimation.adaptive_law import AdaptiveLaw, stopping_of
+from truerank.estimation.adaptive_law import stopping_of
 from truerank.estimation.corrections.equations import gain_at
-from truerank.estimation.law import Law
+from truerank.estimation.law import Law, make_law
 from truerank.estimation.tally import Contexts, Tally
 from truerank.inference.bounds.identify import check_tally, known_contexts
 from truerank.inference.bounds.problem import STEP, BoundProblem, Pools, Shape
@@ -63,7 +63,9 @@ def worst_bias(
         gains = np.stack(
             [gain_at(metric, np.arange(len(plain.counts(row))), own)[0] for metric in found.metrics]
         )
-        fixed += plain.counts(row) @ (applied.values(own) - gains.T) / plain.n_users
+        size, m = int(own.n_candidates[0]), int(own.n_negatives[0])
+        law = make_law(size, m, replacement=plain.design.replacement)
+        fixed += plain.counts(row) @ (applied.values(own, law) - gains.T) / plain.n_users
     ends = np.stack([fixed, fixed], axis=1)
     if is_known.all():
         return ends
@@ -87,11 +89,13 @@ class Applied:
     counted : the completed tally that x is of
     x : (n_cells, n_metrics)
     of_key : a context of it for each context without bins, under what tells those apart
+    by_size : whether these differ in the size of the sample, which is fixed then
     """
 
     counted: Tally
     x: FloatArray
     of_key: dict[tuple[int, ...], int]
+    by_size: bool
 
     @classmethod
     def of(cls, plain: Tally, counted: Tally, x: FloatArray) -> Applied:
@@ -102,20 +106,22 @@ class Applied:
             _key(plain.contexts, int(context), by_size): int(counted.context[entry])
             for context, entry in zip(*first, strict=True)
         }
-        return cls(counted, x, of_key)
+        return cls(counted, x, of_key, by_size)
 
-    def values(self, one: Contexts, law: Law | AdaptiveLaw | None = None) -> FloatArray:
+    def values(self, one: Contexts, law: Law) -> FloatArray:
         """Return the values of the outcomes of a context, (n_outcomes, n_metrics)."""
-        is_adaptive = isinstance(law, AdaptiveLaw)
-        context = self.of_key[_key(one, 0, not is_adaptive)]
+        context = self.of_key[_key(one, 0, self.by_size)]
         contexts, offsets = self.counted.contexts, self.counted.offsets
-        if not isinstance(law, AdaptiveLaw):
+        if self.by_size:
             return self.x[offsets[context] : offsets[context + 1]]
         columns = (contexts.n_candidates, contexts.n_relevant_above, contexts.n_relevant, contexts.n_pool)
         is_same = np.all([column == column[context] for column in columns], axis=0)
         rows = np.flatnonzero(is_same)  # ascending in size; a binned pool may end at another last one
-        place = rows[np.minimum(np.searchsorted(contexts.n_negatives[rows], law.n_negatives), len(rows) - 1)]
-        found: FloatArray = self.x[offsets[place] + np.minimum(law.n_above, contexts.n_negatives[place])]
+        of_size = np.searchsorted(contexts.n_negatives[rows], law.outcome_sizes)
+        place = rows[np.minimum(of_size, len(rows) - 1)]
+        found: FloatArray = self.x[
+            offsets[place] + np.minimum(law.outcome_above, contexts.n_negatives[place])
+        ]
         return found
 
 
@@ -156,7 +162,7 @@ class MeanProblem(BoundProblem):
 
     x: FloatArray
 
-    def _chances_of(self, law: Law | AdaptiveLaw, n_above: IntArray) -> FloatArray:
+    def _chances_of(self, law: Law, n_above: IntArray) -> FloatArray:
         """Return E[x | J], (len(n_above), 1)."""
         rows = max(_CHUNK // len(self.x), 1)
         if len(n_above) == 0:  # a metric without cut-off has no bends
@@ -178,15 +184,11 @@ def largest_bias(counted: Tally, x: FloatArray, metric: Metric, column: int) -> 
     least = most = 0.0
     for outcomes in outcomes_of(counted):
         law = outcomes.law
-        n_sizes = len(law.sizes) if isinstance(law, AdaptiveLaw) else 1
+        n_sizes = len(law.sizes)
         for cells, context in zip(outcomes.cells, outcomes.contexts, strict=True):
             one = counted.contexts.take(np.array([context]))
             values = np.ascontiguousarray(x[cells, column])
-            if isinstance(law, AdaptiveLaw):
-                means = law.dot(values, np.full(n_sizes, law.n_candidates + 1))
-            else:
-                means = law.dot(values)
-            bias = means - gain_at(metric, np.arange(law.n_candidates + 1), one)[0]
+            bias = law.dot(values) - gain_at(metric, np.arange(law.n_candidates + 1), one)[0]
             share = float(rows[context : context + n_sizes].sum())
             least, most = least + share * float(bias.min()), most + share * float(bias.max())
     return max(most, -least)

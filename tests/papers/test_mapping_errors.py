@@ -12,7 +12,9 @@ from truerank.core.errors import CannotEstimate, InvalidData, InvalidParameter
 from truerank.core.ranks import Design, RankDistribution, Ranks, SampledRanks
 from truerank.core.types import FloatArray
 from truerank.estimation.law import Binomial, Hypergeometric
-from truerank.estimation.mapping.errors import (
+from truerank.estimation.mapping.functions import MAPPINGS, BetaMapping, LinearMapping
+from truerank.metrics.registry import make_metrics, values
+from truerank.papers.mapping_errors import (
     exact_map,
     expected_curve,
     global_at_sampled,
@@ -22,8 +24,6 @@ from truerank.estimation.mapping.errors import (
     sampled_at_global,
     sampled_hit_ratios,
 )
-from truerank.estimation.mapping.functions import MAPPINGS, BetaMapping, LinearMapping
-from truerank.metrics.registry import make_metrics, values
 
 
 @st.composite

@@ -9,17 +9,20 @@ from hypothesis import strategies as st
 from scipy.special import gammaln
 
 from truerank.core.types import FloatArray
-from truerank.estimation.corrections.equations import (
+from truerank.estimation.law import (
+    NEGLIGIBLE,
+    TINY,
+    Binomial,
+    FixedLaw,
+    Hypergeometric,
     blocked_gram,
-    gram_matrix,
     hankel_gram,
     is_overlap_cheaper,
     overlap_gram,
 )
-from truerank.estimation.law import NEGLIGIBLE, TINY, Binomial, Hypergeometric, Law
 
 
-def dense_gram(law: Law, prior: FloatArray) -> FloatArray:
+def dense_gram(law: FixedLaw, prior: FloatArray) -> FloatArray:
     rows = law.pmf(np.arange(law.n_candidates + 1))
     gram: FloatArray = rows.T @ (prior[:, None] * rows)
     return gram
@@ -52,10 +55,10 @@ def test_all_ways_agree(n_candidates: int, n_negatives: int, holes: bool) -> Non
 
 
 @pytest.mark.parametrize("law", [Binomial(3705, 100), Hypergeometric(3705, 100), Hypergeometric(20_000, 60)])
-def test_a_movie_sized_catalogue(law: Law) -> None:
+def test_a_movie_sized_catalogue(law: FixedLaw) -> None:
     prior = np.full(law.n_candidates + 1, 1 / (law.n_candidates + 1))
     wanted = dense_gram(law, prior)
-    np.testing.assert_allclose(gram_matrix(law, prior, NEGLIGIBLE), wanted, atol=1e-13 * wanted.max())
+    np.testing.assert_allclose(law.gram(prior, floor=NEGLIGIBLE), wanted, atol=1e-13 * wanted.max())
 
 
 def test_both_ways_without_replacement_are_taken() -> None:
@@ -67,7 +70,7 @@ def test_eigenvalues_of_the_uniform_prior() -> None:
     """Scaled by the marginal they are G(n)G(n+1)/(G(n-k)G(n+k+1)), down to about 4^-n, for large pools."""
     n = 6
     law = Binomial(200_000, n - 1)
-    gram = gram_matrix(law, np.full(200_001, 1 / 200_001), NEGLIGIBLE)
+    gram = law.gram(np.full(200_001, 1 / 200_001), floor=NEGLIGIBLE)
     root = np.sqrt(gram.sum(axis=1))
     k = np.arange(n)
     wanted = np.exp(gammaln(n) + gammaln(n + 1) - gammaln(n - k) - gammaln(n + k + 1))

@@ -1,0 +1,264 @@
+"""Expected sampled metrics in closed form, and the sample sizes at which the order of recommenders flips.
+
+The expectation of AUC, recall and average precision over samples of one target, with and without replacement
+[rendle2019]_; sampled recall as the global recall curve under a Beta kernel [li2020]_; and the order in which
+several recommenders come out, sample size by sample size. Used by the recipes of the papers alone: what any
+estimator does on average is computed by ``truerank.estimation.expectation``.
+
+Symbols: N = L + 1 ranks, n = m + 1 sampled items with the target, R = J + 1 global rank, theta = J/L.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import betainc
+
+from truerank.core.errors import InvalidParameter
+from truerank.core.ranks import RankDistribution
+from truerank.core.types import BoolArray, FloatArray, IntArray
+from truerank.estimation.base import Estimator
+from truerank.estimation.expectation import expected_values, population
+from truerank.estimation.law import FixedLaw, make_law
+from truerank.metrics.base import Metric
+
+_EQUAL = 1e-12  # relative difference below which two expectations count as equal
+
+
+def expected_auc(law: FixedLaw, n_above: ArrayLike) -> FloatArray:
+    """Return E[AUC of the sample] = AUC of the whole list = 1 - J/L, for every m and both laws.
+
+    Examples
+    --------
+    >>> from truerank.estimation.law import Binomial
+    >>> float(expected_auc(Binomial(4, 2), 1))
+    0.75
+    """
+    return 1.0 - law.mean(n_above) / law.n_negatives
+
+
+def expected_recall(law: FixedLaw, n_above: ArrayLike, cutoff: int) -> FloatArray:
+    """Return E[Recall@K of the sample] = P(j <= K - 1 | J).
+
+    With replacement an incomplete beta function, without a sum of at most K terms.
+
+    Examples
+    --------
+    >>> from truerank.estimation.law import Binomial
+    >>> round(float(expected_recall(Binomial(4, 2), 1, 1)), 4)  # (3/4)^2
+    0.5625
+    """
+    above = np.asarray(n_above)
+    if cutoff > law.n_negatives:
+        return np.ones(above.shape)
+    if law.replacement:
+        found: FloatArray = betainc(law.n_negatives - cutoff + 1, cutoff, 1.0 - above / law.n_candidates)
+        return found
+    return law.moments((np.arange(law.n_negatives + 1) < cutoff).astype(np.float64), above)[0]
+
+
+def expected_ap(law: FixedLaw, n_above: ArrayLike) -> FloatArray:
+    r"""Return E[1/r], the expected average precision (reciprocal rank) of the whole sampled list.
+
+    .. math:: \frac{1 - (1 - \theta)^n}{n \theta} \text{ with replacement}, \qquad
+              \frac{N}{R n} \Big( 1 - \binom{N-R}{n} \Big/ \binom{N}{n} \Big) \text{ without}
+
+    Both as ``-expm1`` of a sum of ``log1p``, which does not cancel; the second takes min(n, R) terms.
+
+    Notes
+    -----
+    Eq. (29) and (30) of [rendle2019]_ print n + 1 where n - 1 is right.
+
+    Examples
+    --------
+    >>> from truerank.estimation.law import Binomial, Hypergeometric
+    >>> [round(float(expected_ap(law(2, 1), 1)), 4) for law in (Binomial, Hypergeometric)]  # (1 + 1/2)/2
+    [0.75, 0.75]
+    """
+    above = np.asarray(n_above, dtype=np.int64)
+    n = law.n_negatives + 1
+    if law.replacement:
+        theta = np.maximum(above, 1) / law.n_candidates
+        with np.errstate(divide="ignore"):
+            value = -np.expm1(n * np.log1p(-theta)) / (n * theta)
+        return np.where(above == 0, 1.0, value)
+    N = law.n_candidates + 1
+    R = above + 1
+    few, many = np.minimum(R, n), np.maximum(R, n)
+    log_missed = np.zeros(above.shape)
+    for i in range(int(few.max(initial=0))):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            term = np.where(many < N - i, np.log1p(-many / np.maximum(N - i, 1)), -np.inf)
+        log_missed = np.where(i < few, log_missed + term, log_missed)
+    value_without: FloatArray = -np.expm1(log_missed) * N / (R * float(n))
+    return value_without
+
+
+def affine_limit(first: float, second: float, n_candidates: int, n_above: ArrayLike) -> FloatArray:
+    """Return the expected sampled metric for one negative: a straight line in the rank.
+
+    Parameters
+    ----------
+    first, second : the metric at sampled ranks 1 and 2
+    n_candidates : L
+    n_above : J of each target
+
+    Examples
+    --------
+    >>> affine_limit(1.0, 0.5, 4, [0, 2, 4]).tolist()
+    [1.0, 0.75, 0.5]
+    """
+    result: FloatArray = first + np.asarray(n_above) / n_candidates * (second - first)
+    return result
+
+
+def smoothed_recall(law: FixedLaw, weights: FloatArray, cutoff: int) -> FloatArray:
+    r"""Return E[Recall@K of the sample] as the global recall curve smoothed by a Beta(K, n - K) kernel.
+
+    .. math:: E[\text{SHR@}K] = E_{X \sim \text{Beta}(K, n - K)} \big[ \text{HR@}\lceil X (N - 1) \rceil \big]
+
+    Exact with replacement, for 1 <= K <= m.
+
+    Parameters
+    ----------
+    law : with replacement
+    weights : (L + 1,) share of the targets at each global rank
+    cutoff : K
+
+    Examples
+    --------
+    >>> from truerank.estimation.law import Binomial
+    >>> round(float(smoothed_recall(Binomial(4, 2), np.array([0, 1, 0, 0, 0]), 1)), 4)
+    0.5625
+    """
+    if not law.replacement or not 1 <= cutoff <= law.n_negatives:
+        raise InvalidParameter(
+            f"the Beta kernel needs draws with replacement and a cut-off in 1..{law.n_negatives}, "
+            f"got cut-off {cutoff}. Use expected_recall."
+        )
+    L = law.n_candidates
+    kernel = np.diff(betainc(cutoff, law.n_negatives + 1 - cutoff, np.arange(L + 1) / L))
+    curve = np.cumsum(weights)
+    smoothed: FloatArray = kernel @ curve[:L]
+    return smoothed
+
+
+@dataclass(frozen=True, eq=False)
+class OrderFlips:
+    """Expected metrics of several recommenders over sample sizes, and the orders they are in.
+
+    Parameters
+    ----------
+    names : the recommenders
+    n_negatives : (n_sizes,) sample sizes, ascending
+    expected : (n_sizes, n_recommenders)
+    exact : (n_recommenders,) the metric without sampling
+    """
+
+    names: tuple[str, ...]
+    n_negatives: IntArray
+    expected: FloatArray
+    exact: FloatArray
+
+    @property
+    def exact_order(self) -> str:
+        """Return the order without sampling, such as ``C > A = B``."""
+        return order_of(self.exact, self.names)
+
+    @property
+    def agrees(self) -> BoolArray:
+        """Return, per sample size, whether every pair stands as it does without sampling."""
+        wanted = _signs(self.exact)
+        return np.array([np.array_equal(_signs(row), wanted) for row in self.expected], dtype=np.bool_)
+
+    def runs(self) -> list[tuple[int, int, str]]:
+        """Return (first sample size, last sample size, order) for each stretch without a flip."""
+        found: list[tuple[int, int, str]] = []
+        for size, row in zip(self.n_negatives.tolist(), self.expected, strict=True):
+            order = order_of(row, self.names)
+            if found and found[-1][2] == order:
+                found[-1] = (found[-1][0], size, order)
+            else:
+                found.append((size, size, order))
+        return found
+
+    def flips(self) -> list[int]:
+        """Return the sample sizes at which the order differs from that at the size before."""
+        return [first for first, _, _ in self.runs()[1:]]
+
+
+def order_flips(
+    recommenders: Mapping[str, ArrayLike | RankDistribution],
+    metric: Metric,
+    *,
+    n_pool: int,
+    n_negatives: Sequence[int] | IntArray | None = None,
+    replacement: bool = True,
+    estimator: Estimator | None = None,
+) -> OrderFlips:
+    """Return the expected metric of each recommender over sample sizes.
+
+    A metric is consistent under sampling when its order never depends on the sample size; only AUC is. Time
+    O(distinct ranks x sqrt(m)) per size and metric.
+
+    Parameters
+    ----------
+    recommenders : name to global ranks 1..n_pool, one per user, or a rank distribution
+    metric : what is compared
+    n_pool : N
+    n_negatives : sample sizes; all of 1..N - 1 unless given
+    replacement : whether an item can be drawn twice
+    estimator : ``naive`` unless given; a correction should flip less
+
+    Raises
+    ------
+    InvalidParameter
+        When there is no recommender or no sample size.
+    """
+    sizes = np.arange(1, n_pool) if n_negatives is None else np.unique(np.asarray(n_negatives))
+    if not recommenders or len(sizes) == 0:
+        raise InvalidParameter("order_flips needs at least one recommender and one sample size.")
+    groups = [population(ranks, n_pool) for ranks in recommenders.values()]
+    above = np.unique(np.concatenate([group[0] for group in groups]))
+    shares = np.zeros((len(groups), len(above)))
+    for row, (places, share, _) in enumerate(groups):
+        shares[row, np.searchsorted(above, places)] = share
+    expected = np.empty((len(sizes), len(groups)))
+    for row, size in enumerate(sizes.tolist()):
+        law = make_law(n_pool - 1, size, replacement=replacement)
+        mean, _ = expected_values(metric, law, above, estimator=estimator)
+        expected[row] = shares @ mean
+    one = np.ones_like(above)
+    gains = np.broadcast_to(metric.gain(above + 1, 0 * one, one, n_pool * one), above.shape)
+    return OrderFlips(tuple(recommenders), sizes, expected, shares @ gains)
+
+
+def order_of(values: FloatArray, names: Sequence[str]) -> str:
+    """Return the order of values, highest first.
+
+    Examples
+    --------
+    >>> order_of(np.array([0.1, 0.3, 0.1]), ["A", "B", "C"])
+    'B > A = C'
+    """
+    groups: list[list[int]] = []
+    for place in np.argsort(-values, kind="stable").tolist():
+        if groups and _is_equal(values[groups[-1][-1]], values[place]):
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+    return " > ".join(" = ".join(names[place] for place in sorted(group)) for group in groups)
+
+
+def _signs(values: FloatArray) -> FloatArray:
+    left, right = values[:, None], values[None, :]
+    signs: FloatArray = np.where(_is_equal(left, right), 0.0, np.sign(left - right))
+    return signs
+
+
+def _is_equal(left: FloatArray, right: FloatArray) -> BoolArray:
+    is_equal: BoolArray = np.abs(left - right) <= _EQUAL * np.maximum(np.abs(left), np.abs(right))
+    return is_equal
