@@ -25,7 +25,7 @@ from truerank.ranking.exact import exact_ranks
 from truerank.ranking.simulate import simulate_shared
 from truerank.split.base import SPLITS
 from truerank.workflows.estimate import DEFAULT_LINEAR
-from truerank.workflows.plan.assumed_users import People, PilotUsers, Population
+from truerank.workflows.plan.assumed_users import AssumedUsers, UsersFromDistribution, UsersFromPilot
 
 METRICS = make_metrics("recall@10,ndcg@10")
 PILOT, SIZE, RUNS = 50, 200, 100
@@ -39,7 +39,7 @@ def truth() -> Ranks:
     return replace(ranks, n_tied=zeros, n_relevant_tied=zeros)
 
 
-def planned(people: People, n_users: int) -> list[list[float]]:
+def planned(people: AssumedUsers, n_users: int) -> list[list[float]]:
     """Return value, variance over users, standard error and bias, per metric."""
     spreads = [people.sampled(metric, SIZE) for metric in METRICS]
     return [
@@ -67,8 +67,8 @@ def main() -> None:
     ]
     said = (band.high - band.low) / 2 / 1.96
     pilot = simulate_shared(ranks, PILOT)
-    several = planned(PilotUsers.of(pilot, estimator, METRICS, n), n)
-    one = planned(Population(MaximumLikelihood().distribution(tally(pilot)), estimator, n), n)
+    several = planned(UsersFromPilot.of(pilot, estimator, METRICS, n), n)
+    one = planned(UsersFromDistribution(MaximumLikelihood().distribution(tally(pilot)), estimator, n), n)
     print(f"{n:,} users, {len(ranks):,} targets; {', '.join(map(str, METRICS))}")
     names = ("value", "variance over users", f"standard error, m = {SIZE}", f"bias, m = {SIZE}")
     print(f"{'':28} {'true':>18} {'plan':>18} {'one target each':>18}")

@@ -31,7 +31,7 @@ from truerank.metrics.registry import make_metrics, values
 from truerank.models.registry import MODELS
 from truerank.ranking.exact import exact_ranks
 from truerank.split.base import make_split
-from truerank.workflows.precision.partial_rows import Scan
+from truerank.workflows.precision.partial_rows import PartialRows
 from truerank.workflows.precision.precision import evaluate_to_precision
 
 METRICS = "recall@10,ndcg@10"
@@ -54,7 +54,7 @@ def black_box(name: str, split: Split) -> tuple[CallableScores, FloatArray]:
 
 def rows_of_all(scorer: CallableScores, split: Split) -> int:
     """Return the scores of exact gains of all users by rows that end early."""
-    scan = Scan(scorer, split, cutoff=10)
+    scan = PartialRows(scorer, split, cutoff=10)
     scan.advance(np.arange(len(scan)))
     return scan.n_scores
 

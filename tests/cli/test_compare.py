@@ -40,7 +40,7 @@ def test_exact_files(truerank: Truerank, files: tuple[Path, Path]) -> None:
     assert re.split(r"\s{2,}", line)[:5] == ["ease", "pop", "recall@1", "+0.2500 [+0.2500, +0.2500]", "1.000"]
     assert line.endswith("ease, exactly")
     said = done.err.replace("\n", " ")
-    assert "ease beats pop in recall@1 on these 4 users, exactly: +0.2500. Among all users like them" in said
+    assert "ease beats pop in recall@1 on these 4 users, exactly: +0.2500. In the population of users" in said
 
 
 def test_formats_and_files(truerank: Truerank, files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_sampled_files(truerank: Truerank, tmp_path: Path) -> None:
     auc, recall = json.loads(done.out)["differences"]
     assert (auc["verdict"], auc["strength"]) == ("A beats B", "whatever the ranks are")
     assert recall["verdict"].startswith("cannot tell")
-    assert "note: intervals hold the spread of users too" in done.err
+    assert "note: intervals from sampled ranks include the variance between users" in done.err
     trusting = truerank("compare", good, bad, "--metrics", "recall@10", "--no-bounds", "--estimator", "naive")
     assert trusting.out.splitlines()[1].endswith("good, by the estimator")
     shaped = truerank("compare", good, bad, "--metrics", "recall@10", "--shape", "decreasing")
@@ -142,7 +142,8 @@ def test_users_that_only_some_have(truerank: Truerank, files: tuple[Path, Path])
     files[1].write_text(EXACT + "a,1,10\nb,4,10\nx,2,10\n")
     done = truerank("compare", *files, "--metrics", "mrr")
     assert done.code == 2
-    assert "share 2 of 4 and 3. Compare the shared ones with --common-users" in done.err.replace("\n", " ")
+    advice = "share 2 of 4 and 3. Compare the shared ones with common_users=True (--common-users"
+    assert advice in done.err.replace("\n", " ")
     done = truerank("compare", *files, "--metrics", "mrr", "--common-users")
     assert done.code == 0
     assert "note: ease: 2 of 4 users left out" in done.err.replace("\n", " ")

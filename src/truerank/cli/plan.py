@@ -20,7 +20,7 @@ from truerank.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from truerank.core.ranks import SampledRanks
-    from truerank.workflows.plan.cost import Costs
+    from truerank.workflows.plan.cost import RankingSeconds
     from truerank.workflows.plan.plan import SamplePlan
 
 
@@ -204,7 +204,7 @@ def plan(
             show_scale_on_gpus(scale, gpus, sampled, format)
         return
     pilots: dict[str, SampledRanks]
-    costs: Mapping[str, Costs] = {}
+    costs: Mapping[str, RankingSeconds] = {}
     if pilot is not None:
         if data is not None or model:
             raise InvalidParameter("give either --pilot or DATA with --model, not both.")
@@ -254,13 +254,13 @@ def _draw(
     columns: str | None,
     seed: int,
     threads: int | None,
-) -> tuple[dict[str, SampledRanks], dict[str, Costs]]:
+) -> tuple[dict[str, SampledRanks], dict[str, RankingSeconds]]:
     """Fit models, draw a pilot of each and measure what ranking costs."""
     from truerank.cli.prepare import prepare
     from truerank.ranking.sampled import sampled_ranks
     from truerank.ranking.samplers.registry import SAMPLERS
     from truerank.workflows.evaluate import fit_scorer, make_validate, name_models
-    from truerank.workflows.plan.cost import measure
+    from truerank.workflows.plan.cost import measure_costs
 
     chosen, models = SAMPLERS.make(sampler), name_models(list(model))
     pilots, costs = {}, {}
@@ -279,7 +279,7 @@ def _draw(
                 n_threads=threads,
                 progress=progress,
             )
-            costs[name] = measure(scorer, parts, seen=seen, n_threads=threads)  # type: ignore[arg-type]
+            costs[name] = measure_costs(scorer, parts, seen=seen, n_threads=threads)  # type: ignore[arg-type]
     return pilots, costs
 
 

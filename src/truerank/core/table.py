@@ -109,6 +109,33 @@ def count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def round_up(number: float, *, digits: int) -> int:
+    """Return an integer at least as large as the number, with so many leading digits that are not zero.
+
+    Examples
+    --------
+    >>> round_up(1234.5, digits=2), round_up(1200, digits=2), round_up(7.2, digits=2)
+    (1300, 1200, 8)
+    """
+    unit = 10 ** max(math.floor(math.log10(number)) - digits + 1, 0)
+    return int(math.ceil(number / unit) * unit)
+
+
+def about(number: float) -> str:
+    """Return a count in two significant digits, in millions or billions where it is that large.
+
+    Examples
+    --------
+    >>> about(843), about(12_345), about(1_391_052), about(26_000_000), about(3.1e9)
+    ('840', '12,000', '1.4 million', '26 million', '3.1 billion')
+    """
+    rounded = float(f"{number:.1e}")
+    for size, noun in ((1e9, "billion"), (1e6, "million")):
+        if rounded >= size:
+            return f"{rounded / size:,.3g} {noun}"
+    return f"{rounded:,.0f}"
+
+
 _NUMBER = re.compile(
     r"[+\-\N{MINUS SIGN}]?(\d[\d,]*(\.\d+)?|\.\d+)(e[+-]?\d+)?"  # the number itself
     r"(\s?(%|[A-Za-z]{1,4}))?(\s*[\[(][^\])]*[\])])?"  # its unit; an interval in brackets

@@ -22,17 +22,17 @@ from truerank.papers.recipe import Settings, printed
 from truerank.papers.store import QUICK
 from truerank.workflows.agreement.experiment import AgreementExperiment
 from truerank.workflows.agreement.order import kendall, mean_of
-from truerank.workflows.agreement.pieces import events_digest
 from truerank.workflows.agreement.plan import (
     PAPER_FRACTIONS,
     AgreementPlan,
-    Entrant,
+    ModelGrid,
     configurations,
     find_grid,
     make_plan,
 )
 from truerank.workflows.agreement.result import Agreement
 from truerank.workflows.agreement.scenarios import SCENARIOS as REGISTRY
+from truerank.workflows.agreement.tasks import events_digest
 
 SCENARIOS = ("explicit", "implicit", "sequential")
 #: group and sampler in Table 1 to the strategy
@@ -152,7 +152,7 @@ def plan_of(data: PaperData, *, full: bool = False, seeds: int = SEEDS, seed: in
     models, grid = data.models(full), find_grid(data.grid if full else "none")
     entrants = {
         scenario: tuple(
-            Entrant(one.name, configurations(scenario.adapt(MODELS.make(models[one.name])), grid))
+            ModelGrid(one.name, configurations(scenario.adapt(MODELS.make(models[one.name])), grid))
             for one in listed
         )
         for scenario, listed in plan.entrants.items()

@@ -8,7 +8,7 @@ import pytest
 
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.report.charts.documents import heat_by_fraction, heat_by_metric
-from truerank.workflows.agreement.result import Agreement, Move, Score, StrategyAgreement
+from truerank.workflows.agreement.result import Agreement, ModelMove, StrategyAgreement, StrategyScore
 
 TAUS = {("random", 0.5): 0.9, ("random", 0.1): 0.4, ("head_user", 0.5): -0.5, ("head_user", 0.1): None}
 
@@ -31,8 +31,8 @@ FOUND = Agreement(
         *(cell(*place, tau) for place, tau in TAUS.items()),
         *(cell(*place, tau, metric) for place, tau in TAUS.items() for metric in ("auc", "ndcg@10")),
     ],
-    scores=[Score("random", 0.65, 0.6, 0.7, 0.6, 0.8, 0.7, 0.9, 0.5)],
-    moves=[Move("implicit", "ease", fraction, 0.5, 0.4, 0.6) for fraction in (0.5, 0.1)],
+    scores=[StrategyScore("random", 0.65, 0.6, 0.7, 0.6, 0.8, 0.7, 0.9, 0.5)],
+    moves=[ModelMove("implicit", "ease", fraction, 0.5, 0.4, 0.6) for fraction in (0.5, 0.1)],
     problems=[],
     level=0.95,
     threshold=0.8,

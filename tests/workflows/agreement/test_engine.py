@@ -15,9 +15,9 @@ from truerank.data.demo import demo
 from truerank.distributed.dask import Dask
 from truerank.distributed.local import Local
 from truerank.workflows.agreement.experiment import AgreementExperiment, measure_agreement
+from truerank.workflows.agreement.parallel import run_tasks_on
 from truerank.workflows.agreement.plan import make_plan
 from truerank.workflows.agreement.result import Agreement
-from truerank.workflows.agreement.run import make_on
 
 SMALL = demo(n_users=80, n_items=150)
 ASKED: dict[str, Any] = {
@@ -67,9 +67,9 @@ def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         measure(engine="local", workers=2)
     experiment = AgreementExperiment(make_plan(STRATEGIES, FRACTIONS, **ASKED), SMALL)
     with pytest.raises(InvalidParameter, match="an engine needs a folder"):
-        make_on(Local(), experiment.workshop, experiment.pieces()[0], SILENT.task("x"))
+        run_tasks_on(Local(), experiment.workshop, experiment.pieces()[0], SILENT.task("x"))
     monkeypatch.setattr(
-        "truerank.workflows.agreement.run.PieceJob.run", lambda *_: b"made"
+        "truerank.workflows.agreement.parallel.AgreementJob.run", lambda *_: b"made"
     )  # in a folder of its own
     with pytest.raises(JobFailed, match=r"must leave what they finish in '.*', but 1 of 1 pieces are not th"):
         measure(engine="local", keep=tmp_path / "kept")

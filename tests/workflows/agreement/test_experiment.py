@@ -25,13 +25,13 @@ from truerank.models.registry import MODELS
 from truerank.subsampling.base import ProxyStrategy
 from truerank.subsampling.importance import make_strategy
 from truerank.subsampling.subsample import subsample
-from truerank.workflows.agreement import run as runner
+from truerank.workflows.agreement import parallel as runner
 from truerank.workflows.agreement.experiment import AgreementExperiment, measure_agreement
 from truerank.workflows.agreement.order import kendall, resample_users
-from truerank.workflows.agreement.pieces import FitTask, ImportanceTask, SubsampleTask, Workshop
+from truerank.workflows.agreement.parallel import run_tasks, stopped_at_once
 from truerank.workflows.agreement.plan import make_plan
 from truerank.workflows.agreement.result import Agreement
-from truerank.workflows.agreement.run import make_all, stopped_at_once
+from truerank.workflows.agreement.tasks import FitTask, ImportanceTask, SubsampleTask, TaskRunner
 from truerank.workflows.evaluate import evaluate
 
 SMALL = demo(n_users=80, n_items=150)
@@ -201,13 +201,13 @@ def test_kept_pieces_are_found_again_and_extended(
     n_files = len(list(folder.iterdir()))
     assert n_files == 1 + 8 + 6 + 24  # what it is for, sub-samples, full fits, fits
     made: list[str] = []
-    original = Workshop._fit
+    original = TaskRunner._fit
 
-    def counted(self: Workshop, fit: FitTask) -> Any:
+    def counted(self: TaskRunner, fit: FitTask) -> Any:
         made.append(str(fit.model))
         return original(self, fit)
 
-    monkeypatch.setattr(Workshop, "_fit", counted)
+    monkeypatch.setattr(TaskRunner, "_fit", counted)
     assert plain(measure(keep=folder)) == plain(found)
     assert made == []
     wider = measure(keep=folder, models=MODELS_ + ",ease")
@@ -321,14 +321,14 @@ def test_configurations_are_chosen_by_validation_or_by_test() -> None:
 
 def test_test_selection_takes_the_best_test_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """The two selections differ where validation is wrong."""
-    original = Workshop._fit
+    original = TaskRunner._fit
 
-    def misled(self: Workshop, fit: FitTask) -> Any:
+    def misled(self: TaskRunner, fit: FitTask) -> Any:
         arrays = dict(original(self, fit))
         arrays["valid"] = -arrays["valid"]
         return arrays
 
-    monkeypatch.setattr(Workshop, "_fit", misled)
+    monkeypatch.setattr(TaskRunner, "_fit", misled)
     asked: dict[str, Any] = {"models": ["popularity", Tuned()], "strategies": "random", "fractions": [0.5]}
     boards = {
         selection: np.array(
@@ -372,7 +372,7 @@ def test_pieces_are_made_once() -> None:
     assert isinstance(weighs[0], ImportanceTask)
     assert isinstance(draws[0], SubsampleTask)
     assert experiment.progress() == (0, len(weighs) + len(draws) + len(fits))
-    make_all(experiment.workshop, [*weighs[:1], *draws[:1]], 1, SILENT.task("x"))
+    run_tasks(experiment.workshop, [*weighs[:1], *draws[:1]], 1, SILENT.task("x"))
     assert experiment.progress()[0] == 2
     draw = draws[0]
     assert isinstance(draw, SubsampleTask)
@@ -443,7 +443,7 @@ def test_an_interrupt_passes_what_keeps_half_a_training() -> None:
 def test_several_workers_need_a_folder() -> None:
     experiment = AgreementExperiment(make_plan("random", [0.5], SCENARIO, MODELS_), SMALL)
     with pytest.raises(InvalidParameter, match="several workers need a folder"):
-        make_all(experiment.workshop, experiment.pieces()[1], 2, SILENT.task("x"))
+        run_tasks(experiment.workshop, experiment.pieces()[1], 2, SILENT.task("x"))
 
 
 def test_a_worker_sends_the_sentence_of_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

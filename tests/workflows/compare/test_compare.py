@@ -22,6 +22,7 @@ from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.simulate import simulate_sample
 from truerank.split.base import make_split
 from truerank.workflows.compare.compare import compare
+from truerank.workflows.compare.options import Correction
 from truerank.workflows.compare.result import Comparison, Difference, Strength, Verdict
 from truerank.workflows.evaluate import evaluate
 
@@ -104,7 +105,7 @@ def test_different_users_are_compared_as_such() -> None:
 
 @given(st.integers(0, 1000), st.sampled_from(["max-t", "holm", "none"]), st.booleans())
 @settings(max_examples=8, deadline=None)
-def test_swapping_models_mirrors_everything(seed: int, correction: str, is_sampled: bool) -> None:
+def test_swapping_models_mirrors_everything(seed: int, correction: Correction, is_sampled: bool) -> None:
     ranks: dict[str, Ranks | SampledRanks] = {
         name: drawn(shape, n_users=60, n_pool=60, seed=seed + place)
         for place, (name, shape) in enumerate({"A": 0.3, "B": 0.6, "C": 0.4}.items())
@@ -162,7 +163,7 @@ def test_a_flipped_order_is_no_verdict(estimator: str) -> None:
         assert one.value == pytest.approx(golden["A"] - golden["C"], abs=0.05)
         assert (one.verdict, one.by_interval) == (Verdict.UNRESOLVED, Verdict.FIRST)
         assert "K = 10 is below what 99 negatives resolve" in one.sentence
-        assert "which nothing that fits gives" in one.sentence
+        assert "which no compatible rank distribution gives" in one.sentence
         # who asks the estimator alone gets the wrong winner, and is told what the verdict rests on
         alone = compare(sampled, metrics="recall@10", estimator="naive", bounds=False).differences[0]
         assert (alone.verdict, alone.strength) == (Verdict.FIRST, Strength.ESTIMATOR)
@@ -185,7 +186,7 @@ def test_advice_and_shape() -> None:
     few = {name: simulate_sample(one, 20, label=name) for name, one in exact.items()}
     one = compare(few, metrics="recall@10").differences[0]
     assert one.verdict is Verdict.UNRESOLVED and one.needed_negatives is not None
-    assert f"About {one.needed_negatives:,} negatives would tell" in one.sentence
+    assert f"About {one.needed_negatives:,} negatives would be enough to tell" in one.sentence
     size = round(1.25 * one.needed_negatives)
     more = {name: simulate_sample(own, size, label=name) for name, own in exact.items()}
     assert compare(more, metrics="recall@10").differences[0].strength is Strength.RANKS

@@ -17,7 +17,7 @@ from truerank.inference.estimate_interval.resampling import resampled
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.simulate import simulate_sample
 from truerank.workflows.compare.differences import paired_differences, paired_resampled_means, sign_flip
-from truerank.workflows.compare.options import CompareOptions, make_entry
+from truerank.workflows.compare.options import CompareOptions, make_compared_model
 
 METRICS = make_metrics("recall@3,mrr")
 
@@ -38,7 +38,7 @@ def exact(seed: int, n_users: int = 12, first_user: int = 0) -> Ranks:
 
 def test_paired_users() -> None:
     chosen = options()
-    first, second = (make_entry(name, exact(seed), chosen) for name, seed in (("a", 1), ("b", 2)))
+    first, second = (make_compared_model(name, exact(seed), chosen) for name, seed in (("a", 1), ("b", 2)))
     found = paired_differences([first, second], [(0, 1)], chosen)
     assert first.per_user is not None and second.per_user is not None
     seed = stage_key(0, f"comparison/{first.digest}")[0]
@@ -60,7 +60,10 @@ def test_paired_users() -> None:
 
 def test_different_users() -> None:
     chosen = options()
-    entries = [make_entry("a", exact(1), chosen), make_entry("b", exact(2, 20, first_user=12), chosen)]
+    entries = [
+        make_compared_model("a", exact(1), chosen),
+        make_compared_model("b", exact(2, 20, first_user=12), chosen),
+    ]
     found = paired_differences(entries, [(0, 1)], chosen)
     assert entries[0].per_user is not None and entries[1].per_user is not None
     for column in range(2):
@@ -88,10 +91,10 @@ def test_fitted_models_are_resampled_together() -> None:
     """A fitted model against its own copy: both move alike, so there is no error at all."""
     sample = simulate_sample(exact(3, 200), 9)
     chosen = options("mle", resamples=200)
-    entries = [make_entry(name, sample, chosen) for name in "ab"]
+    entries = [make_compared_model(name, sample, chosen) for name in "ab"]
     found = paired_differences(entries, [(0, 1)], chosen)
     assert found.shifts == pytest.approx(0, abs=1e-12)
-    other = make_entry("c", simulate_sample(exact(4, 200), 9), chosen)
+    other = make_compared_model("c", simulate_sample(exact(4, 200), 9), chosen)
     apart = paired_differences([entries[0], other], [(0, 1)], chosen)
     assert apart.error == pytest.approx(apart.shifts.std(axis=0, ddof=1))
     assert (apart.error > 0).all() and np.isnan(apart.p_randomised).all()
@@ -112,7 +115,7 @@ def test_shared_negatives_take_noise_away() -> None:
     items, others = (draw.permuted(np.tile(np.arange(199), (300, 1)), axis=1)[:, :20] for _ in range(2))
     chosen = options("naive")
     first, shared, apart = (
-        make_entry(name, sampled(table, drawn), chosen)
+        make_compared_model(name, sampled(table, drawn), chosen)
         for name, table, drawn in (("a", above[0], items), ("b", above[1], items), ("c", above[1], others))
     )
     found = paired_differences([first, shared, apart], [(0, 1), (0, 2)], chosen)

@@ -10,20 +10,20 @@ from scipy.stats import t as student
 
 from tests.workflows.compare import literal
 from truerank.core.types import FloatArray
-from truerank.workflows.compare.differences import Contrasts, make_family
+from truerank.workflows.compare.differences import PairedDifferences, simultaneous_intervals
 from truerank.workflows.compare.options import CORRECTIONS, Correction
 
 
 def contrasts(
     value: list[list[float]], error: list[list[float]], n_users: int, *, resamples: int = 199, seed: int = 0
-) -> Contrasts:
+) -> PairedDifferences:
     """Build contrasts whose resamples are normal and share half of their variance."""
     sizes = np.array(error)
     draw = np.random.default_rng(seed)
     common = draw.standard_normal((resamples, 1, 1))
     scores = (common + draw.standard_normal((resamples, *sizes.shape))) / np.sqrt(2)
     n_pairs = len(value)
-    return Contrasts(
+    return PairedDifferences(
         np.array(value), sizes, np.full(n_pairs, n_users), scores * sizes, np.full(sizes.shape, np.nan)
     )
 
@@ -31,7 +31,7 @@ def contrasts(
 @pytest.mark.parametrize("level", [0.9, 0.95])
 def test_max_t_is_the_count_of_maxima(level: float) -> None:
     found = contrasts([[0.1, 0.02], [-0.05, 0.3]], [[0.03, 0.02], [0.04, 0.1]], 20)
-    family = make_family(found, level=level, correction="max-t")
+    family = simultaneous_intervals(found, level=level, correction="max-t")
     intervals, p_values = literal.max_t(
         found.value.ravel().tolist(), found.error.ravel().tolist(), found.shifts.reshape(199, -1), 20, level
     )
@@ -47,12 +47,12 @@ def test_holm_and_no_correction() -> None:
     found = contrasts(value, error, 20)
     t = found.value / found.error
     p_value = 2 * student.sf(np.abs(t), 19)
-    alone = make_family(found, level=0.95, correction="none")
+    alone = simultaneous_intervals(found, level=0.95, correction="none")
     assert alone.p_value == pytest.approx(p_value)
     assert alone.p_adjusted == pytest.approx(p_value)
     assert alone.high - found.value == pytest.approx(student.isf(0.025, 19) * found.error)
     assert alone.probability == pytest.approx(student.cdf(t, 19))
-    holm = make_family(found, level=0.95, correction="holm")
+    holm = simultaneous_intervals(found, level=0.95, correction="holm")
     assert holm.p_adjusted.ravel() == pytest.approx(literal.holm(p_value.ravel().tolist()))
     assert holm.high - found.value == pytest.approx(student.isf(0.025 / 4, 19) * found.error)
 
@@ -60,8 +60,8 @@ def test_holm_and_no_correction() -> None:
 def test_one_comparison_needs_no_correction() -> None:
     """With many resamples max-t of a single difference is Student's interval, to the noise of a quantile."""
     found = contrasts([[0.05]], [[0.03]], 15, resamples=20_000)
-    joint = make_family(found, level=0.95, correction="max-t")
-    alone = make_family(found, level=0.95, correction="none")
+    joint = simultaneous_intervals(found, level=0.95, correction="max-t")
+    alone = simultaneous_intervals(found, level=0.95, correction="none")
     assert joint.high == pytest.approx(alone.high, abs=0.002)
     assert joint.p_adjusted == pytest.approx(alone.p_value, abs=0.01)
 
@@ -71,8 +71,10 @@ def test_max_t_is_narrower_than_bonferroni_where_differences_go_together() -> No
     one = draw.standard_normal((2000, 1, 1))
     shifts = np.tile(one, (1, 5, 2)) + 0.1 * draw.standard_normal((2000, 5, 2))
     shifts /= shifts.std(axis=0)
-    found = Contrasts(np.zeros((5, 2)), np.ones((5, 2)) / 10, np.full(5, 500), shifts / 10, np.zeros((5, 2)))
-    joint, bonferroni = (make_family(found, level=0.95, correction=c) for c in ("max-t", "holm"))
+    found = PairedDifferences(
+        np.zeros((5, 2)), np.ones((5, 2)) / 10, np.full(5, 500), shifts / 10, np.zeros((5, 2))
+    )
+    joint, bonferroni = (simultaneous_intervals(found, level=0.95, correction=c) for c in ("max-t", "holm"))
     assert joint.high[0, 0] < 0.8 * bonferroni.high[0, 0]
     assert joint.high[0, 0] >= 1.96 / 10
 
@@ -81,15 +83,15 @@ def test_equal_differences() -> None:
     """n users who all differ by c: at most s = 1 - (a/2)^(1/n) of all users do not; p = 2 (1 + c)^-n."""
     found = contrasts([[0.5]], [[0.0]], 8)
     for correction in CORRECTIONS:
-        family = make_family(found, level=0.95, correction=correction)  # type: ignore[arg-type]
+        family = simultaneous_intervals(found, level=0.95, correction=correction)  # type: ignore[arg-type]
         share = 1 - 0.025 ** (1 / 8)
         assert family.low[0, 0] == pytest.approx(0.5 * (1 - share) - share)
         assert family.high[0, 0] == pytest.approx(0.5 * (1 - share) + share)
         assert family.p_adjusted[0, 0] == pytest.approx(2 * 1.5**-8)
-        edge = make_family(found, level=1 - 2 * 1.5**-8, correction=correction)  # type: ignore[arg-type]
+        edge = simultaneous_intervals(found, level=1 - 2 * 1.5**-8, correction=correction)  # type: ignore[arg-type]
         assert edge.low[0, 0] == pytest.approx(0, abs=1e-12)
     found = contrasts([[0.0, 0.1]], [[0.0, 0.02]], 50, resamples=20_000)
-    same = make_family(found, level=0.95, correction="max-t")
+    same = simultaneous_intervals(found, level=0.95, correction="max-t")
     assert same.p_adjusted[0, 0] == 1 and same.low[0, 0] == -same.high[0, 0] < 0
     assert same.probability[0, 0] == 0.5
     # the flat one takes half of the 5 %
@@ -99,14 +101,14 @@ def test_equal_differences() -> None:
 
 
 def test_one_user_has_no_interval() -> None:
-    family = make_family(contrasts([[0.5]], [[np.nan]], 1), level=0.95, correction="max-t")
+    family = simultaneous_intervals(contrasts([[0.5]], [[np.nan]], 1), level=0.95, correction="max-t")
     for name in ("low", "high", "p_value", "p_adjusted", "probability"):
         assert np.isnan(getattr(family, name)).all()
 
 
 def test_too_few_resamples_tell_nothing() -> None:
     found = contrasts([[0.9]], [[0.01]], 50, resamples=10)
-    family = make_family(found, level=0.95, correction="max-t")
+    family = simultaneous_intervals(found, level=0.95, correction="max-t")
     assert (family.low[0, 0], family.high[0, 0]) == (-1, 1)
     assert family.p_adjusted[0, 0] > 0.05
 
@@ -125,14 +127,14 @@ def test_intervals_and_p_values_agree(
     value: FloatArray = np.array([[v] for v, _ in rows])
     error = [[0.0 if e < 1e-3 else e] for _, e in rows]
     found = contrasts(value.tolist(), error, n_users)
-    family = make_family(found, level=level, correction=correction)
+    family = simultaneous_intervals(found, level=level, correction=correction)
     is_out = (family.low > 1e-9) | (family.high < -1e-9)
     decided = np.abs(family.p_adjusted - (1 - level)) > 1e-9
     assert (is_out == (family.p_adjusted < 1 - level))[decided].all()
     assert (family.low <= found.value + 1e-12).all() and (found.value <= family.high + 1e-12).all()
     assert (family.p_adjusted >= family.p_value - 1e-12).all()
-    mirrored = Contrasts(-found.value, found.error, found.n_users, -found.shifts, found.p_randomised)
-    swapped = make_family(mirrored, level=level, correction=correction)
+    mirrored = PairedDifferences(-found.value, found.error, found.n_users, -found.shifts, found.p_randomised)
+    swapped = simultaneous_intervals(mirrored, level=level, correction=correction)
     assert np.array_equal(swapped.low, -family.high) and np.array_equal(swapped.high, -family.low)
     assert np.array_equal(swapped.p_adjusted, family.p_adjusted)
     assert swapped.probability == pytest.approx(1 - family.probability, abs=1e-12)

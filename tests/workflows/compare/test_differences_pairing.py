@@ -30,7 +30,9 @@ def test_kinds_of_pairs() -> None:
 
 def test_users_in_part_the_same() -> None:
     other = replace(B, user=np.array([2, 3, 4, 5]))
-    with pytest.raises(InvalidData, match=r"share 2 of 4 and 4. Compare the shared ones with --common-users"):
+    with pytest.raises(
+        InvalidData, match=r"share 2 of 4 and 4. Compare the shared ones with common_users=True"
+    ):
         compare({"a": A, "b": other})
     found = compare({"a": A, "b": other}, metrics="mrr", common_users=True)
     assert found.estimates[0].value == pytest.approx((1 + 1 / 8) / 2)
@@ -64,7 +66,7 @@ def test_other_targets_and_pools() -> None:
         compare({"a": items[0], "b": items[1]}, metrics="mrr")
     assert compare({"a": items[0], "b": B}, metrics="mrr").differences[0].value == 0
     with pytest.raises(
-        InvalidData, match="same pools, but one user's has 10 items in one and 12 in the other"
+        InvalidData, match="same pools of items, but one user's pool has 10 items in one and 12 in the other"
     ):
         compare({"a": A, "b": replace(B, n_pool=B.n_pool + np.array([0, 2, 0, 0]))}, metrics="mrr")
 
@@ -74,7 +76,7 @@ def test_naive_values_of_different_samples() -> None:
     popular = replace(M, design=Design(law="popularity"))
     for other in (larger, popular):
         with pytest.raises(
-            InvalidData, match="samples of one size and kind, but those of 'a' and 'b' differ"
+            InvalidData, match="only at one sample size and design, but those of 'a' and 'b' differ"
         ):
             compare({"a": M, "b": other}, metrics="mrr", estimator="naive")
     exact = Ranks.single([0, 3, 0, 7], n_pool=100)
@@ -92,18 +94,23 @@ def test_naive_values_of_different_samples() -> None:
         ({"correction": "fdr"}, "correction must be one of max-t, holm, none"),
         ({"tie_margin": -0.1}, "tie_margin must lie between 0 and 1"),
         ({"shape": "convex"}, "shape must be one of decreasing"),
-        ({"shape": "decreasing", "bounds": False}, "a shape is what bounds assume"),
+        ({"shape": "decreasing", "bounds": False}, "shape is an assumption of the bounds"),
         ({"resamples": 100}, "resamples must be at least 200"),
         ({"ties": "coin"}, "ties must be one of"),
         ({"seed": -1}, "seed must be an integer"),
         ({"metrics": "recall@11"}, "cutoff of recall@11 must be at most the largest pool of 10 items"),
         ({"n_test_users": 3}, "n_test_users must be at least the 4 users that were ranked, got 3"),
-        ({"sampler": "uniform"}, "a sampler needs models and a split"),
+        ({"sampler": "uniform"}, "sampler is used when models are ranked here, which needs a split"),
     ],
 )
 def test_bad_options(options: dict[str, object], sentence: str) -> None:
     with pytest.raises(InvalidParameter, match=sentence):
         compare({"a": A, "b": B}, **{"metrics": "mrr", **options})  # type: ignore[arg-type]
+
+
+def test_unknown_keyword() -> None:
+    with pytest.raises(TypeError, match="margin"):
+        compare({"a": A, "b": B}, metrics="mrr", margin=0.1)  # type: ignore[call-arg]
 
 
 def test_who_is_compared() -> None:

@@ -12,7 +12,7 @@ from scipy.stats import binom
 from truerank.core.ranks import Ranks
 from truerank.estimation.registry import ESTIMATORS
 from truerank.metrics.registry import make_metrics
-from truerank.workflows.compare.differences import make_family, paired_differences
+from truerank.workflows.compare.differences import paired_differences, simultaneous_intervals
 from truerank.workflows.compare.options import ComparedModel, CompareOptions, Correction
 
 N_REPEATS, N_USERS, N_MODELS, LEVEL = 500, 80, 4, 0.9
@@ -39,7 +39,7 @@ def missed() -> dict[str, int]:
         ]
         found = paired_differences(entries, pairs, replace(options, seed=repeat))
         for correction in count:
-            family = make_family(found, level=LEVEL, correction=cast(Correction, correction))
+            family = simultaneous_intervals(found, level=LEVEL, correction=cast(Correction, correction))
             count[correction] += bool(((truth < family.low) | (truth > family.high)).any())
     return count
 

@@ -7,14 +7,14 @@ import math
 import pytest
 
 from truerank.workflows.compare.result import (
-    Circumstance,
     Difference,
+    SentenceContext,
     Strength,
     Verdict,
-    from_ends,
+    decide_verdict,
     headline,
-    judge,
-    sentence,
+    verdict_of_interval,
+    verdict_sentence,
 )
 
 NAN = (math.nan, math.nan)
@@ -49,10 +49,10 @@ def test_from_samples(
     verdict: Verdict,
     strength: Strength,
 ) -> None:
-    found = judge(interval, bounds, margin=margin, is_exact=False, is_population=False)
-    assert found == (verdict, strength, from_ends(*interval, margin))
+    found = decide_verdict(interval, bounds, margin=margin, is_exact=False, is_population=False)
+    assert found == (verdict, strength, verdict_of_interval(*interval, margin))
     mirror = {F: S, S: F}
-    swapped = judge(
+    swapped = decide_verdict(
         (-interval[1], -interval[0]),
         None if bounds is None else (-bounds[1], -bounds[0]),
         margin=margin,
@@ -74,21 +74,27 @@ def test_from_samples(
 def test_for_all_users_like_these(
     interval: tuple[float, float], bounds: tuple[float, float], verdict: Verdict, strength: Strength
 ) -> None:
-    found = judge(interval, bounds, margin=None, is_exact=False, is_population=True)
+    found = decide_verdict(interval, bounds, margin=None, is_exact=False, is_population=True)
     assert found[:2] == (verdict, strength)
 
 
 def test_from_exact_ranks() -> None:
     def known(value: float, margin: float | None = None) -> tuple[Verdict, Strength]:
-        return judge((value, value), None, margin=margin, is_exact=True, is_population=False)[:2]
+        return decide_verdict((value, value), None, margin=margin, is_exact=True, is_population=False)[:2]
 
     assert known(0.01) == (F, Strength.EXACT)
     assert known(-0.01) == (S, Strength.EXACT)
     assert known(0.0) == (Verdict.EQUAL, Strength.EXACT)
     assert known(1e-17) == (Verdict.EQUAL, Strength.EXACT)
     assert known(0.01, 0.02) == (E, Strength.EXACT)
-    assert judge(WIN, None, margin=None, is_exact=True, is_population=True)[:2] == (F, Strength.USERS)
-    assert judge(INSIDE, None, margin=None, is_exact=True, is_population=True)[:2] == (N, Strength.NONE)
+    assert decide_verdict(WIN, None, margin=None, is_exact=True, is_population=True)[:2] == (
+        F,
+        Strength.USERS,
+    )
+    assert decide_verdict(INSIDE, None, margin=None, is_exact=True, is_population=True)[:2] == (
+        N,
+        Strength.NONE,
+    )
 
 
 def one(verdict: Verdict, strength: Strength, by_interval: Verdict, **changes: object) -> Difference:
@@ -122,47 +128,50 @@ def one(verdict: Verdict, strength: Strength, by_interval: Verdict, **changes: o
 
 
 def test_sentences() -> None:
-    at = Circumstance("bv", 10, 99, None, sought=True)
-    assert sentence(one(F, Strength.RANKS, F, bound_low=0.1, bound_high=0.2), at) == (
+    at = SentenceContext("bv", 10, 99, None, is_searched=True)
+    assert verdict_sentence(one(F, Strength.RANKS, F, bound_low=0.1, bound_high=0.2), at) == (
         "ease beats pop in recall@10 whatever the ranks are: the difference lies in [+0.1000, +0.2000]."
     )
-    assert sentence(one(S, Strength.ESTIMATOR, S), at) == (
+    assert verdict_sentence(one(S, Strength.ESTIMATOR, S), at) == (
         "pop beats ease in recall@10 by the estimator bv: +0.0200 [+0.0100, +0.0300], its bias not counted."
     )
-    assert sentence(one(F, Strength.EXACT, F), at) == (
-        "ease beats pop in recall@10 on these 1,000 users, exactly: +0.0200. Among all users like them: "
+    assert verdict_sentence(one(F, Strength.EXACT, F), at) == (
+        "ease beats pop in recall@10 on these 1,000 users, exactly: +0.0200. In the population of users: "
         "[+0.0100, +0.0300]."
     )
-    assert sentence(one(F, Strength.USERS, F), at) == (
-        "ease beats pop in recall@10 among users like these: +0.0200 [+0.0100, +0.0300]."
+    assert verdict_sentence(one(F, Strength.USERS, F), at) == (
+        "ease beats pop in recall@10 in the population of users: +0.0200 [+0.0100, +0.0300]."
     )
-    assert sentence(one(U, Strength.NONE, F, needed_negatives=1600), at) == (
+    assert verdict_sentence(one(U, Strength.NONE, F, needed_negatives=1600), at) == (
         "this sample cannot tell ease from pop in recall@10: K = 10 is below what 99 negatives resolve. Any "
-        "difference from -0.200 to +0.300 fits, though bv says +0.0200 [+0.0100, +0.0300]. About 1,600 "
-        "negatives would tell if the values stay."
+        "difference from -0.200 to +0.300 is compatible with the sampled ranks; bv estimates +0.0200 "
+        "[+0.0100, +0.0300]. About 1,600 negatives would be enough to tell, if the difference stays this "
+        "large."
     )
-    assert sentence(one(U, Strength.NONE, F), at).endswith("Only ranking all items would tell.")
-    outside = Circumstance("naive", None, None, None, sought=False)
-    assert sentence(one(U, Strength.NONE, F, value=0.5), outside) == (
-        "this sample cannot tell ease from pop in recall@10: these samples do not resolve it. Any difference "
-        "from -0.200 to +0.300 fits, though naive says +0.5000 [+0.0100, +0.0300], which nothing that fits "
-        "gives."
+    assert verdict_sentence(one(U, Strength.NONE, F), at).endswith("Only ranking all items would tell.")
+    outside = SentenceContext("naive", None, None, None, is_searched=False)
+    assert verdict_sentence(one(U, Strength.NONE, F, value=0.5), outside) == (
+        "this sample cannot tell ease from pop in recall@10: these samples do not resolve the difference. "
+        "Any difference from -0.200 to +0.300 is compatible with the sampled ranks; naive estimates +0.5000 "
+        "[+0.0100, +0.0300], which no compatible rank distribution gives."
     )
     # half-width 0.02 at a difference of 0.01: four times the users
     noisy = one(N, Strength.NONE, N, value=0.01, low=-0.01, high=0.03)
-    assert sentence(noisy, at) == (
+    assert verdict_sentence(noisy, at) == (
         "this sample cannot tell ease from pop in recall@10: noise. The difference of +0.0100 has the "
-        "interval [-0.0100, +0.0300], which holds 0. About 4,000 users like these, or more negatives, would "
-        "tell if it stays."
+        "interval [-0.0100, +0.0300], which contains 0. About 4,000 users (or more negatives) would be "
+        "enough to tell, if the difference stays this large."
     )
-    assert sentence(noisy, Circumstance()).endswith("About 4,000 users like these would tell if it stays.")
+    assert verdict_sentence(noisy, SentenceContext()).endswith(
+        "About 4,000 users would be enough to tell, if the difference stays this large."
+    )
     lonely = one(N, Strength.NONE, N, low=None, high=None)
-    assert sentence(lonely, at).endswith("One user does not show how far users differ.")
-    tied = Circumstance("bv", 10, 99, 0.05)
-    assert sentence(one(E, Strength.ESTIMATOR, E), tied).startswith(
+    assert verdict_sentence(lonely, at).endswith("One user does not show how much users vary.")
+    tied = SentenceContext("bv", 10, 99, 0.05)
+    assert verdict_sentence(one(E, Strength.ESTIMATOR, E), tied).startswith(
         "ease and pop are equivalent in recall@10 within 0.05 by the estimator bv"
     )
-    assert sentence(one(Verdict.EQUAL, Strength.EXACT, Verdict.EQUAL, value=0.0), at).startswith(
+    assert verdict_sentence(one(Verdict.EQUAL, Strength.EXACT, Verdict.EQUAL, value=0.0), at).startswith(
         "ease and pop are equal in recall@10 on these 1,000 users, exactly: +0.0000."
     )
 

@@ -13,7 +13,7 @@ from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import tally
 from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.simulate import simulate_sample, simulate_shared
-from truerank.workflows.plan.assumed_users import PilotUsers, _fewer
+from truerank.workflows.plan.assumed_users import UsersFromPilot, _fewer
 from truerank.workflows.plan.plan import plan
 
 METRICS = make_metrics("recall@10,ndcg@10,ap")
@@ -41,9 +41,9 @@ def world(n_users: int = 300, size: int = 400, seed: int = 0) -> Ranks:
     )
 
 
-def people(ranks: Ranks, estimator: str) -> PilotUsers:
+def people(ranks: Ranks, estimator: str) -> UsersFromPilot:
     """Return users whose ranks are just these."""
-    return PilotUsers(ranks, ESTIMATORS.make(estimator), METRICS, ranks.n_users)
+    return UsersFromPilot(ranks, ESTIMATORS.make(estimator), METRICS, ranks.n_users)
 
 
 def test_shared_samples_have_the_joint_law_of_one_draw() -> None:
@@ -168,7 +168,7 @@ def test_a_pilot_gives_plausible_users() -> None:
 
 def test_ranks_of_a_pilot_are_whole_tables() -> None:
     pilot = simulate_shared(world(60), 30)
-    who = PilotUsers.of(pilot, ESTIMATORS.make("bv"), METRICS, 60)
+    who = UsersFromPilot.of(pilot, ESTIMATORS.make("bv"), METRICS, 60)
     ranks = who.ranks
     assert np.array_equal(ranks.user, pilot.user)
     assert np.array_equal(ranks.n_relevant_above, pilot.n_relevant_above)
@@ -190,7 +190,7 @@ def test_tied_targets_of_a_pilot_are_put_in_order() -> None:
         n_negatives=np.array([9, 9, 9]),
         n_candidates=np.array([37, 37, 37]),
     )
-    ranks = PilotUsers.of(pilot, ESTIMATORS.make("bv"), METRICS, 1).ranks
+    ranks = UsersFromPilot.of(pilot, ESTIMATORS.make("bv"), METRICS, 1).ranks
     assert ranks.n_relevant_above.tolist() == [0, 2, 1]
 
 

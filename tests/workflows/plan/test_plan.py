@@ -18,9 +18,9 @@ from truerank.estimation.tally import tally
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.sampled import sampled_ranks
 from truerank.ranking.simulate import simulate_sample
-from truerank.workflows.plan.assumed_users import Population
-from truerank.workflows.plan.cost import Costs, measure
-from truerank.workflows.plan.plan import divide, plan
+from truerank.workflows.plan.assumed_users import UsersFromDistribution
+from truerank.workflows.plan.cost import RankingSeconds, measure_costs
+from truerank.workflows.plan.plan import allocate_budget, plan
 
 N = 400
 WEIGHTS = 1 / np.arange(1, N + 1) / (1 / np.arange(1, N + 1)).sum()
@@ -28,8 +28,8 @@ ASSUMED = RankDistribution(WEIGHTS, method="assumed")
 (RECALL,) = make_metrics("recall@10")
 
 
-def people(estimator: str = "bv(gamma=0.1)", n_users: int = 1000) -> Population:
-    return Population(ASSUMED, ESTIMATORS.make(estimator), n_users)
+def people(estimator: str = "bv(gamma=0.1)", n_users: int = 1000) -> UsersFromDistribution:
+    return UsersFromDistribution(ASSUMED, ESTIMATORS.make(estimator), n_users)
 
 
 @pytest.mark.parametrize("estimator", ["naive", "bv(gamma=0.1)", "ls"])
@@ -40,7 +40,7 @@ def test_spread_is_that_of_repeated_samples(estimator: str) -> None:
     made = ESTIMATORS.make(estimator)
     ranks = Ranks.single(above, n_pool=N)
     weights = np.bincount(above, minlength=N) / n
-    spread = Population(RankDistribution(weights, method="these"), made, n).sampled(RECALL, m)
+    spread = UsersFromDistribution(RankDistribution(weights, method="these"), made, n).sampled(RECALL, m)
     runs = [
         made.estimate(tally(simulate_sample(ranks, m, repeat=r)), [RECALL]).value[0] for r in range(n_runs)
     ]
@@ -107,7 +107,7 @@ def test_a_plan_from_a_pilot() -> None:
 def test_a_budget_is_divided_as_well_as_on_any_size() -> None:
     who = people()
     for target in ("test-users", "population"):
-        found = divide(who, RECALL, 30_000, target=target)
+        found = allocate_budget(who, RECALL, 30_000, target=target)
         assert found.n_users * (found.n_negatives + 1) <= 30_000
         for m in (5, 20, 60, 150, 399):
             n = min(30_000 // (m + 1), 1000)
@@ -119,7 +119,7 @@ def test_a_budget_is_divided_as_well_as_on_any_size() -> None:
 
 def test_noise_alone_wants_few_items_and_many_users() -> None:
     """The law: noise is least with the smallest samples until nearly all can be had; bias asks for larger."""
-    sizes = [divide(people(), RECALL, budget) for budget in (3_000, 30_000, 300_000)]
+    sizes = [allocate_budget(people(), RECALL, budget) for budget in (3_000, 30_000, 300_000)]
     assert [one.quiet_negatives for one in sizes[:2]] == [2, 5]  # 2: what 3,000 scores allow everybody
     negatives = [one.n_negatives for one in sizes]
     assert negatives == sorted(negatives)
@@ -131,7 +131,7 @@ def test_rows_in_random_order_end_as_computed() -> None:
     rng = np.random.default_rng(2)
     weights = np.zeros(N)
     weights[50] = 1.0
-    who = Population(RankDistribution(weights, method="one"), ESTIMATORS.make("naive"), 10)
+    who = UsersFromDistribution(RankDistribution(weights, method="one"), ESTIMATORS.make("naive"), 10)
     places = [np.sort(rng.permutation(N - 1)[:50])[9] + 1 for _ in range(2000)]
     assert who.row_scores(RECALL) == pytest.approx(1 + np.mean(places), rel=0.05)
     assert who.row_scores(make_metrics("auc")[0]) == N
@@ -164,7 +164,7 @@ def test_a_pilot_by_popularity_is_refused() -> None:
 
 
 def test_costs_say_what_is_cheaper() -> None:
-    costs = Costs(exact_user=1.0, sampled_user=0.1, sampled_score=0.01, n_users=10, n_items=500)
+    costs = RankingSeconds(exact_user=1.0, sampled_user=0.1, sampled_score=0.01, n_users=10, n_items=500)
     assert (costs.exact, costs.crossover) == (10.0, 90)
     assert costs.sampled(40) == pytest.approx(5.0)
     assert costs.words(40) == (
@@ -179,15 +179,17 @@ def test_costs_say_what_is_cheaper() -> None:
 
 def test_costs_are_measured_per_user_of_the_data() -> None:
     split, scores = make_world()
-    found = measure(as_scorer(scores), split, seconds=0.02)
+    found = measure_costs(as_scorer(scores), split, seconds=0.02)
     assert (found.n_users, found.n_items) == (N_USERS, N_ITEMS)
     assert found.exact_user > 0
     assert found.sampled_user >= 0
     assert found.sampled_score >= 0
     with pytest.raises(TruerankError, match="seconds must be greater than 0"):
-        measure(as_scorer(scores), split, seconds=0)
+        measure_costs(as_scorer(scores), split, seconds=0)
     with pytest.raises(TruerankError, match="at least one user with a target"):
-        measure(as_scorer(scores), replace(split, test=split.test.where(np.zeros(len(split.test), np.bool_))))
+        measure_costs(
+            as_scorer(scores), replace(split, test=split.test.where(np.zeros(len(split.test), np.bool_)))
+        )
 
 
 def test_a_scorer_that_sleeps_is_seen_to_be_slow() -> None:
@@ -202,7 +204,7 @@ def test_a_scorer_that_sleeps_is_seen_to_be_slow() -> None:
             time.sleep(1e-5 * found.size)
             return found
 
-    found = measure(Slow(scores), split, seconds=0.1)
+    found = measure_costs(Slow(scores), split, seconds=0.1)
     assert found.exact_user >= 1e-5 * N_ITEMS
     assert found.sampled_score > 0
     assert found.crossover > 0

@@ -15,7 +15,7 @@ from truerank.core.scorer import as_scorer
 from truerank.core.split import Split
 from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.exact import exact_ranks
-from truerank.workflows.precision.partial_rows import Scan
+from truerank.workflows.precision.partial_rows import PartialRows
 
 CUT = (
     "ndcg@3,recall@3,recall(norm=min)@2,precision@3,ap@3,ap(norm=hits)@3,ap(norm=rel)@3,mrr@3,hit@1,hit@3,"
@@ -42,7 +42,7 @@ def test_every_metric_with_a_cutoff_is_exact(
     metrics = make_metrics(names)
     if whole.n_pool.max() < 3:
         metrics = make_metrics("hit@1,recall@1")
-    scan = Scan(Counting(scores), split, cutoff=3, seen=seen)
+    scan = PartialRows(Counting(scores), split, cutoff=3, seen=seen)
     every = np.arange(len(scan))
     scan.advance(every)
     assert not scan.is_open.any()
@@ -54,7 +54,7 @@ def test_every_metric_with_a_cutoff_is_exact(
 @pytest.mark.parametrize("n_targets", [1, 3])
 def test_without_a_cutoff_the_ranks_themselves_are_exact(n_targets: int) -> None:
     split, scores = make_world(n_targets=n_targets)
-    scan = Scan(Counting(scores), split, cutoff=None)
+    scan = PartialRows(Counting(scores), split, cutoff=None)
     scan.advance(np.arange(len(scan)))
     found, exact = scan.ranks(np.arange(len(scan))), exact_ranks(as_scorer(scores), split)
     for name in ("user", "item", "n_above", "n_tied", "n_pool", "n_relevant", "n_relevant_above"):
@@ -65,7 +65,7 @@ def test_scores_are_counted_and_few() -> None:
     """The count is the scorer's own, no pair is asked for that cannot matter, and most rows end early."""
     split, scores = make_world()
     scorer = Counting(scores)
-    scan = Scan(scorer, split, cutoff=5)
+    scan = PartialRows(scorer, split, cutoff=5)
     scan.advance(np.arange(len(scan)))
     assert scan.n_scores == scorer.count
     assert scorer.count < 0.6 * scores.size
@@ -76,7 +76,7 @@ def test_scores_are_counted_and_few() -> None:
 def test_a_row_goes_on_where_it_was_left() -> None:
     split, scores = make_world()
     at_once, in_steps = Counting(scores), Counting(scores)
-    first, second = Scan(at_once, split, cutoff=5), Scan(in_steps, split, cutoff=5)
+    first, second = PartialRows(at_once, split, cutoff=5), PartialRows(in_steps, split, cutoff=5)
     rows = np.arange(40)
     first.advance(rows)
     for depth in (7, 40, 60):
@@ -93,7 +93,7 @@ def test_no_row_takes_more_than_was_said() -> None:
     split, scores = make_world(n_targets=3)
     for depth in (None, 50):
         scorer = Counting(scores)
-        scan = Scan(scorer, split, cutoff=5)
+        scan = PartialRows(scorer, split, cutoff=5)
         rows = np.arange(len(scan))
         most = scan.most_scores(rows, depth).sum()
         scan.advance(rows, depth)
@@ -108,7 +108,7 @@ def test_a_score_that_is_no_number_names_the_user(is_target: bool) -> None:
         seen = set(split.train.item[split.train.user == 7]) | {int(split.test.item[split.test.user == 7][0])}
         item = next(i for i in range(N_ITEMS) if i not in seen)
     scores[7, item] = np.nan
-    scan = Scan(Counting(scores), split, cutoff=None)
+    scan = PartialRows(Counting(scores), split, cutoff=None)
     with pytest.raises(InvalidData, match="scores must be numbers, but user 7 gets NaN"):
         scan.advance(np.arange(len(scan)))
 
@@ -116,12 +116,12 @@ def test_a_score_that_is_no_number_names_the_user(is_target: bool) -> None:
 def test_a_scorer_of_other_items_is_refused() -> None:
     split, scores = make_world()
     with pytest.raises(InvalidData, match="must know the 240 items of the data, it knows 239"):
-        Scan(Counting(scores[:, :-1]), split, cutoff=5)
+        PartialRows(Counting(scores[:, :-1]), split, cutoff=5)
 
 
 def test_items_come_from_popular_to_rare_without_those_left_out() -> None:
     split, scores = make_world(n_targets=3)
-    scan = Scan(Counting(scores), split, cutoff=5)
+    scan = PartialRows(Counting(scores), split, cutoff=5)
     rows, stop = np.array([4, 9, 0]), np.full(len(scan), 230)
     start = np.arange(len(scan)) % 7
     stop = np.minimum(stop, scan.rows.n_free)

@@ -18,10 +18,10 @@ from truerank.core.types import FloatArray
 from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.exact import exact_ranks
 from truerank.workflows.evaluate import evaluate
-from truerank.workflows.plan.cost import Costs
-from truerank.workflows.precision.partial_rows import Scan
+from truerank.workflows.plan.cost import RankingSeconds
+from truerank.workflows.precision.partial_rows import PartialRows
 from truerank.workflows.precision.precision import evaluate_to_precision
-from truerank.workflows.precision.user_sample import RowSample, forecast, needed_rows
+from truerank.workflows.precision.user_sample import UserSample, forecast, needed_rows
 
 SPLIT, SCORES = make_world()
 METRICS = "ndcg@10,recall@10"
@@ -114,7 +114,9 @@ def test_scores_at_hand_within_a_budget_are_drawn() -> None:
 
 
 def test_costs_decide_where_they_are_given() -> None:
-    cheap = Costs(exact_user=1e-9, sampled_user=1.0, sampled_score=1.0, n_users=N_USERS, n_items=N_ITEMS)
+    cheap = RankingSeconds(
+        exact_user=1e-9, sampled_user=1.0, sampled_score=1.0, n_users=N_USERS, n_items=N_ITEMS
+    )
     found = evaluate_to_precision(Counting(SCORES), SPLIT, METRICS, precision=0.02, costs=cheap)
     assert way(found)["design"] == "exact"
     dear = replace(cheap, exact_user=1e9)
@@ -172,8 +174,8 @@ def test_looking_first_and_drawing_alone_agree() -> None:
     """Both are about the same mean; the look settles users, and its settled gains are the exact ones."""
     metrics = make_metrics(METRICS)
     exact = values(metrics, exact_ranks(as_scorer(SCORES), SPLIT))
-    scan = Scan(Counting(SCORES), SPLIT, cutoff=10)
-    rows = RowSample(scan, metrics, precision=0.03, level=0.95)
+    scan = PartialRows(Counting(SCORES), SPLIT, cutoff=10)
+    rows = UserSample(scan, metrics, precision=0.03, level=0.95)
     rows.draw(50)
     rows.screen(48)
     settled = np.setdiff1d(np.arange(N_USERS), np.concatenate([rows.drawn, rows.queue]))
@@ -194,14 +196,14 @@ def test_looking_first_and_drawing_alone_agree() -> None:
 
 def test_estimates_are_unbiased_over_seeds_with_and_without_a_look() -> None:
     metrics = make_metrics("recall@10")
-    scan = Scan(Counting(SCORES), SPLIT, cutoff=10)
+    scan = PartialRows(Counting(SCORES), SPLIT, cutoff=10)
     scan.advance(np.arange(N_USERS))
     exact = float(values(metrics, scan.ranks(np.arange(N_USERS))).mean())
     decided = scan.depth.copy()
     for depth in (0, 48):
         found = []
         for seed in range(200):
-            rows = RowSample(scan, metrics, precision=0.03, level=0.95, seed=seed)
+            rows = UserSample(scan, metrics, precision=0.03, level=0.95, seed=seed)
             rows.draw(60)
             if depth:  # as ``screen`` leaves it, but from rows that are known already
                 is_open = decided[rows.queue] > depth

@@ -27,18 +27,18 @@ from truerank.workflows.agreement.order import (
     psi,
     resample_users,
 )
-from truerank.workflows.agreement.pieces import FitTask, FitValues, SubsampleTask, Workshop
-from truerank.workflows.agreement.plan import AgreementPlan, Entrant
+from truerank.workflows.agreement.plan import AgreementPlan, ModelGrid
 from truerank.workflows.agreement.result import (
     Agreement,
     MetricTaus,
-    Move,
-    Score,
+    ModelMove,
     StrategyAgreement,
+    StrategyScore,
     nested_lists,
     number,
 )
 from truerank.workflows.agreement.scenarios import Scenario
+from truerank.workflows.agreement.tasks import FitTask, FitValues, SubsampleTask, TaskRunner
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class Gathering:
     """Reads the pieces of one scenario."""
 
     def __init__(
-        self, plan: AgreementPlan, workshop: Workshop, scenario: Scenario, entrants: tuple[Entrant, ...]
+        self, plan: AgreementPlan, workshop: TaskRunner, scenario: Scenario, entrants: tuple[ModelGrid, ...]
     ) -> None:
         self.plan, self.workshop, self.scenario, self.entrants = plan, workshop, scenario, entrants
         targets = workshop.splits[scenario].test
@@ -159,7 +159,7 @@ def answer(
     name: str,
     boards: Sequence[MetricTaus],
     cells: Sequence[StrategyAgreement],
-    scores: Sequence[Score],
+    scores: Sequence[StrategyScore],
 ) -> str:
     """Return which strategy keeps the order down to which fraction, and what that saves."""
     whole = {(cell.strategy, cell.fraction): cell for cell in cells if not cell.metric}
@@ -218,7 +218,7 @@ def _time(cell: StrategyAgreement) -> str:
     )
 
 
-def _place(score: Score) -> tuple[str, float]:
+def _place(score: StrategyScore) -> tuple[str, float]:
     return score.strategy, score.keeps_to or 0.0
 
 
@@ -262,11 +262,11 @@ class Taus:
         )
 
 
-def assemble_agreement(plan: AgreementPlan, workshop: Workshop, name: str, progress: Progress) -> Agreement:
+def assemble_agreement(plan: AgreementPlan, workshop: TaskRunner, name: str, progress: Progress) -> Agreement:
     """Return the result of an experiment whose pieces are finished."""
     boards: list[MetricTaus] = []
     parts: list[Taus] = []
-    moves: list[Move] = []
+    moves: list[ModelMove] = []
     values: list[Leaderboards] = []
     seeds = draw_seeds(plan.seed, len(plan.seeds), plan.resamples)
     steps = len(plan.entrants) * (1 + len(plan.strategies) * len(plan.fractions)) * len(plan.seeds)
@@ -316,7 +316,7 @@ def _board(
     plan: AgreementPlan,
     scenario: Scenario,
     metric: str,
-    entrants: tuple[Entrant, ...],
+    entrants: tuple[ModelGrid, ...],
     values: Leaderboards,
     column: int,
 ) -> tuple[MetricTaus, Taus]:
@@ -355,10 +355,10 @@ def _board(
 def _moves(
     plan: AgreementPlan,
     scenario: Scenario,
-    entrants: tuple[Entrant, ...],
+    entrants: tuple[ModelGrid, ...],
     values: Leaderboards,
     seeds: Chosen,
-) -> list[Move]:
+) -> list[ModelMove]:
     """Return P_MLE of each model and fraction: the mean over strategies, seeds and metrics."""
     terms = movement(values.full, values.small)  # strategies, fractions, seeds, metrics, models
     probability = mean_of(terms, axis=(0, 2, 3))
@@ -366,7 +366,7 @@ def _moves(
     picked = np.take_along_axis(resampled, seeds[:, None, None, :, None, None], axis=3)
     low, high = percentile_interval(mean_of(picked, axis=(1, 3, 4)), probability, plan.level)
     return [
-        Move(
+        ModelMove(
             str(scenario),
             entrant.name,
             fraction,
@@ -426,7 +426,7 @@ def _cells(
 
 def _scores(
     plan: AgreementPlan, taus: Taus, cells: Sequence[StrategyAgreement], seeds: Chosen
-) -> list[Score]:
+) -> list[StrategyScore]:
     """Return Psi of each strategy."""
     certain = mean_of(taus.certain, axis=(0, 2, 3))
     values = np.array([psi(taus.tau[:, a]) for a in range(len(plan.strategies))])
@@ -436,7 +436,7 @@ def _scores(
     )
     expected = mean_of(taus.tau_resampled, axis=(0, 1, 3, 4))
     return [
-        Score(
+        StrategyScore(
             strategy=strategy,
             psi=number(values[a]),
             low=number(low[a]),

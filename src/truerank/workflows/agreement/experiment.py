@@ -17,11 +17,17 @@ from truerank.core.split import Split
 from truerank.distributed.engine import ENGINES, Engine, started
 from truerank.subsampling.base import Strategy, wanted
 from truerank.workflows.agreement.assemble import assemble_agreement
-from truerank.workflows.agreement.pieces import FitTask, Piece, SubsampleTask, Workshop, events_digest
+from truerank.workflows.agreement.parallel import run_tasks, run_tasks_on
 from truerank.workflows.agreement.plan import PAPER_FRACTIONS, AgreementPlan, make_plan
 from truerank.workflows.agreement.result import Agreement
-from truerank.workflows.agreement.run import make_all, make_on
 from truerank.workflows.agreement.scenarios import Scenario
+from truerank.workflows.agreement.tasks import (
+    AgreementTask,
+    FitTask,
+    SubsampleTask,
+    TaskRunner,
+    events_digest,
+)
 
 _MANIFEST = "experiment.json"
 _KIND = "truerank agreement"
@@ -69,9 +75,9 @@ class AgreementExperiment:
         if folder is not None:
             _claim(folder, events_digest(data), data.name)
         self.name = data.name
-        self.workshop = Workshop(splits, folder)
+        self.workshop = TaskRunner(splits, folder)
 
-    def pieces(self) -> tuple[list[Piece], list[Piece], list[Piece]]:
+    def pieces(self) -> tuple[list[AgreementTask], list[AgreementTask], list[AgreementTask]]:
         """Return importances, sub-samples and fits, each once, in the order in which they can be made."""
         plan = self.plan
         fits: list[FitTask] = [
@@ -112,21 +118,21 @@ class AgreementExperiment:
             if self.engine is not None and missing:
                 with started(self.engine) as engine:
                     for phase in phases:
-                        make_on(engine, workshop, phase, task)
+                        run_tasks_on(engine, workshop, phase, task)
             for phase in phases:
-                make_all(workshop, phase, self.workers, task)
+                run_tasks(workshop, phase, self.workers, task)
             return assemble_agreement(self.plan, workshop, self.name, progress)
 
     @contextmanager
-    def _kept_somewhere(self) -> Iterator[Workshop]:
+    def _kept_somewhere(self) -> Iterator[TaskRunner]:
         """Give workers a folder to hand pieces over in, even where none shall stay."""
         if (self.workers == 1 and self.engine is None) or self.folder is not None:
             yield self.workshop
             return
         with tempfile.TemporaryDirectory() as name:
-            yield Workshop(self.workshop.splits, Path(name))
+            yield TaskRunner(self.workshop.splits, Path(name))
 
-    def _distinct(self, pieces: Sequence[Piece]) -> list[Piece]:
+    def _distinct(self, pieces: Sequence[AgreementTask]) -> list[AgreementTask]:
         return list({self.workshop.key_of(piece): piece for piece in pieces}.values())
 
     def _check(self, scenario: Scenario, split: Split) -> None:

@@ -92,7 +92,7 @@ PAPER_FRACTIONS = (0.8, 0.6, 0.4, 0.2, 0.1, 0.01)
 
 
 @dataclass(frozen=True)
-class Entrant:
+class ModelGrid:
     """A model of a scenario under the name it has in tables, with the configurations to try."""
 
     name: str
@@ -118,7 +118,7 @@ class AgreementPlan:
 
     strategies: Mapping[str, Strategy]
     fractions: tuple[float, ...]
-    entrants: Mapping[Scenario, tuple[Entrant, ...]]
+    entrants: Mapping[Scenario, tuple[ModelGrid, ...]]
     seeds: tuple[int, ...]
     seed: int
     grid: str
@@ -188,7 +188,7 @@ def _fractions(given: Sequence[float]) -> tuple[float, ...]:
 
 def _entrants(
     scenario: Scenario, given: str | Sequence[str | Model] | None, grid: str
-) -> tuple[Entrant, ...]:
+) -> tuple[ModelGrid, ...]:
     chosen = find_grid(grid)
     named: list[tuple[str, str | Model]] = (
         list(scenario.models.items())
@@ -205,7 +205,7 @@ def _entrants(
         raise InvalidParameter(
             f"an order needs at least two models, got {', '.join(made) or 'none'}. Add another one."
         )
-    return tuple(Entrant(name, configurations(model, chosen)) for name, model in made.items())
+    return tuple(ModelGrid(name, configurations(model, chosen)) for name, model in made.items())
 
 
 def _name(given: str | Strategy | Model) -> str:

@@ -87,7 +87,7 @@ class StrategyAgreement:
 
 
 @dataclass(frozen=True)
-class Score:
+class StrategyScore:
     """How well a strategy keeps the order over all fractions.
 
     Parameters
@@ -110,7 +110,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Move:
+class ModelMove:
     """P_MLE: above one half when a model stands better on sub-samples than on the full data."""
 
     scenario: str
@@ -141,8 +141,8 @@ class Agreement:
     seeds: list[int]
     boards: list[MetricTaus]
     cells: list[StrategyAgreement]
-    scores: list[Score]
-    moves: list[Move]
+    scores: list[StrategyScore]
+    moves: list[ModelMove]
     problems: list[str]
     level: float
     threshold: float
@@ -162,7 +162,7 @@ class Agreement:
             f"Strategies: {', '.join(self.strategies)}; fractions: {', '.join(map(str, self.fractions))}."
         )
 
-    def score(self, strategy: str) -> Score:
+    def score(self, strategy: str) -> StrategyScore:
         """Return what a strategy is worth."""
         for found in self.scores:
             if found.strategy == strategy:
@@ -216,8 +216,8 @@ class Agreement:
         kinds: dict[str, type] = {
             "boards": MetricTaus,
             "cells": StrategyAgreement,
-            "scores": Score,
-            "moves": Move,
+            "scores": StrategyScore,
+            "moves": ModelMove,
         }
         try:
             fields = json.loads(text)

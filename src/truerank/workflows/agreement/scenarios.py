@@ -38,7 +38,7 @@ Selection: TypeAlias = Literal["validation", "test"]
 
 
 @dataclass(frozen=True, eq=False)
-class Arena:
+class FitSetup:
     """Where one sub-sample is fitted and judged.
 
     Parameters
@@ -93,9 +93,9 @@ class Scenario(Plugin, ABC):
         kept = min_history(events, self.least_history)
         return make_split(kept, self.split, seed=seed)
 
-    def arena(self, full: Split, train: Interactions) -> Arena:
+    def arena(self, full: Split, train: Interactions) -> FitSetup:
         """Return where a sub-sample of the train events is fitted and judged."""
-        return Arena(train, full)
+        return FitSetup(train, full)
 
     def adapt_strategy(self, strategy: Strategy) -> Strategy:
         """Return the strategy as this scenario uses it: a proxy learns from the scenario's feedback."""
@@ -133,7 +133,7 @@ class Scenario(Plugin, ABC):
         """Return one total per user with test events and metric, (n_users, n_metrics)."""
 
     @abstractmethod
-    def watch(self, arena: Arena) -> Validate | None:
+    def watch(self, arena: FitSetup) -> Validate | None:
         """Return what early stopping watches; None without validation events."""
 
 
@@ -180,22 +180,22 @@ class RankingScenario(Scenario, ABC):
         """Take the model as it is: every model ranks."""
         return model
 
-    def arena(self, full: Split, train: Interactions) -> Arena:
+    def arena(self, full: Split, train: Interactions) -> FitSetup:
         """Keep the catalogue, or shrink it to what is left."""
         if self.catalogue == "full" or train is full.train:
-            return Arena(train, full)
+            return FitSetup(train, full)
         parts = [train, full.test, *([] if full.valid is None else [full.valid])]
         alive = np.sum([part.item_counts() for part in parts], axis=0) > 0
         vocabulary = Vocabulary(train.items.take(np.flatnonzero(alive)))
         kept = [_recoded(part, alive, vocabulary) for part in parts]
         valid = None if full.valid is None else kept[2]
-        return Arena(kept[0], Split(kept[0], kept[1], valid, method=full.method))
+        return FitSetup(kept[0], Split(kept[0], kept[1], valid, method=full.method))
 
     def totals(self, scorer: Scorer, judged: Split) -> FloatArray:
         """Return the value of each user."""
         return values(make_metrics(self.metrics), exact_ranks(scorer, judged, n_threads=1))
 
-    def watch(self, arena: Arena) -> Validate | None:
+    def watch(self, arena: FitSetup) -> Validate | None:
         """Watch one metric on the validation events."""
         return make_validate(arena.judged, self.stop, n_threads=1)
 
@@ -298,7 +298,7 @@ class Explicit(Scenario):
         np.add.at(sums, judged.test.user, errors)
         return sums[judged.test.user_counts() > 0, None]
 
-    def watch(self, arena: Arena) -> Validate | None:
+    def watch(self, arena: FitSetup) -> Validate | None:
         """Watch the error of the validation events."""
         validated = arena.validated
         if validated is None:

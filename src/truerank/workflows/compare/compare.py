@@ -1,8 +1,9 @@
-"""Ranks of several models in, their differences and a verdict out.
+"""Compare models: differences of their metrics for all pairs, with simultaneous intervals and verdicts.
 
-Differences of all pairs with intervals, bounds and verdicts.
-
-Models and a split in, ranks on the same users, targets and negatives out.
+``compare`` takes ranks, or fits and ranks the models itself: on the same users and targets, and against the
+same negatives where negatives are sampled. Differences are taken user by user where models have the same
+users. From exact ranks the difference on the test users is known. From sampled ranks a verdict needs more
+than an interval for the sampling noise: the identification bounds of the difference must give the same sign.
 """
 
 from __future__ import annotations
@@ -17,79 +18,86 @@ from scipy.special import stdtr
 from truerank.core.errors import InvalidParameter
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress
-from truerank.core.ranks import Ranks, SampledRanks, SeenPolicy
+from truerank.core.ranks import Ranks, SampledRanks, SeenPolicy, TiePolicy
 from truerank.core.result import Estimate
 from truerank.core.scorer import Scorer
 from truerank.core.split import Split
 from truerank.estimation.base import Estimator
 from truerank.estimation.corrections.priors import fitted_prior
 from truerank.estimation.registry import ESTIMATORS
+from truerank.inference.bounds.problem import Shape
+from truerank.inference.estimate_interval.registry import Target
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.exact import exact_ranks
 from truerank.ranking.negatives import Sampler
 from truerank.ranking.sampled import sample_ranks
 from truerank.ranking.samplers.registry import SAMPLERS
-from truerank.workflows.compare.bounds import Adviser, ModelBounds, model_bounds
+from truerank.workflows.compare.bounds import ModelBounds, NegativesNeeded, model_bounds
 from truerank.workflows.compare.differences import (
     AnyRanks,
-    Contrasts,
-    Family,
+    PairedDifferences,
+    SimultaneousIntervals,
     align_ranks,
-    make_family,
     paired_differences,
     pairing,
+    simultaneous_intervals,
 )
-from truerank.workflows.compare.options import ComparedModel, CompareOptions, make_entry
+from truerank.workflows.compare.options import (
+    ComparedModel,
+    CompareOptions,
+    Correction,
+    make_compared_model,
+)
 from truerank.workflows.compare.result import (
     ROUNDING,
-    Circumstance,
     Comparison,
     Difference,
+    SentenceContext,
     Strength,
     Verdict,
-    judge,
-    sentence,
+    decide_verdict,
+    verdict_sentence,
 )
 from truerank.workflows.estimate import DEFAULT_LINEAR
 from truerank.workflows.evaluate import check_targets, fit_scorer, make_validate, name_models
 
 
 @dataclass(frozen=True, eq=False)
-class Referee:
-    """Who puts numbers and words together.
+class ComparisonBuilder:
+    """Computes differences, intervals, bounds and verdicts of all pairs and assembles the result.
 
     Parameters
     ----------
-    entries : the models
-    options : the rules
-    n_test_users : from which those with exact ranks were drawn; None when all were taken
-    progress : where long jobs report
+    models : their values, and ranks that fit together (see ``align_ranks``)
+    options : metrics, levels and rules
+    n_test_users : test users from which those with exact ranks were sampled; None when all were taken
+    progress : where resampling and bounds are reported
     """
 
-    entries: Sequence[ComparedModel]
+    models: Sequence[ComparedModel]
     options: CompareOptions
     n_test_users: int | None
     progress: Progress
 
     def run(self, pairs: Sequence[tuple[int, int]], notes: list[str]) -> Comparison:
-        """Compare the pairs."""
+        """Compare the pairs, given by the indices of their models."""
         options = self.options
-        found = paired_differences(self.entries, pairs, options, progress=self.progress)
-        family = make_family(found, level=options.level, correction=options.correction)
-        limits: ModelBounds | None = None
-        if options.bounds and any(entry.found is not None for entry in self.entries):
-            limits = model_bounds(self.entries, options, progress=self.progress)
-            notes = [*notes, *(f"no bounds for {name}: {why}" for name, why in limits.reasons.items())]
-        adviser = None if limits is None else Adviser(self.entries, limits, options)
-        # what bounds and noise hold together: half of 1 - level each, and all pairs in any case
-        joint = make_family(
-            found,
+        paired = paired_differences(self.models, pairs, options, progress=self.progress)
+        intervals = simultaneous_intervals(paired, level=options.level, correction=options.correction)
+        bounds: ModelBounds | None = None
+        if options.bounds and any(model.estimated is not None for model in self.models):
+            bounds = model_bounds(self.models, options, progress=self.progress)
+            notes = [*notes, *(f"no bounds for {name}: {why}" for name, why in bounds.reasons.items())]
+        negatives_needed = None if bounds is None else NegativesNeeded(self.models, bounds, options)
+        # intervals that go into the bounds: half of 1 - level is theirs, over all pairs in any case
+        joint = simultaneous_intervals(
+            paired,
             level=(1 + options.level) / 2,
             correction="max-t" if options.correction == "max-t" else "holm",
         )
         differences = tuple(
-            self._difference(found, family, joint, adviser, row, pair, column)
+            self._difference(paired, intervals, joint, negatives_needed, row, pair, column)
             for row, pair in enumerate(pairs)
             for column in range(len(options.metrics))
         )
@@ -99,29 +107,29 @@ class Referee:
 
     def _difference(
         self,
-        found: Contrasts,
-        family: Family,
-        joint: Family,
-        adviser: Adviser | None,
+        paired: PairedDifferences,
+        intervals: SimultaneousIntervals,
+        joint: SimultaneousIntervals,
+        negatives_needed: NegativesNeeded | None,
         row: int,
         pair: tuple[int, int],
         column: int,
     ) -> Difference:
-        options, place = self.options, (row, column)
+        options, cell = self.options, (row, column)
         a, b = pair
-        first, second = self.entries[a], self.entries[b]
-        is_exact = first.found is None and second.found is None
-        value, n_users = float(found.value[place]), int(found.n_users[row])
+        first, second = self.models[a], self.models[b]
+        is_exact = first.estimated is None and second.estimated is None
+        value, n_users = float(paired.value[cell]), int(paired.n_users[row])
         if is_exact and abs(value) <= ROUNDING:
             value = 0.0
-        factor = self._factor(first, second) if options.target == "test-users" else 1.0
-        low, high = _scaled(value, float(family.low[place]), float(family.high[place]), factor)
+        factor = self._error_factor(first, second) if options.target == "test-users" else 1.0
+        low, high = _scaled(value, float(intervals.low[cell]), float(intervals.high[cell]), factor)
         bounds = None
-        if adviser is not None and not is_exact:
-            ends = adviser.limits.of_difference(a, b, (joint.low[row], joint.high[row]))
-            if np.isfinite(ends[0][column]):
-                bounds = float(ends[0][column]), float(ends[1][column])
-        verdict, strength, alone = judge(
+        if negatives_needed is not None and not is_exact:
+            lower, upper = negatives_needed.bounds.of_difference(a, b, (joint.low[row], joint.high[row]))
+            if np.isfinite(lower[column]):
+                bounds = float(lower[column]), float(upper[column])
+        verdict, strength, by_interval = decide_verdict(
             (low, high),
             bounds,
             margin=options.tie_margin,
@@ -130,65 +138,73 @@ class Referee:
         )
         if is_exact and factor > 0 and strength is Strength.EXACT:
             strength = Strength.USERS
-        kin = pairing(first.ranks, second.ranks)
-        needed, sought = None, False
-        if adviser is not None and bounds is not None and verdict is Verdict.UNRESOLVED:
-            sought = bounds[0] <= value <= bounds[1] and abs(value) > 0
-            needed = adviser.negatives(a, b, options.metrics[column], abs(value)) if sought else None
-        sizes = {entry.n_negatives for entry in (first, second) if entry.found is not None}
-        one = Difference(
+        kinship = pairing(first.ranks, second.ranks)
+        needed, is_searched = None, False
+        if negatives_needed is not None and bounds is not None and verdict is Verdict.UNRESOLVED:
+            is_searched = bounds[0] <= value <= bounds[1] and abs(value) > 0
+            if is_searched:
+                needed = negatives_needed.for_pair(a, b, options.metrics[column], abs(value))
+        sizes = {model.n_negatives for model in (first, second) if model.estimated is not None}
+        difference = Difference(
             first=first.name,
             second=second.name,
             metric=str(options.metrics[column]),
             value=value,
-            low=_number(low),
-            high=_number(high),
+            low=_finite(low),
+            high=_finite(high),
             level=options.level,
             target=options.target,
-            probability=_number(
-                _probability(value, float(found.error[place]), n_users, factor, family, place)
+            probability=_finite(
+                _probability(
+                    value, float(paired.error[cell]), n_users, factor, float(intervals.probability[cell])
+                )
             ),
-            population_low=_number(family.low[place]),
-            population_high=_number(family.high[place]),
-            p_value=_number(family.p_value[place]),
-            p_adjusted=_number(family.p_adjusted[place]),
-            p_randomised=_number(found.p_randomised[place]),
+            population_low=_finite(intervals.low[cell]),
+            population_high=_finite(intervals.high[cell]),
+            p_value=_finite(intervals.p_value[cell]),
+            p_adjusted=_finite(intervals.p_adjusted[cell]),
+            p_randomised=_finite(paired.p_randomised[cell]),
             bound_low=None if bounds is None else bounds[0],
             bound_high=None if bounds is None else bounds[1],
-            method=self._method(first, second, is_paired=kin.is_paired, is_known=is_exact and factor == 0),
-            pairing=str(kin),
+            method=self._method(
+                first, second, is_paired=kinship.is_paired, is_known=is_exact and factor == 0
+            ),
+            pairing=str(kinship),
             verdict=verdict,
             strength=strength,
-            by_interval=alone,
+            by_interval=by_interval,
             n_users=n_users,
             needed_negatives=needed,
         )
-        at = Circumstance(
+        context = SentenceContext(
             estimator="" if is_exact else str(options.estimator),
             cutoff=options.metrics[column].cutoff,
             n_negatives=sizes.pop() if len(sizes) == 1 else None,
             margin=options.tie_margin,
-            sought=sought,
+            is_searched=is_searched,
         )
-        return replace(one, sentence=sentence(one, at))
+        return replace(difference, sentence=verdict_sentence(difference, context))
 
     @property
     def _is_subset(self) -> bool:
         """Whether some model's users are only part of the test users."""
-        drawn = [entry.found.ranks.design.n_test_users for entry in self.entries if entry.found is not None]
+        totals = [
+            model.estimated.ranks.design.n_test_users for model in self.models if model.estimated is not None
+        ]
         return any(
-            total is not None and total > len(entry.users)
-            for entry in self.entries
-            for total in (self.n_test_users, *drawn)
+            total is not None and total > len(model.users)
+            for model in self.models
+            for total in (self.n_test_users, *totals)
         )
 
-    def _factor(self, first: ComparedModel, second: ComparedModel) -> float:
-        """Return which part of the users' error is left for the target: none where all items were ranked.
+    def _error_factor(self, first: ComparedModel, second: ComparedModel) -> float:
+        """Return which fraction of the standard error over users applies to the mean over the test users.
 
-        The mean over n users drawn from N is off by sqrt(1 - n/N) of what it is off from all users like them.
-        Sampled ranks keep the whole, which is too much.
+        It is 0 where all test users were ranked against all items. The mean over n users sampled from N test
+        users has the finite-population correction sqrt(1 - n/N). Sampled ranks keep the whole error, which is
+        conservative.
         """
-        if first.found is not None or second.found is not None:
+        if first.estimated is not None or second.estimated is not None:
             return 1.0
         if self.n_test_users is None:
             return 0.0
@@ -204,7 +220,7 @@ class Referee:
         else:
             kind = "differences per user" if is_paired else "independent means"
         words = [kind, options.correction if options.correction != "none" else "no correction"]
-        if first.found is not None or second.found is not None:
+        if first.estimated is not None or second.estimated is not None:
             if fitted_prior(options.estimator) is not None:
                 words.append("prior taken as known")
             words.append("ignores bias")
@@ -212,29 +228,34 @@ class Referee:
 
     def _notes(self, differences: Sequence[Difference]) -> list[str]:
         notes = []
-        apart = [f"{one.first} and {one.second}" for one in differences if one.pairing == "independent users"]
-        if apart:
-            pairs = ", ".join(dict.fromkeys(apart))
+        unpaired = [
+            f"{difference.first} and {difference.second}"
+            for difference in differences
+            if difference.pairing == "independent users"
+        ]
+        if unpaired:
+            pairs = ", ".join(dict.fromkeys(unpaired))
             notes.append(f"{pairs} have no users in common: they are compared as independent samples.")
-        is_sampled = any(entry.found is not None for entry in self.entries)
+        is_sampled = any(model.estimated is not None for model in self.models)
         if is_sampled and self.options.target == "test-users":
             notes.append(
-                "intervals hold the spread of users too, so for these users they are wider than needed."
+                "intervals from sampled ranks include the variance between users, so for the mean over these "
+                "test users they are conservative (wider than needed)."
             )
         return notes
 
     def _estimates(self) -> tuple[Estimate, ...]:
         return tuple(
             Estimate(
-                model=entry.name,
+                model=model.name,
                 metric=str(metric),
-                value=float(entry.value[column]),
-                kind="exact" if entry.found is None else "estimate",
-                estimator="exact" if entry.found is None else str(self.options.estimator),
-                n_users=len(entry.users),
-                n_negatives=entry.n_negatives,
+                value=float(model.value[column]),
+                kind="exact" if model.estimated is None else "estimate",
+                estimator="exact" if model.estimated is None else str(self.options.estimator),
+                n_users=len(model.users),
+                n_negatives=model.n_negatives,
             )
-            for entry in self.entries
+            for model in self.models
             for column, metric in enumerate(self.options.metrics)
         )
 
@@ -258,24 +279,26 @@ class Referee:
 
 
 def _scaled(value: float, low: float, high: float, factor: float) -> tuple[float, float]:
-    """Return the ends drawn towards the value."""
+    """Return the limits of the interval with their distances from the value multiplied by the factor."""
     if factor == 0:
         return value, value
     return value - factor * (value - low), value + factor * (high - value)
 
 
-def _probability(
-    value: float, error: float, n_users: int, factor: float, family: Family, place: tuple[int, int]
-) -> float:
-    """Return how probable it is that the first is better: known, or by Student's law."""
+def _probability(value: float, error: float, n_users: int, factor: float, population: float) -> float:
+    """Return the probability that the first model is better.
+
+    It is 0, 1/2 or 1 where the difference is known (factor 0) and ``population`` where the whole error
+    applies; between them it is Student's distribution function with the reduced error.
+    """
     if factor == 0:
         return 0.5 + 0.5 * float(np.sign(value))
     if factor == 1 or not error > 0:
-        return float(family.probability[place])
+        return population
     return float(stdtr(n_users - 1, value / (factor * error)))
 
 
-def _number(value: float) -> float | None:
+def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
@@ -293,24 +316,24 @@ def rank_models(
 
     Parameters
     ----------
-    models : by name, as ``evaluation.name_models`` returns them
+    models : by name, as ``workflows.evaluate.name_models`` returns them
     split : train and test events
-    sampler : how negatives are drawn; None ranks all items. With ``shared=false`` each model has its own
+    sampler : how negatives are sampled; None ranks all items. With ``shared=false`` each model has its own
     seen, seed, n_threads, progress : as in ``evaluate``
     """
     check_targets(split)
-    chosen = None if sampler is None else SAMPLERS.make(sampler)
+    made_sampler = None if sampler is None else SAMPLERS.make(sampler)
     validate = make_validate(split, seen=seen, n_threads=n_threads)
     ranks: dict[str, Ranks | SampledRanks] = {}
     for name, model in models.items():
         scorer = fit_scorer(model, split, validate=validate, seed=seed, progress=progress)
-        if chosen is None:
+        if made_sampler is None:
             ranks[name] = exact_ranks(scorer, split, seen=seen, n_threads=n_threads, progress=progress)
         else:
             ranks[name] = sample_ranks(
                 scorer,
                 split,
-                chosen,
+                made_sampler,
                 seen=seen,
                 seed=seed,
                 label=name,
@@ -327,30 +350,50 @@ def compare(
     *,
     estimator: str | Estimator = DEFAULT_LINEAR,
     sampler: str | Sampler | None = None,
+    target: Target = "test-users",
+    level: float = 0.95,
+    correction: Correction = "max-t",
+    baseline: str | None = None,
+    tie_margin: float | None = None,
+    bounds: bool = True,
+    shape: Shape | None = None,
+    common_users: bool = False,
+    ties: TiePolicy = "expected",
     seen: SeenPolicy = "remove",
+    seed: int = 0,
+    resamples: int = 2000,
     n_threads: int | None = None,
     n_test_users: int | None = None,
     progress: Progress = SILENT,
-    **options: Any,
 ) -> Comparison:
-    """Return the differences between models, with intervals that hold together and a verdict for each.
+    """Return the differences between models with simultaneous confidence intervals and a verdict for each.
 
     Models with the same users are compared user by user. From exact ranks the difference on these users is
-    simply known. From sampled ranks a verdict must hold for every rank distribution that the samples allow,
-    or it says that this sample cannot tell.
+    known. From sampled ranks a verdict must hold for every rank distribution that the samples allow;
+    otherwise the verdict is that this sample cannot tell.
 
     Parameters
     ----------
     models : exact or sampled ranks by name; or, with a split, models as in ``evaluate``
     split : train and test events, where models are given
     metrics : spec strings or objects
-    estimator : what to make of sampled ranks
-    sampler, seen, n_threads : how models are ranked; None ranks all items
-    n_test_users : the test users from which those with exact ranks were drawn at random; None when all were
+    estimator : estimator of the metrics from sampled ranks; exact ranks need none
+    sampler : how negatives are sampled where models are given; None ranks all items
+    target : what intervals and verdicts are about: the mean over these ``test-users``, or over the
+        ``population`` of users they come from
+    level : simultaneous confidence level of all intervals, and of all bounds
+    correction : for multiple comparisons: ``max-t``, ``holm`` (with Bonferroni intervals) or ``none``
+    baseline : name of the model that every other one is compared with; None compares all pairs
+    tie_margin : differences up to this size count as equivalent; None where every difference matters
+    bounds : whether a verdict from sampled ranks must hold for every rank distribution that they allow
+    shape : ``decreasing`` assumes that a rank is at most as frequent as any better one, which narrows bounds
+    common_users : whether to leave out users that not all models have
+    ties, seen, seed : as in ``evaluate``
+    resamples : bootstrap samples of users; at least 10 must be expected beyond the level
+    n_threads : threads that rank the models; None takes all cores
+    n_test_users : test users from which those with exact ranks were sampled at random; None when all were
         taken
-    progress : where long jobs report
-    **options : ``target``, ``level``, ``correction``, ``baseline``, ``tie_margin``, ``bounds``, ``shape``,
-        ``common_users``, ``ties``, ``seed`` and ``resamples`` as in ``CompareOptions``
+    progress : where fitting, ranking, resampling and bounds are reported
 
     Raises
     ------
@@ -360,46 +403,63 @@ def compare(
     Examples
     --------
     >>> a, b = Ranks.single([0, 3, 0, 7], n_pool=10), Ranks.single([0, 3, 5, 9], n_pool=10)
-    >>> found = compare({"A": a, "B": b}, metrics="recall@1")
-    >>> print(found.differences[0].sentence)
-    A beats B in recall@1 on these 4 users, exactly: +0.2500. Among all users like them: ...
+    >>> comparison = compare({"A": a, "B": b}, metrics="recall@1")
+    >>> print(comparison.differences[0].sentence)
+    A beats B in recall@1 on these 4 users, exactly: +0.2500. In the population of users: ...
     """
-    chosen = CompareOptions(make_metrics(metrics), ESTIMATORS.make(estimator), **options)
+    options = CompareOptions(
+        make_metrics(metrics),
+        ESTIMATORS.make(estimator),
+        target=target,
+        level=level,
+        correction=correction,
+        baseline=baseline,
+        tie_margin=tie_margin,
+        bounds=bounds,
+        shape=shape,
+        common_users=common_users,
+        ties=ties,
+        seed=seed,
+        resamples=resamples,
+    )
     if split is not None:
         named = name_models(models)
-        chosen.pairs(list(named))  # before the work starts
+        options.pairs(list(named))  # raises before any model is fitted
         ranks: Mapping[str, AnyRanks] = rank_models(
             named,
             split,
             sampler=sampler,
             seen=seen,
-            seed=chosen.seed,
+            seed=seed,
             n_threads=n_threads,
             progress=progress,
         )
         n_test_users = split.n_test_users
     else:
-        ranks = _given(models, sampler)
-    pairs = chosen.pairs(list(ranks))
-    aligned, notes = align_ranks(ranks, chosen)
-    most = max(one.n_users for one in aligned.values())
-    if n_test_users is not None and n_test_users < most:
+        ranks = _given_ranks(models, sampler)
+    pairs = options.pairs(list(ranks))
+    aligned, notes = align_ranks(ranks, options)
+    most_users = max(model_ranks.n_users for model_ranks in aligned.values())
+    if n_test_users is not None and n_test_users < most_users:
         raise InvalidParameter(
-            f"n_test_users must be at least the {most:,} users that were ranked, got {n_test_users}. "
-            "Correct it."
+            f"n_test_users must be at least the {most_users:,} users that were ranked, got {n_test_users}. "
+            "Give the number of test users that these were sampled from."
         )
-    entries = [make_entry(name, one, chosen) for name, one in aligned.items()]
-    return Referee(entries, chosen, n_test_users, progress).run(pairs, notes)
+    compared = [make_compared_model(name, model_ranks, options) for name, model_ranks in aligned.items()]
+    return ComparisonBuilder(compared, options, n_test_users, progress).run(pairs, notes)
 
 
-def _given(models: Any, sampler: object) -> Mapping[str, AnyRanks]:
+def _given_ranks(models: Any, sampler: object) -> Mapping[str, AnyRanks]:
     if not isinstance(models, Mapping) or not all(
-        isinstance(one, (Ranks, SampledRanks)) for one in models.values()
+        isinstance(ranks, (Ranks, SampledRanks)) for ranks in models.values()
     ):
         raise InvalidParameter(
             "without a split, models must be a mapping from names to exact or sampled ranks. Give a split, "
             "or ranks."
         )
     if sampler is not None:
-        raise InvalidParameter("a sampler needs models and a split. Leave it out: ranks are given.")
+        raise InvalidParameter(
+            "sampler is used when models are ranked here, which needs a split, but ranks were given. Leave "
+            "sampler out, or give models and a split."
+        )
     return models

@@ -1,8 +1,9 @@
-"""Differences between models, how far they may be off, and how they move together over resampled users.
+"""Paired differences between models over users, with simultaneous confidence intervals.
 
-Which models were tested on the same users, and whether they can be compared at all.
-
-Many comparisons at once: intervals that all hold together, and p-values to match.
+Three steps. ``align_ranks`` checks that models were tested on the same targets and pools, for the same users
+or for disjoint ones. ``paired_differences`` returns the differences with their standard errors, resampled
+differences (the same resampled users for all models) and a sign-flip test. ``simultaneous_intervals``
+corrects intervals and p-values for multiple comparisons.
 """
 
 from __future__ import annotations
@@ -26,21 +27,22 @@ from truerank.inference.estimate_interval.registry import Estimated
 from truerank.inference.resample import draw_counts
 from truerank.workflows.compare.options import ComparedModel, CompareOptions, Correction
 
-_CHUNK = 1 << 22  # resampled users held at once: 32 MB
+_CHUNK = 1 << 22  # counts of resampled users in memory at once: 32 MB
 
 
 @dataclass(frozen=True, eq=False)
-class Contrasts:
-    """Differences of pairs of models.
+class PairedDifferences:
+    """Differences of pairs of models with their sampling distribution over users.
 
     Parameters
     ----------
     value : (n_pairs, n_metrics) first minus second
-    error : (n_pairs, n_metrics) their standard error over users; NaN for a single user
-    n_users : (n_pairs,) users behind each, the smaller number where the two models have different ones
-    shifts : (n_resamples, n_pairs, n_metrics) resampled difference minus difference, spread as ``error`` says
-    p_randomised : (n_pairs, n_metrics) of the sign-flip test; NaN where users are not paired or values not
-        sums over users
+    error : (n_pairs, n_metrics) standard error over users; NaN for a single user
+    n_users : (n_pairs,) users of each pair, the smaller number where the two models have different ones
+    shifts : (n_resamples, n_pairs, n_metrics) resampled difference minus difference, with the standard
+        deviation ``error``
+    p_randomised : (n_pairs, n_metrics) p-values of the sign-flip test; NaN where users are not paired or
+        values are not means over users
     """
 
     value: FloatArray
@@ -51,91 +53,90 @@ class Contrasts:
 
 
 def paired_differences(
-    entries: Sequence[ComparedModel],
+    models: Sequence[ComparedModel],
     pairs: Sequence[tuple[int, int]],
     options: CompareOptions,
     *,
     progress: Progress = SILENT,
-) -> Contrasts:
-    r"""Compare pairs of models over users.
+) -> PairedDifferences:
+    r"""Return the differences of pairs of models, their standard errors and resamples.
 
-    The same users: the mean of the differences per user, whose variance holds what users and sampled items
-    add, less what both models have in common. Different users: the difference of means, variances added.
-    Where a distribution is fitted, all models are fitted again to resampled users, the same ones for models
-    that have the same users.
+    Models with the same users: the mean of the differences per user. Its variance has a part from users and a
+    part from sampled items; what both models have in common cancels. Models with different users: the
+    difference of means, the variances added. Where a rank distribution is fitted, all models are fitted again
+    to resampled users, the same ones for models that have the same users.
 
     Notes
     -----
-    Given the users' ranks the variance of a mean of d over n users is :math:`\sum_u \mathrm{Var}(d_u)/n^2`.
-    What is used, :math:`s^2/n` with s over users, has this plus the spread of the users' own differences as
-    its mean. It is right for all users like these and too large for these users.
+    Given the users' ranks, the variance of the mean difference d over n users is
+    :math:`\sum_u \mathrm{Var}(d_u)/n^2`. The estimate used, :math:`s^2/n` with s the standard deviation over
+    users, has this plus the variance of the users' expected differences as its expectation. It is unbiased
+    for the population of users and conservative for these test users.
     """
-    draws = _Draws(entries, options, progress)
+    resampled = _ResampledValues(models, options, progress)
     shape = (len(pairs), len(options.metrics))
     error, p_randomised = np.full(shape, np.nan), np.full(shape, np.nan)
     shifts = np.empty((options.resamples, *shape))
     for row, (a, b) in enumerate(pairs):
-        error[row], shifts[:, row] = draws.error_and_shifts(a, b)
-    p_randomised = draws.randomised(pairs)
-    value = np.array([entries[a].value - entries[b].value for a, b in pairs])
-    sizes = [len(entry.users) for entry in entries]
+        error[row], shifts[:, row] = resampled.error_and_shifts(a, b)
+    p_randomised = resampled.sign_flip_p_values(pairs)
+    value = np.array([models[a].value - models[b].value for a, b in pairs])
+    sizes = [len(model.users) for model in models]
     n_users = np.array([min(sizes[a], sizes[b]) for a, b in pairs])
-    return Contrasts(value, error, n_users, shifts, p_randomised)
+    return PairedDifferences(value, error, n_users, shifts, p_randomised)
 
 
-class _Draws:
-    """Resampled values of all models."""
+class _ResampledValues:
+    """Values of all models over bootstrap samples of users; ``shifts`` holds resampled minus actual value."""
 
-    def __init__(self, entries: Sequence[ComparedModel], options: CompareOptions, progress: Progress) -> None:
-        self.entries, self.options = entries, options
-        self.digest = [entry.digest for entry in entries]
-        self.moved: list[FloatArray] = [np.zeros(0)] * len(entries)
+    def __init__(self, models: Sequence[ComparedModel], options: CompareOptions, progress: Progress) -> None:
+        self.models, self.options = models, options
+        self.digest = [model.digest for model in models]
+        self.shifts: list[FloatArray] = [np.zeros(0)] * len(models)
         for digest in dict.fromkeys(self.digest):
-            group = [index for index, own in enumerate(self.digest) if own == digest]
+            group = [index for index, users in enumerate(self.digest) if users == digest]
             self._resample(digest, group, progress)
 
     def _resample(self, digest: str, group: list[int], progress: Progress) -> None:
-        """Fill in how far the values of models with the same users move."""
+        """Compute the shifts of models with the same users."""
         options = self.options
         seed = stage_key(options.seed, f"comparison/{digest}")[0]
-        fitted = [index for index in group if self.entries[index].per_user is None]
+        fitted = [index for index in group if self.models[index].per_user is None]
         if fitted:
             from truerank.inference.estimate_interval.resampling import resampled
 
-            found = [cast(Estimated, self.entries[index].found) for index in fitted]
-            tables = resampled(
-                found, target="population", resamples=options.resamples, seed=seed, progress=progress
+            estimated = [cast(Estimated, self.models[index].estimated) for index in fitted]
+            estimates = resampled(
+                estimated, target="population", resamples=options.resamples, seed=seed, progress=progress
             )
-            for index, table in zip(fitted, tables, strict=True):
-                self.moved[index] = table - self.entries[index].value
-        summed = [index for index in group if self.entries[index].per_user is not None]
-        if summed:
-            columns = np.concatenate([self._per_user(index) for index in summed], axis=1)
+            for index, model_estimates in zip(fitted, estimates, strict=True):
+                self.shifts[index] = model_estimates - self.models[index].value
+        averaged = [index for index in group if self.models[index].per_user is not None]
+        if averaged:
+            columns = np.concatenate([self._per_user(index) for index in averaged], axis=1)
             means = paired_resampled_means(columns, options.resamples, seed, progress)
-            width = len(options.metrics)
-            for place, index in enumerate(summed):
-                own = means[:, place * width : (place + 1) * width]
-                self.moved[index] = own - self.entries[index].value
+            for index, model_means in zip(averaged, np.split(means, len(averaged), axis=1), strict=True):
+                self.shifts[index] = model_means - self.models[index].value
 
     def _per_user(self, index: int) -> FloatArray:
-        return cast(FloatArray, self.entries[index].per_user)
+        return cast(FloatArray, self.models[index].per_user)
 
     def error_and_shifts(self, a: int, b: int) -> tuple[FloatArray, FloatArray]:
         """Return the standard error of A - B, (n_metrics,), and its resampled shifts."""
-        first, second = self.entries[a], self.entries[b]
-        shifts = self.moved[a] - self.moved[b]
+        first, second = self.models[a], self.models[b]
+        shifts = self.shifts[a] - self.shifts[b]
         sizes = len(first.users), len(second.users)
         if min(sizes) < 2:
             return np.full(shifts.shape[1], np.nan), shifts
         if first.per_user is None or second.per_user is None:
             return shifts.std(axis=0, ddof=1), shifts
-        stretch = [np.sqrt(n / (n - 1)) for n in sizes]
+        scale = [np.sqrt(n / (n - 1)) for n in sizes]  # the bootstrap's variance divides by n, not n - 1
         if self.digest[a] == self.digest[b]:
-            return _error(first.per_user - second.per_user), shifts * stretch[0]
-        error = np.hypot(_error(first.per_user), _error(second.per_user))
-        return error, self.moved[a] * stretch[0] - self.moved[b] * stretch[1]
+            return _standard_error(first.per_user - second.per_user), shifts * scale[0]
+        error = np.hypot(_standard_error(first.per_user), _standard_error(second.per_user))
+        return error, self.shifts[a] * scale[0] - self.shifts[b] * scale[1]
 
-    def randomised(self, pairs: Sequence[tuple[int, int]]) -> FloatArray:
+    def sign_flip_p_values(self, pairs: Sequence[tuple[int, int]]) -> FloatArray:
         """Return the p-values of the sign-flip test, (n_pairs, n_metrics)."""
         width = len(self.options.metrics)
         result = np.full((len(pairs), width), np.nan)
@@ -144,19 +145,19 @@ class _Draws:
                 row
                 for row, (a, b) in enumerate(pairs)
                 if self.digest[a] == self.digest[b] == digest
-                and self.entries[a].per_user is not None
-                and self.entries[b].per_user is not None
+                and self.models[a].per_user is not None
+                and self.models[b].per_user is not None
             ]
             if rows:
-                parts = [self._per_user(pairs[row][0]) - self._per_user(pairs[row][1]) for row in rows]
-                found = sign_flip(
-                    np.concatenate(parts, axis=1), self.options.resamples, self.options.seed, digest
+                differences = [self._per_user(a) - self._per_user(b) for a, b in (pairs[row] for row in rows)]
+                p_values = sign_flip(
+                    np.concatenate(differences, axis=1), self.options.resamples, self.options.seed, digest
                 )
-                result[rows] = found.reshape(len(rows), width)
+                result[rows] = p_values.reshape(len(rows), width)
         return result
 
 
-def _error(values: FloatArray) -> FloatArray:
+def _standard_error(values: FloatArray) -> FloatArray:
     """Return the standard error of column means; exactly 0 where all values are equal."""
     spread = np.where(np.ptp(values, axis=0) == 0, 0.0, values.std(axis=0, ddof=1))
     error: FloatArray = spread / np.sqrt(len(values))
@@ -166,9 +167,9 @@ def _error(values: FloatArray) -> FloatArray:
 def paired_resampled_means(
     values: FloatArray, resamples: int, seed: int, progress: Progress = SILENT
 ) -> FloatArray:
-    """Return column means over users drawn with replacement, (resamples, n_columns).
+    """Return column means over users sampled with replacement, (resamples, n_columns).
 
-    Resample b draws the users that ``resampling.resampled`` draws for the same seed, so that exact
+    Resample b has the same users as resample b of ``resampling.resampled`` with the same seed, so that exact
     values can be paired with fitted ones. O(resamples x n_users x n_columns).
 
     Examples
@@ -189,9 +190,10 @@ def paired_resampled_means(
 
 
 def sign_flip(values: FloatArray, resamples: int, seed: int, stage: str) -> FloatArray:
-    """Return two-sided p-values of column means if each user's difference could as well have the other sign.
+    """Return two-sided p-values of column means by the sign-flip (paired permutation) test.
 
-    The share of random signs whose mean is at least as far from 0, the observed signs counted in.
+    The p-value is the fraction of random sign patterns whose mean is at least as far from 0 as the observed
+    one, the observed pattern included.
 
     Examples
     --------
@@ -199,19 +201,19 @@ def sign_flip(values: FloatArray, resamples: int, seed: int, stage: str) -> Floa
     [1.0]
     """
     n = len(values)
-    draw = stream(seed, f"comparison/signs/{stage}")
-    whole = values.sum(axis=0)
-    least = np.abs(whole) - 1e-9 * np.abs(values).sum(
-        axis=0
-    )  # rounding differs between orders: call them ties
-    reached = np.zeros(values.shape[1])
+    generator = stream(seed, f"comparison/signs/{stage}")
+    total = values.sum(axis=0)
+    # sums in another order differ by rounding: those that close count as ties
+    threshold = np.abs(total) - 1e-9 * np.abs(values).sum(axis=0)
+    n_reached = np.zeros(values.shape[1])
     block = max(_CHUNK // n, 1)
     for first in range(0, resamples, block):
-        words = draw.integers(0, 1 << 64, (min(block, resamples - first), -(-n // 64)), dtype=np.uint64)
-        heads = np.unpackbits(words.astype("<u8").view(np.uint8), axis=1, count=n)
-        # the sum with signs +-1 is twice that of the heads less the whole
-        reached += (np.abs(2 * (heads.astype(np.float64) @ values) - whole) >= least).sum(axis=0)
-    p_value: FloatArray = (1 + reached) / (resamples + 1)
+        words = generator.integers(0, 1 << 64, (min(block, resamples - first), -(-n // 64)), dtype=np.uint64)
+        is_plus = np.unpackbits(words.astype("<u8").view(np.uint8), axis=1, count=n)
+        # the sum with random signs is twice the sum of the terms with sign +, less the total
+        flipped = 2 * (is_plus.astype(np.float64) @ values) - total
+        n_reached += (np.abs(flipped) >= threshold).sum(axis=0)
+    p_value: FloatArray = (1 + n_reached) / (resamples + 1)
     return p_value
 
 
@@ -220,12 +222,12 @@ AnyRanks = Ranks | SampledRanks
 
 @dataclass(frozen=True)
 class Pairing:
-    """How two models belong together, in words.
+    """Whether two models have users and negatives in common.
 
     Parameters
     ----------
     is_paired : whether they have the same users
-    shares_negatives : whether both were ranked against the same draws
+    shares_negatives : whether both were ranked against the same sampled negatives
     """
 
     is_paired: bool
@@ -240,45 +242,48 @@ class Pairing:
 def align_ranks(
     ranks: Mapping[str, AnyRanks], options: CompareOptions
 ) -> tuple[dict[str, AnyRanks], list[str]]:
-    """Return ranks that can be compared, and what was done to them in words.
+    """Return ranks that can be compared, and notes on users that were left out.
 
     Every two models have the same users, or none in common.
 
     Raises
     ------
     InvalidData
-        When users overlap in part and ``common_users`` is not set, or targets, pools or designs do not fit.
+        When users overlap in part and ``common_users`` is not set, or targets, pools or designs do not match.
     """
     notes: list[str] = []
-    chosen = dict(ranks)
+    aligned = dict(ranks)
     if options.common_users:
-        chosen, notes = _common(chosen)
-    for a, b in combinations(chosen, 2):
-        _check_users(a, chosen[a], b, chosen[b])
-        _check_design(a, chosen[a], b, chosen[b], options)
-    return chosen, notes
+        aligned, notes = _keep_common_users(aligned)
+    for a, b in combinations(aligned, 2):
+        _check_users(a, aligned[a], b, aligned[b])
+        _check_design(a, aligned[a], b, aligned[b], options)
+    return aligned, notes
 
 
 def pairing(a: AnyRanks, b: AnyRanks) -> Pairing:
-    """Return how two models with checked users belong together."""
+    """Return what two models with aligned ranks have in common."""
     is_paired = np.array_equal(_users(a), _users(b))
     both = isinstance(a, SampledRanks) and isinstance(b, SampledRanks)
     is_shared = both and a.design == b.design and a.design.shared  # type: ignore[union-attr]
     return Pairing(is_paired, bool(is_paired and is_shared))
 
 
-def _common(ranks: Mapping[str, AnyRanks]) -> tuple[dict[str, AnyRanks], list[str]]:
-    """Return the rows of the users that all models have, and how many each lost."""
-    kept: IntArray = reduce(np.intersect1d, [_users(one) for one in ranks.values()])
+def _keep_common_users(ranks: Mapping[str, AnyRanks]) -> tuple[dict[str, AnyRanks], list[str]]:
+    """Return the rows of the users that all models have, and a note on how many each model lost."""
+    kept: IntArray = reduce(np.intersect1d, [_users(model) for model in ranks.values()])
     if len(kept) == 0:
-        raise InvalidData("the models must have users in common, but no user is in all of them. Check ids.")
+        raise InvalidData(
+            "the models must have users in common, but no user is in all of them. Check that user ids are "
+            "written alike."
+        )
     notes = [
-        f"{name}: {one.n_users - len(kept):,} of {one.n_users:,} users left out, because not all models "
+        f"{name}: {model.n_users - len(kept):,} of {model.n_users:,} users left out, because not all models "
         f"have them."
-        for name, one in ranks.items()
-        if one.n_users > len(kept)
+        for name, model in ranks.items()
+        if model.n_users > len(kept)
     ]
-    return {name: _take(one, np.isin(one.user, kept)) for name, one in ranks.items()}, notes
+    return {name: _take(model, np.isin(model.user, kept)) for name, model in ranks.items()}, notes
 
 
 def _take(ranks: AnyRanks, keep: np.ndarray) -> AnyRanks:
@@ -296,16 +301,16 @@ def _users(ranks: AnyRanks) -> IntArray:
 
 
 def _check_users(a: str, first: AnyRanks, b: str, second: AnyRanks) -> None:
-    own, other = _users(first), _users(second)
-    if not np.array_equal(own, other):
-        n_common = len(np.intersect1d(own, other))
-        if n_common == len(own) == len(other):
+    users, others = _users(first), _users(second)
+    if not np.array_equal(users, others):
+        n_common = len(np.intersect1d(users, others))
+        if n_common == len(users) == len(others):
             raise InvalidData(f"users of {a!r} and {b!r} must come in the same order. Sort the rows by user.")
         if n_common:
             raise InvalidData(
                 f"{a!r} and {b!r} must have the same users or none in common, but share {n_common:,} of "
-                f"{len(own):,} and {len(other):,}. Compare the shared ones with --common-users "
-                f"(common_users=True)."
+                f"{len(users):,} and {len(others):,}. Compare the shared ones with common_users=True "
+                f"(--common-users on the command line)."
             )
         return
     if not np.array_equal(first.n_relevant[first.starts], second.n_relevant[second.starts]):
@@ -322,46 +327,46 @@ def _check_users(a: str, first: AnyRanks, b: str, second: AnyRanks) -> None:
         row = int(np.argmax(first.n_pool[first.starts] != second.n_pool[second.starts]))
         sizes = first.n_pool[first.starts][row], second.n_pool[second.starts][row]
         raise InvalidData(
-            f"{a!r} and {b!r} must rank the same pools, but one user's has {sizes[0]:,} items in one and "
-            f"{sizes[1]:,} in the other. Treat seen items alike."
+            f"{a!r} and {b!r} must rank the same pools of items, but one user's pool has {sizes[0]:,} items "
+            f"in one and {sizes[1]:,} in the other. Use the same treatment of seen items (seen) for both."
         )
 
 
 def _same_items(first: AnyRanks, second: AnyRanks) -> bool:
     if len(first) != len(second):
         return False
-    one, other = (ranks.item[np.lexsort((ranks.item, ranks.user))] for ranks in (first, second))
-    return bool(np.array_equal(one, other))
+    items, others = (ranks.item[np.lexsort((ranks.item, ranks.user))] for ranks in (first, second))
+    return bool(np.array_equal(items, others))
 
 
 def _check_design(a: str, first: AnyRanks, b: str, second: AnyRanks, options: CompareOptions) -> None:
-    """Raise where values are no estimates of the same thing: naive ones depend on the sample's size."""
+    """Raise where values are not estimates of the same quantity: naive ones depend on the sample size."""
     if not isinstance(options.estimator, Naive) or (isinstance(first, Ranks) and isinstance(second, Ranks)):
         return
     if isinstance(first, Ranks) or isinstance(second, Ranks):
         exact, sampled = (a, b) if isinstance(first, Ranks) else (b, a)
         raise InvalidData(
-            f"naive values must come from samples of one size, but {exact!r} was ranked against all items "
-            f"and {sampled!r} against a sample. Use estimator 'bv'."
+            f"naive values can be compared only at one sample size, but {exact!r} was ranked against all "
+            f"items and {sampled!r} against a sample. Use estimator 'bv'."
         )
-    sizes = [np.unique(one.n_negatives) for one in (first, second)]
-    laws = [Design(one.design.law, one.design.replacement) for one in (first, second)]
+    sizes = [np.unique(ranks.n_negatives) for ranks in (first, second)]
+    laws = [Design(ranks.design.law, ranks.design.replacement) for ranks in (first, second)]
     if not np.array_equal(sizes[0], sizes[1]) or laws[0] != laws[1]:
         raise InvalidData(
-            f"naive values must come from samples of one size and kind, but those of {a!r} and {b!r} differ. "
-            f"Use estimator 'bv', or sample both alike."
+            f"naive values can be compared only at one sample size and design, but those of {a!r} and {b!r} "
+            f"differ. Use estimator 'bv', or sample both alike."
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Family:
+class SimultaneousIntervals:
     """Intervals and p-values of all differences, arrays (n_pairs, n_metrics); NaN for a single user.
 
     Parameters
     ----------
-    low, high : ends of the intervals, within [-1, 1]
-    p_value, p_adjusted : of no difference, alone and among all comparisons
-    probability : that the first is better, as far as noise goes: Student's, at the difference
+    low, high : limits of the intervals, within [-1, 1]
+    p_value, p_adjusted : of the hypothesis of no difference, unadjusted and adjusted for all comparisons
+    probability : that the first model is better, bias not counted: Student's distribution function of t
     """
 
     low: FloatArray
@@ -371,8 +376,10 @@ class Family:
     probability: FloatArray
 
 
-def make_family(found: Contrasts, *, level: float, correction: Correction) -> Family:
-    r"""Return intervals and p-values by one of the corrections.
+def simultaneous_intervals(
+    paired: PairedDifferences, *, level: float, correction: Correction
+) -> SimultaneousIntervals:
+    r"""Return intervals and p-values, corrected for multiple comparisons.
 
     Notes
     -----
@@ -380,26 +387,26 @@ def make_family(found: Contrasts, *, level: float, correction: Correction) -> Fa
     :math:`z = \Phi^{-1}(T_{n-1}(t))`:
 
     * ``max-t``: the critical score is the quantile of :math:`\max_c |z^*_c|` over resampled users,
-      :math:`z^* = \text{shift}/\text{error}`, which knows how comparisons depend on each other. An adjusted
-      p-value is the share of maxima that reach :math:`|z|`; it is below 1 - level where the interval leaves
-      out 0. The interval is difference :math:`\pm T^{-1}_{n-1}(\Phi(z_{crit}))` error.
-    * ``holm``: p-values by Holm's steps, intervals by Bonferroni's level, which may be wider.
-    * ``none``: each for itself.
+      :math:`z^* = \text{shift}/\text{error}`, which accounts for the dependence between comparisons. An
+      adjusted p-value is the fraction of maxima that reach :math:`|z|`; it is below 1 - level where the
+      interval excludes 0. The interval is difference :math:`\pm T^{-1}_{n-1}(\Phi(z_{crit}))` error.
+    * ``holm``: p-values by Holm's step-down procedure, intervals at Bonferroni's level, which may be wider.
+    * ``none``: no correction.
 
-    Differences that are equal for all users have no spread. At the level at most
-    :math:`s = 1 - ((1 - \text{level})/2)^{1/n}` of the users differ, by at most 1, so the mean lies within
-    :math:`c (1 - s) \pm s`, and the p-value is that of the level whose interval ends at 0:
-    :math:`2 (1 + |c|)^{-n}`. They take their part of the family's level as in Bonferroni's correction.
+    A difference c that is equal for all n users has standard error 0. With confidence ``level`` at most a
+    fraction :math:`s = 1 - ((1 - \text{level})/2)^{1/n}` of the population differs from c, by at most 1, so
+    the mean lies within :math:`c (1 - s) \pm s`, and the p-value is that of the level whose interval ends at
+    0: :math:`2 (1 + |c|)^{-n}`. Such differences get their part of 1 - level as in Bonferroni's correction.
     """
-    shape = found.value.shape
-    value, error = found.value.ravel(), found.error.ravel()
-    n_users = np.repeat(found.n_users, shape[1]).astype(np.float64)
+    shape = paired.value.shape
+    value, error = paired.value.ravel(), paired.error.ravel()
+    n_users = np.repeat(paired.n_users, shape[1]).astype(np.float64)
     is_known = np.isfinite(error)
     is_flat = is_known & (error == 0)
     varies = is_known & ~is_flat
-    size = int(is_known.sum())
+    n_comparisons = int(is_known.sum())
     alpha = 1 - level
-    single = alpha if correction == "none" else alpha / max(size, 1)
+    single = alpha if correction == "none" else alpha / max(n_comparisons, 1)
 
     p_value = np.full(len(value), np.nan)
     p_value[is_flat] = np.minimum(2 * (1 + np.abs(value[is_flat])) ** -n_users[is_flat], 1.0)
@@ -408,21 +415,21 @@ def make_family(found: Contrasts, *, level: float, correction: Correction) -> Fa
     p_value[varies] = np.minimum(2 * stdtr(free, -np.abs(t)), 1.0)
 
     low, high = np.full(len(value), np.nan), np.full(len(value), np.nan)
-    share = 1 - (single / 2) ** (1 / n_users[is_flat])
-    low[is_flat] = value[is_flat] * (1 - share) - share
-    high[is_flat] = value[is_flat] * (1 - share) + share
+    fraction = 1 - (single / 2) ** (1 / n_users[is_flat])
+    low[is_flat] = value[is_flat] * (1 - fraction) - fraction
+    high[is_flat] = value[is_flat] * (1 - fraction) + fraction
     p_adjusted = p_value.copy()
     tail: FloatArray = np.full(len(t), single / 2)
     if correction == "max-t" and varies.any():
-        part = size / int(varies.sum())  # what flat differences leave of the level
+        part = n_comparisons / int(varies.sum())  # flat differences take their part of alpha
         scores = np.abs(ndtri(stdtr(free, -np.abs(t))))
-        shifts = found.shifts.reshape(len(found.shifts), -1)[:, varies]
+        shifts = paired.shifts.reshape(len(paired.shifts), -1)[:, varies]
         maxima = np.sort(np.abs(shifts / error[varies]).max(axis=1))
-        reached = len(maxima) - np.searchsorted(maxima, scores, side="left")
-        shares = part * (1 + reached) / (len(maxima) + 1)
-        p_adjusted[varies] = np.minimum(np.maximum(shares, part * p_value[varies]), 1.0)
+        n_reached = len(maxima) - np.searchsorted(maxima, scores, side="left")
+        fractions = part * (1 + n_reached) / (len(maxima) + 1)
+        p_adjusted[varies] = np.minimum(np.maximum(fractions, part * p_value[varies]), 1.0)
         tail[:] = min(float(ndtr(-_critical(maxima, alpha / part))), alpha / part / 2)
-        p_adjusted[is_flat] = np.minimum(size * p_value[is_flat], 1.0)
+        p_adjusted[is_flat] = np.minimum(n_comparisons * p_value[is_flat], 1.0)
     elif correction != "none":
         p_adjusted[is_known] = _holm(p_value[is_known])
     half = np.where(tail > 0, -stdtrit(free, np.maximum(tail, 1e-300)), np.inf) * error[varies]
@@ -431,7 +438,7 @@ def make_family(found: Contrasts, *, level: float, correction: Correction) -> Fa
     probability = np.full(len(value), np.nan)
     probability[is_flat] = 0.5 + np.sign(value[is_flat]) * (0.5 - p_value[is_flat] / 2)
     probability[varies] = stdtr(free, t)
-    return Family(
+    return SimultaneousIntervals(
         np.clip(low, -1, 1).reshape(shape),
         np.clip(high, -1, 1).reshape(shape),
         p_value.reshape(shape),
@@ -441,12 +448,12 @@ def make_family(found: Contrasts, *, level: float, correction: Correction) -> Fa
 
 
 def _critical(maxima: FloatArray, alpha: float) -> float:
-    """Return the smallest maximum reached by a share below alpha, in the counting of adjusted p-values."""
-    # (1 + #{maxima >= z}) / (B + 1) <= alpha holds beyond the place that leaves this many above
-    above = int(np.floor(alpha * (len(maxima) + 1))) - 1
-    if above < 0:
-        return float("inf")  # too few resamples for the level: nothing can be told
-    return float(maxima[len(maxima) - above - 1])
+    """Return the critical value: the smallest z whose adjusted p-value is at most alpha."""
+    # (1 + #{maxima >= z}) / (B + 1) <= alpha holds for z beyond the maximum that has this many above it
+    n_above = int(np.floor(alpha * (len(maxima) + 1))) - 1
+    if n_above < 0:
+        return float("inf")  # too few resamples for the level: no interval excludes anything
+    return float(maxima[len(maxima) - n_above - 1])
 
 
 def _holm(p_value: FloatArray) -> FloatArray:

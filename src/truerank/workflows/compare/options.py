@@ -1,6 +1,7 @@
-"""How to compare; checked once, before any work starts.
+"""Options of a comparison, checked before any work starts, and one model with its values.
 
-One model of a comparison: its values, per user where they are sums over users.
+The values of a model are means over users of exact or corrected metrics; where the estimator fits a rank
+distribution there is no value per user, only the estimate.
 """
 
 from __future__ import annotations
@@ -37,23 +38,7 @@ CORRECTIONS: tuple[str, ...] = get_args(Correction)
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """What is compared, and by which rules.
-
-    Parameters
-    ----------
-    metrics : in the order of the result
-    estimator : what to make of sampled ranks; exact ones need none
-    target : what intervals and verdicts are about: these test users, or all users like them
-    level : of all intervals together, and of all bounds together
-    correction : for many comparisons: ``max-t``, ``holm`` (with Bonferroni intervals) or ``none``
-    baseline : compare every other model with this one; None compares all pairs
-    tie_margin : differences up to this much count as none; None where every difference matters
-    bounds : whether a verdict from sampled ranks must hold for every rank distribution they allow
-    shape : what such a distribution is known to be, see ``inference.bounds.identify.identification_bounds``
-    common_users : whether to leave out users that not all models have
-    ties, seed : as in ``evaluate``
-    resamples : of users; at least 10 must be expected beyond the level
-    """
+    """What is compared, and by which rules: the parameters of ``compare`` after they were parsed."""
 
     metrics: tuple[Metric, ...]
     estimator: Estimator
@@ -79,13 +64,16 @@ class CompareOptions:
         check_at_least("resamples", self.resamples, round(10 / (1 - self.level)))
         if self.tie_margin is not None and not 0 < self.tie_margin < 1:
             raise InvalidParameter(
-                f"tie_margin must lie between 0 and 1, got {self.tie_margin!r}. Leave it out for none."
+                f"tie_margin must lie between 0 and 1, got {self.tie_margin!r}. Leave it out for no margin."
             )
         if self.shape is not None and not self.bounds:
-            raise InvalidParameter("a shape is what bounds assume. Leave it out, or let bounds be computed.")
+            raise InvalidParameter(
+                f"shape is an assumption of the bounds, got shape={self.shape!r} with bounds=False. "
+                "Leave shape out, or set bounds=True."
+            )
 
     def pairs(self, names: Sequence[str]) -> list[tuple[int, int]]:
-        """Return which models are compared: all pairs as given, or every other one minus the baseline."""
+        """Return the model indices of each difference: all pairs, or each model minus the baseline."""
         if len(names) < 2:
             raise InvalidParameter(f"a comparison needs at least two models, got {len(names)}. Add one.")
         if self.baseline is None:
@@ -98,22 +86,22 @@ class CompareOptions:
 
 @dataclass(frozen=True, eq=False)
 class ComparedModel:
-    """What is compared.
+    """One model of a comparison.
 
     Parameters
     ----------
     name : of the model
     ranks : exact or sampled
     value : (n_metrics,) exact values, or estimates
-    per_user : (n_users, n_metrics) what ``value`` is the mean of; None where a distribution is fitted
-    found : the estimates and what they were made from; None for exact ranks
+    per_user : (n_users, n_metrics) values whose mean is ``value``; None where a distribution is fitted
+    estimated : the estimates with the sampled ranks and the estimator behind them; None for exact ranks
     """
 
     name: str
     ranks: Ranks | SampledRanks
     value: FloatArray
     per_user: FloatArray | None
-    found: Estimated | None
+    estimated: Estimated | None
 
     @property
     def users(self) -> IntArray:
@@ -123,20 +111,20 @@ class ComparedModel:
 
     @property
     def digest(self) -> str:
-        """What names the users, so that models with the same ones get the same resamples."""
+        """Hash of the user codes: models with the same users get the same resamples."""
         content = np.ascontiguousarray(self.users, np.int64).tobytes()
         return hashlib.blake2b(content, digest_size=8).hexdigest()
 
     @property
     def n_negatives(self) -> int | None:
-        """Negatives per target; None for exact ranks and where they differ."""
+        """Negatives per target; None for exact ranks and where targets have different numbers."""
         if isinstance(self.ranks, Ranks):
             return None
         sizes = np.unique(self.ranks.n_negatives)
         return int(sizes[0]) if len(sizes) == 1 else None
 
 
-def make_entry(name: str, ranks: Ranks | SampledRanks, options: CompareOptions) -> ComparedModel:
+def make_compared_model(name: str, ranks: Ranks | SampledRanks, options: CompareOptions) -> ComparedModel:
     """Evaluate or estimate the metrics of one model."""
     if len(ranks) == 0:
         raise InvalidData(f"model {name!r} must have at least one user, got none. Leave it out.")

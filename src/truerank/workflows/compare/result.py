@@ -1,10 +1,8 @@
-"""The result of a comparison: differences, and all that is needed to repeat them.
+"""Result of a comparison: differences with intervals, bounds and a verdict each, as data, text and table.
 
-Verdicts, and how strong they are.
-
-Verdicts in sentences.
-
-Differences as a table.
+A verdict says which model is better, or why this cannot be told: the interval contains 0 (noise), or sampled
+ranks allow either sign (not resolved). Its strength says what the verdict rests on, from exact ranks down to
+an estimate whose bias is not counted.
 """
 
 from __future__ import annotations
@@ -17,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 from truerank.core.errors import InvalidData
 from truerank.core.result import Estimate
-from truerank.core.table import Table
+from truerank.core.table import Table, about
 from truerank.version import __version__
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-#: Means of equal values in another order differ by rounding; what is smaller counts as no difference.
+#: Means of equal values in another order differ by rounding: differences up to this size count as 0.
 ROUNDING = 1e-12
 
 
 class Verdict(StrEnum):
-    """What can be said about A and B."""
+    """Which of two models is better, or why that cannot be told."""
 
     FIRST = "A beats B"
     SECOND = "B beats A"
@@ -40,12 +38,12 @@ class Verdict(StrEnum):
 
     @property
     def is_decided(self) -> bool:
-        """Whether the sample can tell."""
+        """Whether the verdict is a statement about the difference."""
         return self not in (Verdict.NOISE, Verdict.UNRESOLVED)
 
 
 class Strength(StrEnum):
-    """What a verdict rests on."""
+    """Evidence for a verdict: exact ranks, bounds over all compatible ranks, users, or an estimator."""
 
     EXACT = "exactly"
     RANKS = "whatever the ranks are"
@@ -54,13 +52,15 @@ class Strength(StrEnum):
     NONE = ""
 
 
-def from_ends(low: float, high: float, margin: float | None) -> Verdict:
-    """Return what the ends of an interval of A - B say; NaN ends say nothing.
+def verdict_of_interval(low: float, high: float, margin: float | None) -> Verdict:
+    """Return the verdict that an interval of A - B supports; an interval with NaN limits supports none.
 
     Examples
     --------
-    >>> [from_ends(low, 0.03, None).value for low in (0.01, -0.01)], from_ends(0.01, 0.03, 0.05).value
-    (['A beats B', 'cannot tell: noise'], 'equivalent within the margin')
+    >>> [verdict_of_interval(low, 0.03, None).value for low in (0.01, -0.01)]
+    ['A beats B', 'cannot tell: noise']
+    >>> verdict_of_interval(0.01, 0.03, 0.05).value
+    'equivalent within the margin'
     """
     if max(abs(low), abs(high)) <= ROUNDING:
         return Verdict.EQUAL
@@ -73,7 +73,7 @@ def from_ends(low: float, high: float, margin: float | None) -> Verdict:
     return Verdict.NOISE
 
 
-def judge(
+def decide_verdict(
     interval: tuple[float, float],
     bounds: tuple[float, float] | None,
     *,
@@ -81,36 +81,36 @@ def judge(
     is_exact: bool,
     is_population: bool,
 ) -> tuple[Verdict, Strength, Verdict]:
-    """Return the verdict, what it rests on, and what the interval alone says.
+    """Return the verdict, its strength, and the verdict that the interval alone supports.
 
     Parameters
     ----------
-    interval : of the difference, for noise; that of exact ranks and these users has no width
-    bounds : of the difference over all rank distributions that the samples allow, for these users; None where
-        they were not asked for or cannot be had
-    margin : differences up to this much count as none
+    interval : confidence interval of the difference; of zero width for exact ranks of all test users
+    bounds : of the difference on these users over all rank distributions that the samples allow; None where
+        they were not requested or do not exist
+    margin : differences up to this size count as equivalent
     is_exact : whether all items were ranked for both models
-    is_population : whether the verdict is about all users like these
+    is_population : whether the verdict is about the population of users
 
     Notes
     -----
-    From samples a verdict about these users stands if the bounds give it. Otherwise an interval that leaves
-    out 0 only says what the estimator makes of the sample, and that is not enough where the bounds allow
-    either sign. Bounds hold for these users, so for all users like them the interval must decide too.
+    From samples a verdict about these users stands if the bounds support it. Otherwise an interval that
+    excludes 0 only reflects the estimator, which is not enough where the bounds allow either sign. Bounds
+    hold for these users, so for the population the interval must support the verdict too.
     """
-    alone = from_ends(*interval, margin)
+    by_interval = verdict_of_interval(*interval, margin)
     if is_exact:
-        own = Strength.USERS if is_population else Strength.EXACT
-        return alone, own if alone.is_decided else Strength.NONE, alone
+        strength = Strength.USERS if is_population else Strength.EXACT
+        return by_interval, strength if by_interval.is_decided else Strength.NONE, by_interval
     if bounds is not None:
-        over_all = from_ends(*bounds, margin)
-        if over_all.is_decided and not is_population:
-            return over_all, Strength.RANKS, alone
-        if not alone.is_decided:
-            return Verdict.NOISE, Strength.NONE, alone
-        if over_all is not alone:
-            return Verdict.UNRESOLVED, Strength.NONE, alone
-    return alone, Strength.ESTIMATOR if alone.is_decided else Strength.NONE, alone
+        by_bounds = verdict_of_interval(*bounds, margin)
+        if by_bounds.is_decided and not is_population:
+            return by_bounds, Strength.RANKS, by_interval
+        if not by_interval.is_decided:
+            return Verdict.NOISE, Strength.NONE, by_interval
+        if by_bounds is not by_interval:
+            return Verdict.UNRESOLVED, Strength.NONE, by_interval
+    return by_interval, Strength.ESTIMATOR if by_interval.is_decided else Strength.NONE, by_interval
 
 
 @dataclass(frozen=True)
@@ -119,23 +119,24 @@ class Difference:
 
     Parameters
     ----------
-    first, second, metric : A, B and what is compared
+    first, second, metric : names of the models A and B, and the metric
     value : A - B
-    low, high, level, target : the interval for the target; no width where the difference is known, None where
-        there is none. All intervals of a comparison hold at once, unless no correction was made
-    probability : that A beats B, as far as noise goes; 0, 1/2 or 1 where the difference is known
-    population_low, population_high : the interval for all users like these
-    p_value, p_adjusted : of no difference among all users like these, alone and among all comparisons
-    p_randomised : the same alone, by flipping signs of users' differences; None where users are not paired
-    bound_low, bound_high : what all rank distributions allow for these users; None where it was not found
-    method : how the interval was made
+    low, high, level, target : the interval for the target; of zero width where the difference is known, None
+        where there is none. Intervals of a comparison are simultaneous, unless no correction was chosen
+    probability : that A beats B, bias not counted; 0, 1/2 or 1 where the difference is known
+    population_low, population_high : the interval for the population of users
+    p_value, p_adjusted : of no difference in the population, unadjusted and adjusted for all comparisons
+    p_randomised : unadjusted, by the sign-flip test of users' differences; None where users are not paired
+    bound_low, bound_high : bounds over all rank distributions that the samples allow, for these users; None
+        where there are none
+    method : how the interval was computed
     pairing : whether users and negatives are the same
-    verdict, strength : what can be said, and what that rests on
-    by_interval : what the interval alone says, whatever the bounds
-    n_users : users behind it
-    needed_negatives : about how many would let the bounds part; None where not sought or where only ranking
-        all items would
-    sentence : the verdict in words
+    verdict, strength : which model is better or why that is open, and the evidence
+    by_interval : the verdict that the interval alone supports
+    n_users : users of the difference
+    needed_negatives : about how many would separate the bounds; None where this was not computed, or where
+        only ranking all items would
+    sentence : the verdict as a sentence
     """
 
     first: str
@@ -179,13 +180,13 @@ class Difference:
             return cls(**read)
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidData(
-                f"a difference in the comparison file is damaged ({error}). Write it anew."
+                f"a difference in the comparison file is damaged ({error}). Run the comparison again."
             ) from None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Values of all models, their differences, and how they were found.
+    """Values of all models, their differences, and how they were computed.
 
     Parameters
     ----------
@@ -212,12 +213,15 @@ class Comparison:
         Raises
         ------
         InvalidData
-            When it was not compared this way round.
+            When these two were not compared in this order.
         """
-        for one in self.differences:
-            if (one.first, one.second, one.metric) == (first, second, metric):
-                return one
-        known = "; ".join(f"{one.first} - {one.second} in {one.metric}" for one in self.differences)
+        for difference in self.differences:
+            if (difference.first, difference.second, difference.metric) == (first, second, metric):
+                return difference
+        known = "; ".join(
+            f"{difference.first} - {difference.second} in {difference.metric}"
+            for difference in self.differences
+        )
         raise InvalidData(f"there is no difference {first} - {second} in {metric}. There are: {known}.")
 
     def to_table(self) -> Table:
@@ -247,7 +251,7 @@ class Comparison:
             "command": "compare",
             "version": self.version,
             "estimates": [estimate.to_dict() for estimate in self.estimates],
-            "differences": [one.to_dict() for one in self.differences],
+            "differences": [difference.to_dict() for difference in self.differences],
             "notes": list(self.notes),
             "provenance": dict(self.provenance),
         }
@@ -284,131 +288,140 @@ COLUMNS = tuple(entry.name for entry in fields(Difference))
 
 
 @dataclass(frozen=True)
-class Circumstance:
-    """What a sentence must know beside the numbers.
+class SentenceContext:
+    """What the sentence of a verdict needs beside the numbers of the difference.
 
     Parameters
     ----------
     estimator : spec string; empty for exact ranks
     cutoff : of the metric
     n_negatives : of the sample, None where it has several sizes
-    margin : what counts as a tie
-    sought : whether the number of negatives that would tell was looked for: not where the estimate lies
-        outside the bounds
+    margin : differences up to this size count as equivalent
+    is_searched : whether the number of negatives that would be enough was computed: not where the estimate
+        lies outside the bounds
     """
 
     estimator: str = ""
     cutoff: int | None = None
     n_negatives: int | None = None
     margin: float | None = None
-    sought: bool = False
+    is_searched: bool = False
 
 
-def sentence(one: Difference, at: Circumstance) -> str:
-    """Return what can be said about two models in one metric."""
-    if one.verdict is Verdict.NOISE:
-        return f"{_cannot(one)}: noise. {_noise(one, at)}"
-    if one.verdict is Verdict.UNRESOLVED:
-        return f"{_cannot(one)}: {_unresolved(one, at)}"
-    return f"{_claim(one, at)} {_ground(one, at)}"
+def verdict_sentence(difference: Difference, context: SentenceContext) -> str:
+    """Return the verdict about two models in one metric as a sentence, with its reason."""
+    if difference.verdict is Verdict.NOISE:
+        return f"{_cannot_tell(difference)}: noise. {_noise(difference, context)}"
+    if difference.verdict is Verdict.UNRESOLVED:
+        return f"{_cannot_tell(difference)}: {_unresolved(difference, context)}"
+    return f"{_claim(difference, context)} {_evidence(difference, context)}"
 
 
-def headline(one: Difference) -> str:
-    """Return the verdict in a few words: who wins and what that rests on, or why nobody does."""
-    if one.verdict is Verdict.UNRESOLVED:
-        return f"{one.verdict.value} (by the estimator: {_winner(one, one.by_interval)})"
-    if one.verdict is Verdict.NOISE:
-        return one.verdict.value
-    return f"{_winner(one, one.verdict)}, {one.strength.value}"
+def headline(difference: Difference) -> str:
+    """Return the verdict in a few words: which model is better and on what evidence, or why it is open."""
+    if difference.verdict is Verdict.UNRESOLVED:
+        return f"{difference.verdict.value} (by the estimator: {_winner(difference, difference.by_interval)})"
+    if difference.verdict is Verdict.NOISE:
+        return difference.verdict.value
+    return f"{_winner(difference, difference.verdict)}, {difference.strength.value}"
 
 
-def _winner(one: Difference, verdict: Verdict) -> str:
-    named = {Verdict.FIRST: one.first, Verdict.SECOND: one.second}
+def _winner(difference: Difference, verdict: Verdict) -> str:
+    named = {Verdict.FIRST: difference.first, Verdict.SECOND: difference.second}
     return named.get(verdict, verdict.value)
 
 
-def _cannot(one: Difference) -> str:
-    return f"this sample cannot tell {one.first} from {one.second} in {one.metric}"
+def _cannot_tell(difference: Difference) -> str:
+    return f"this sample cannot tell {difference.first} from {difference.second} in {difference.metric}"
 
 
-def _noise(one: Difference, at: Circumstance) -> str:
-    if one.low is None or one.high is None:
-        return "One user does not show how far users differ."
-    span = _span(one.low, one.high)
-    half = (one.high - one.low) / 2
-    margin = f" and exceeds the margin of {at.margin:g}" if at.margin is not None else ""
-    text = f"The difference of {one.value:+.4f} has the interval {span}, which holds 0{margin}."
-    if abs(one.value) > 0 and one.low <= 0 <= one.high:
-        times = (half / abs(one.value)) ** 2
+def _noise(difference: Difference, context: SentenceContext) -> str:
+    if difference.low is None or difference.high is None:
+        return "One user does not show how much users vary."
+    half = (difference.high - difference.low) / 2
+    margin = f" and exceeds the margin of {context.margin:g}" if context.margin is not None else ""
+    text = (
+        f"The difference of {difference.value:+.4f} has the interval "
+        f"{_interval(difference.low, difference.high)}, which contains 0{margin}."
+    )
+    if abs(difference.value) > 0 and difference.low <= 0 <= difference.high:
+        times = (half / abs(difference.value)) ** 2
         if 1 < times < 1000:
-            more = ", or more negatives," if at.estimator else ""
+            more = " (or more negatives)" if context.estimator else ""
             text += (
-                f" About {_two_digits(times * one.n_users)} users like these{more} would tell if it stays."
+                f" About {about(times * difference.n_users)} users{more} would be enough to tell, if the "
+                "difference stays this large."
             )
     return text
 
 
-def _unresolved(one: Difference, at: Circumstance) -> str:
-    drawn = "these samples" if at.n_negatives is None else f"{at.n_negatives:,} negatives"
-    if at.cutoff is None:
-        start = f"{drawn} do not resolve it."
+def _unresolved(difference: Difference, context: SentenceContext) -> str:
+    sample = "these samples" if context.n_negatives is None else f"{context.n_negatives:,} negatives"
+    if context.cutoff is None:
+        start = f"{sample} do not resolve the difference."
     else:
-        start = f"K = {at.cutoff} is below what {drawn} resolve."
-    text = f"{start} Any difference from {one.bound_low:+.3f} to {one.bound_high:+.3f} fits, though "
-    text += f"{at.estimator} says {one.value:+.4f} {_span(one.low, one.high)}"
-    text += "." if at.sought else ", which nothing that fits gives."
-    if one.needed_negatives is not None:
-        text += f" About {one.needed_negatives:,} negatives would tell if the values stay."
-    elif at.sought:
-        text += " Only ranking all items would tell."
-    return text
+        start = f"K = {context.cutoff} is below what {sample} resolve."
+    text = (
+        f"{start} Any difference from {difference.bound_low:+.3f} to {difference.bound_high:+.3f} is "
+        f"compatible with the sampled ranks; {context.estimator} estimates {difference.value:+.4f} "
+        f"{_interval(difference.low, difference.high)}"
+    )
+    if not context.is_searched:
+        return f"{text}, which no compatible rank distribution gives."
+    if difference.needed_negatives is None:
+        return f"{text}. Only ranking all items would tell."
+    return (
+        f"{text}. About {difference.needed_negatives:,} negatives would be enough to tell, if the difference "
+        "stays this large."
+    )
 
 
-def _claim(one: Difference, at: Circumstance) -> str:
-    if one.verdict is Verdict.FIRST:
-        return f"{one.first} beats {one.second} in {one.metric}"
-    if one.verdict is Verdict.SECOND:
-        return f"{one.second} beats {one.first} in {one.metric}"
-    if one.verdict is Verdict.EQUAL:
-        return f"{one.first} and {one.second} are equal in {one.metric}"
-    return f"{one.first} and {one.second} are equivalent in {one.metric} within {at.margin:g}"
+def _claim(difference: Difference, context: SentenceContext) -> str:
+    first, second, metric = difference.first, difference.second, difference.metric
+    if difference.verdict is Verdict.FIRST:
+        return f"{first} beats {second} in {metric}"
+    if difference.verdict is Verdict.SECOND:
+        return f"{second} beats {first} in {metric}"
+    if difference.verdict is Verdict.EQUAL:
+        return f"{first} and {second} are equal in {metric}"
+    return f"{first} and {second} are equivalent in {metric} within {context.margin:g}"
 
 
-def _ground(one: Difference, at: Circumstance) -> str:
-    if one.strength is Strength.RANKS:
-        return f"whatever the ranks are: the difference lies in {_span(one.bound_low, one.bound_high)}."
-    if one.strength is Strength.EXACT:
-        text = f"on these {one.n_users:,} users, exactly: {one.value:+.4f}."
-        if one.population_low is not None:
-            text += f" Among all users like them: {_span(one.population_low, one.population_high)}."
+def _evidence(difference: Difference, context: SentenceContext) -> str:
+    if difference.strength is Strength.RANKS:
+        bounds = _interval(difference.bound_low, difference.bound_high)
+        return f"whatever the ranks are: the difference lies in {bounds}."
+    if difference.strength is Strength.EXACT:
+        text = f"on these {difference.n_users:,} users, exactly: {difference.value:+.4f}."
+        if difference.population_low is not None:
+            interval = _interval(difference.population_low, difference.population_high)
+            text += f" In the population of users: {interval}."
         return text
-    found = f"{one.value:+.4f} {_span(one.low, one.high)}"
-    if one.strength is Strength.USERS:
-        return f"among users like these: {found}."
-    return f"by the estimator {at.estimator}: {found}, its bias not counted."
+    estimate = f"{difference.value:+.4f} {_interval(difference.low, difference.high)}"
+    if difference.strength is Strength.USERS:
+        return f"in the population of users: {estimate}."
+    return f"by the estimator {context.estimator}: {estimate}, its bias not counted."
 
 
-def _span(low: float | None, high: float | None) -> str:
+def _interval(low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return "[unknown]"
     return f"[{low:+.4f}, {high:+.4f}]"
 
 
-def _two_digits(number: float) -> str:
-    return f"{int(float(f'{number:.1e}')):,}"
-
-
 TABLE_COLUMNS = ("A", "B", "metric", "A - B", "P(A > B)", "adjusted p", "verdict")
 
 
-def difference_table(found: Comparison) -> Table:
+def difference_table(comparison: Comparison) -> Table:
     """Return one row per pair and metric, the verdict last."""
-    return Table(TABLE_COLUMNS, tuple(_row(one) for one in found.differences))
+    return Table(TABLE_COLUMNS, tuple(_row(difference) for difference in comparison.differences))
 
 
-def _row(one: Difference) -> tuple[str, ...]:
-    interval = "" if one.low is None or one.high is None else f" [{one.low:+.4f}, {one.high:+.4f}]"
-    probability = "" if one.probability is None else f"{one.probability:.3f}"
-    p_value = "" if one.p_adjusted is None else f"{one.p_adjusted:.2g}"
-    value = f"{one.value:+.4f}{interval}"
-    return one.first, one.second, one.metric, value, probability, p_value, headline(one)
+def _row(difference: Difference) -> tuple[str, ...]:
+    value = f"{difference.value:+.4f}"
+    if difference.low is not None and difference.high is not None:
+        value += f" {_interval(difference.low, difference.high)}"
+    probability = "" if difference.probability is None else f"{difference.probability:.3f}"
+    p_value = "" if difference.p_adjusted is None else f"{difference.p_adjusted:.2g}"
+    names = difference.first, difference.second, difference.metric
+    return *names, value, probability, p_value, headline(difference)

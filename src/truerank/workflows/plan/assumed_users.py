@@ -36,7 +36,7 @@ from truerank.workflows.compare.bounds import has_linear_bias
 
 
 @dataclass(frozen=True)
-class Spread:
+class ErrorComponents:
     """Variance of one user's value, in parts, and how far its mean is off.
 
     Parameters
@@ -60,7 +60,7 @@ class Spread:
 
         Examples
         --------
-        >>> spread = Spread(items=0.0, users=0.09, bias=0.0)
+        >>> spread = ErrorComponents(items=0.0, users=0.09, bias=0.0)
         >>> round(spread.noise(900, n_test_users=900, target="population", level=0.95), 4)
         0.0196
         >>> spread.noise(900, n_test_users=900, target="test-users", level=0.95)  # all of them: known
@@ -70,7 +70,7 @@ class Spread:
         return float(ndtri((1 + level) / 2) * np.sqrt((self.items + self.users * left) / n_users))
 
 
-class People(ABC):
+class AssumedUsers(ABC):
     """Users with targets at assumed ranks, and the estimator that is to be planned for.
 
     Parameters
@@ -95,11 +95,11 @@ class People(ABC):
         """Return the exact mean."""
 
     @abstractmethod
-    def exact(self, metric: Metric) -> Spread:
+    def exact(self, metric: Metric) -> ErrorComponents:
         """Return the spread of exact values."""
 
     @abstractmethod
-    def sampled(self, metric: Metric, size: int | Stopping) -> Spread:
+    def sampled(self, metric: Metric, size: int | Stopping) -> ErrorComponents:
         """Return the spread of estimates from so many negatives, or from adaptive samples.
 
         In closed form for estimators whose values are fixed beforehand, from simulated samples for those that
@@ -134,7 +134,7 @@ _REPEATS, _MOST_SIMULATED = 16, 2000  # samples, and users in each, where there 
 
 
 @dataclass(frozen=True, eq=False)
-class Population(People):
+class UsersFromDistribution(AssumedUsers):
     """Users with one target each, whose ranks follow a distribution.
 
     Parameters
@@ -147,7 +147,7 @@ class Population(People):
     distribution: RankDistribution
     estimator: Estimator
     n_test_users: int
-    _found: dict[tuple[Metric, object], Spread] = field(default_factory=dict)
+    _found: dict[tuple[Metric, object], ErrorComponents] = field(default_factory=dict)
 
     @property
     def n_candidates(self) -> int:
@@ -173,18 +173,18 @@ class Population(People):
         keep = mass > 0
         return np.rint(centre[keep] / mass[keep]).astype(np.int64), mass[keep] / mass[keep].sum()
 
-    def exact(self, metric: Metric) -> Spread:
+    def exact(self, metric: Metric) -> ErrorComponents:
         """Return the spread of exact values."""
         share = self.atoms[1]
         gain = self._gains(metric)
         mean = float(share @ gain)
-        return Spread(0.0, float(share @ (gain - mean) ** 2), 0.0)
+        return ErrorComponents(0.0, float(share @ (gain - mean) ** 2), 0.0)
 
     def value(self, metric: Metric) -> float:
         """Return the exact mean."""
         return float(self.atoms[1] @ self._gains(metric))
 
-    def sampled(self, metric: Metric, size: int | Stopping) -> Spread:
+    def sampled(self, metric: Metric, size: int | Stopping) -> ErrorComponents:
         """Return the spread of estimates."""
         key = (metric, size)
         if key not in self._found:
@@ -208,7 +208,7 @@ class Population(People):
         )
         return gains
 
-    def _spread(self, metric: Metric, size: int | Stopping) -> Spread:
+    def _spread(self, metric: Metric, size: int | Stopping) -> ErrorComponents:
         law = (
             AdaptiveLaw(self.n_candidates, size, False)
             if isinstance(size, Stopping)
@@ -223,11 +223,11 @@ class Population(People):
             return self._simulated(metric, size)
         mean, variance = law.moments(corrected, above)
         centre = float(share @ mean)
-        return Spread(
+        return ErrorComponents(
             float(share @ variance), float(share @ (mean - centre) ** 2), centre - self.value(metric)
         )
 
-    def _simulated(self, metric: Metric, size: int | Stopping) -> Spread:
+    def _simulated(self, metric: Metric, size: int | Stopping) -> ErrorComponents:
         n = min(self.n_test_users, _MOST_SIMULATED)
         above, share = self.atoms
         at = (np.arange(n) + 0.5) / n
@@ -241,7 +241,7 @@ class Population(People):
             for repeat in range(_REPEATS)
         ]
         items = float(np.var(runs, ddof=1)) * n
-        return Spread(items, self.exact(metric).users, float(np.mean(runs)) - exact)
+        return ErrorComponents(items, self.exact(metric).users, float(np.mean(runs)) - exact)
 
 
 def _simulate(ranks: Ranks, size: int | Stopping, repeat: int) -> SampledRanks:
@@ -250,7 +250,7 @@ def _simulate(ranks: Ranks, size: int | Stopping, repeat: int) -> SampledRanks:
     return simulate_sample(ranks, size, repeat=repeat)
 
 
-def check_signed(distribution: RankDistribution) -> None:
+def check_nonnegative(distribution: RankDistribution) -> None:
     """Raise unless weights are chances."""
     if distribution.weights.min() < 0:
         raise InvalidData(
@@ -264,7 +264,7 @@ _POOL_WIDTH = 0.1  # relative width of the sizes of pools that are put together
 
 
 @dataclass(frozen=True, eq=False)
-class PilotUsers(People):
+class UsersFromPilot(AssumedUsers):
     r"""Users whose targets are given ranks that the pilot makes plausible.
 
     Each target has a rank from its posterior under the fit of ``smooth``, those of a user in their own order
@@ -284,12 +284,12 @@ class PilotUsers(People):
     estimator: Estimator
     metrics: tuple[Metric, ...]
     n_test_users: int
-    _found: dict[int | Stopping, dict[Metric, Spread]] = field(default_factory=dict)
+    _found: dict[int | Stopping, dict[Metric, ErrorComponents]] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls, pilot: SampledRanks, estimator: Estimator, metrics: tuple[Metric, ...], n_test_users: int
-    ) -> PilotUsers:
+    ) -> UsersFromPilot:
         """Draw the ranks."""
         return cls(_plausible(_fewer(pilot)), estimator, metrics, n_test_users)
 
@@ -307,11 +307,11 @@ class PilotUsers(People):
         """Return the exact mean."""
         return float(self._exact(metric).mean())
 
-    def exact(self, metric: Metric) -> Spread:
+    def exact(self, metric: Metric) -> ErrorComponents:
         """Return the spread of exact values."""
-        return Spread(0.0, float(self._exact(metric).var()), 0.0)
+        return ErrorComponents(0.0, float(self._exact(metric).var()), 0.0)
 
-    def sampled(self, metric: Metric, size: int | Stopping) -> Spread:
+    def sampled(self, metric: Metric, size: int | Stopping) -> ErrorComponents:
         """Return the spread of estimates."""
         if size not in self._found:
             spread = self._computed if has_linear_bias(self.estimator) else self._simulated
@@ -345,7 +345,7 @@ class PilotUsers(People):
             return simulate_adaptive(self.ranks, size, repeat=repeat)
         return simulate_shared(self.ranks, np.minimum(size, self._sizes), repeat=repeat)
 
-    def _computed(self, size: int | Stopping) -> dict[Metric, Spread]:
+    def _computed(self, size: int | Stopping) -> dict[Metric, ErrorComponents]:
         """Return mean and variance of each target's value from the law of its outcomes."""
         counted = completed(tally(self._drawn(size, 0), width=0.0))
         x = self.estimator.corrected(counted, self.metrics)
@@ -364,7 +364,7 @@ class PilotUsers(People):
         starts = self.ranks.starts
         means, spreads = np.add.reduceat(mean, starts), np.add.reduceat(spread, starts)
         return {
-            metric: Spread(
+            metric: ErrorComponents(
                 float((spreads[:, column] ** 2).mean()),
                 float(means[:, column].var()),
                 float(means[:, column].mean()) - self.value(metric),
@@ -372,13 +372,13 @@ class PilotUsers(People):
             for column, metric in enumerate(self.metrics)
         }
 
-    def _simulated(self, size: int | Stopping) -> dict[Metric, Spread]:
+    def _simulated(self, size: int | Stopping) -> dict[Metric, ErrorComponents]:
         """Return what repeated samples give."""
         samples = [tally(self._drawn(size, repeat)) for repeat in range(_PILOT_REPEATS)]
         runs = self.estimator.estimate_runs(samples, self.metrics)
         items = runs.var(axis=0, ddof=1) * self.ranks.n_users
         return {
-            metric: Spread(
+            metric: ErrorComponents(
                 float(items[column]),
                 self.exact(metric).users,
                 float(runs[:, column].mean()) - self.value(metric),

@@ -22,7 +22,7 @@ _PATIENCE = 4  # a run that takes so many times the seconds is not repeated
 
 
 @dataclass(frozen=True)
-class Costs:
+class RankingSeconds:
     """Seconds of exact and of sampled ranking, per user and per score.
 
     Parameters
@@ -34,7 +34,7 @@ class Costs:
 
     Examples
     --------
-    >>> costs = Costs(exact_user=5e-5, sampled_user=1e-5, sampled_score=2e-7, n_users=6000, n_items=3706)
+    >>> costs = RankingSeconds(5e-5, sampled_user=1e-5, sampled_score=2e-7, n_users=6000, n_items=3706)
     >>> costs.crossover
     200
     >>> print(costs.words(999))
@@ -79,14 +79,14 @@ class Costs:
         return f"{which}: {_seconds(first)} against {_seconds(second)} {other}; {limit}."
 
 
-def measure(
+def measure_costs(
     scorer: Scorer,
     split: Split,
     *,
     seen: SeenPolicy = "remove",
     seconds: float = 0.5,
     n_threads: int | None = None,
-) -> Costs:
+) -> RankingSeconds:
     """Return what exact and sampled ranking cost with this model on this machine.
 
     Both run on a few users, then on as many as fit into ``seconds``, through the same kernels as evaluation;
@@ -122,7 +122,7 @@ def measure(
     whole = _per_user(exact, split, users, seconds)
     short, long = (_per_user(sampled(m), split, users, seconds) for m in (first, second))
     score = max((long - short) / max(second - first, 1), 0.0)
-    return Costs(whole, max(short - first * score, 0.0), score, len(users), split.train.n_items)
+    return RankingSeconds(whole, max(short - first * score, 0.0), score, len(users), split.train.n_items)
 
 
 def _per_user(job: Callable[[Split], None], split: Split, users: IntArray, seconds: float) -> float:

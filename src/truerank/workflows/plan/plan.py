@@ -33,8 +33,13 @@ from truerank.inference.estimate_interval.registry import TARGETS, Target
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
 from truerank.workflows.estimate import DEFAULT_LINEAR
-from truerank.workflows.plan.assumed_users import People, PilotUsers, Population, check_signed
-from truerank.workflows.plan.cost import Costs
+from truerank.workflows.plan.assumed_users import (
+    AssumedUsers,
+    UsersFromDistribution,
+    UsersFromPilot,
+    check_nonnegative,
+)
+from truerank.workflows.plan.cost import RankingSeconds
 
 _FEWEST_DIVIDED = 5  # negatives
 _MOST_DIVIDED = 3000
@@ -42,7 +47,7 @@ _STEPS = 16
 
 
 @dataclass(frozen=True)
-class Division:
+class BudgetAllocation:
     """The best use of a budget for one metric.
 
     Parameters
@@ -82,9 +87,9 @@ class Division:
         )
 
 
-def divide(
-    people: People, metric: Metric, budget: int, *, level: float = 0.95, target: Target = "test-users"
-) -> Division:
+def allocate_budget(
+    people: AssumedUsers, metric: Metric, budget: int, *, level: float = 0.95, target: Target = "test-users"
+) -> BudgetAllocation:
     """Return the best division among sizes of samples on a grid.
 
     Parameters
@@ -109,7 +114,7 @@ def divide(
     rows = None
     if n_rows >= 1:
         rows = people.exact(metric).noise(n_rows, n_test_users=n_all, target=target, level=level)
-    return Division(str(metric), target, budget, n, m, noise, bias, min(found)[3], rows)
+    return BudgetAllocation(str(metric), target, budget, n, m, noise, bias, min(found)[3], rows)
 
 
 _MOST = 3000  # negatives a closed form is computed for
@@ -119,7 +124,7 @@ _START = 100  # items in the first adaptive sample, the target counted
 
 
 @dataclass(frozen=True)
-class Need:
+class MetricRequirement:
     """What one metric needs for the wanted half-width; None where nothing short of all will do.
 
     Parameters
@@ -179,9 +184,9 @@ class SamplePlan:
     estimator: str
     n_users: int
     n_items: int
-    needs: tuple[Need, ...]
-    divisions: tuple[Division, ...] = ()
-    costs: Costs | None = None
+    needs: tuple[MetricRequirement, ...]
+    divisions: tuple[BudgetAllocation, ...] = ()
+    costs: RankingSeconds | None = None
 
     def words(self) -> tuple[str, ...]:
         """Return sentences."""
@@ -207,7 +212,7 @@ def plan(
     target: Target = "test-users",
     budgets: Sequence[int] = (),
     n_users: int | None = None,
-    costs: Costs | None = None,
+    costs: RankingSeconds | None = None,
     ties: TiePolicy = "expected",
     progress: Progress = SILENT,
 ) -> SamplePlan:
@@ -233,7 +238,7 @@ def plan(
     Notes
     -----
     From a distribution, or a pilot with one target per user, each user is given one target in a pool of the
-    largest size. Where a pilot has several, its own users are planned with (``PilotUsers``). For the test
+    largest size. Where a pilot has several, its own users are planned with (``UsersFromPilot``). For the test
     users, all of them sampled, the noise is that of the negatives alone; a population adds the users' own
     variance, which no number of negatives takes away. Rows are planned with the correction for a finite
     number of test users.
@@ -259,9 +264,9 @@ def plan(
             )
     for budget in budgets:
         check_at_least("budget", budget, 2)
-    people: People = Population(distribution, made, n_test_users)
+    people: AssumedUsers = UsersFromDistribution(distribution, made, n_test_users)
     if isinstance(pilot, SampledRanks) and (pilot.n_relevant > 1).any():
-        people = PilotUsers.of(pilot, made, chosen, n_test_users)
+        people = UsersFromPilot.of(pilot, made, chosen, n_test_users)
     bounds = _bounds(pilot, distribution, n_test_users, level, ties)
     needs, divisions = [], []
     with tracked(progress, "planning", len(chosen) * (1 + len(budgets))) as task:
@@ -269,7 +274,7 @@ def plan(
             needs.append(_need(people, metric, half_width, bounds, level=level, target=target))
             task.advance()
         for budget, metric in product(budgets, chosen):
-            divisions.append(divide(people, metric, budget, level=level, target=target))
+            divisions.append(allocate_budget(people, metric, budget, level=level, target=target))
             task.advance()
     return SamplePlan(
         half_width,
@@ -293,7 +298,7 @@ def _assumed(
     if isinstance(pilot, RankDistribution):
         if n_users is None:
             raise InvalidParameter("a plan from a distribution needs n_users, the number of test users.")
-        check_signed(pilot)
+        check_nonnegative(pilot)
         return pilot, n_users
     if len(pilot) == 0:
         raise InvalidData("a plan needs at least one user in the pilot, got none.")
@@ -307,8 +312,14 @@ def _assumed(
 
 
 def _need(
-    people: People, metric: Metric, half_width: float, bounds: BoundPlan, *, level: float, target: Target
-) -> Need:
+    people: AssumedUsers,
+    metric: Metric,
+    half_width: float,
+    bounds: BoundPlan,
+    *,
+    level: float,
+    target: Target,
+) -> MetricRequirement:
     n = people.n_test_users
 
     def noise(size: int | Stopping) -> float:
@@ -329,7 +340,7 @@ def _need(
     except CannotEstimate:  # the estimator knows no adaptive samples
         ceiling = None
     users = _users(people.exact(metric).users, half_width, n, level=level, target=target)
-    return Need(
+    return MetricRequirement(
         str(metric),
         people.value(metric),
         size,

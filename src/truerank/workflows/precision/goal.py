@@ -13,7 +13,7 @@ from truerank.core.types import FloatArray
 from truerank.estimation.base import Estimator
 from truerank.inference.estimate_interval.registry import TARGETS, Target
 from truerank.metrics.base import Metric
-from truerank.workflows.plan.cost import Costs
+from truerank.workflows.plan.cost import RankingSeconds
 
 #: ``exact`` ranks all items for all users, ``rows`` for some users, ``negatives`` some items for all users.
 Design: TypeAlias = Literal["auto", "exact", "rows", "negatives"]
@@ -21,7 +21,7 @@ DESIGNS: tuple[str, ...] = get_args(Design)
 
 
 @dataclass(frozen=True)
-class Goal:
+class PrecisionGoal:
     """What is wanted; checked once, before any work starts.
 
     Parameters
@@ -43,7 +43,7 @@ class Goal:
     target: Target
     estimator: Estimator
     design: Design = "auto"
-    costs: Costs | None = None
+    costs: RankingSeconds | None = None
     ties: TiePolicy = "expected"
     seen: SeenPolicy = "remove"
     seed: int = 0
@@ -91,7 +91,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Way:
+class PrecisionTrace:
     """How a model was evaluated, and why so.
 
     Parameters
@@ -122,12 +122,12 @@ class Way:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class PrecisionResult:
     """Values and limits of all metrics of one model, and the way to them."""
 
     value: FloatArray
     limits: FloatArray
-    way: Way
+    way: PrecisionTrace
     method: str
     kind: Literal["exact", "estimate", "bound"] = "estimate"
     estimator: str = "exact"

@@ -26,7 +26,7 @@ GROWTH = 1.5
 FoundT = TypeVar("FoundT")
 
 
-class Scan:
+class PartialRows:
     r"""Rows of scores, filled from the items that most users know towards those that few know.
 
     A target with K pool items above it has a rank beyond K, whatever the rest of the row holds, and a metric

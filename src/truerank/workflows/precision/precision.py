@@ -46,9 +46,9 @@ from truerank.workflows.evaluate import (
     name_models,
 )
 from truerank.workflows.options import DEFAULT_METRICS
-from truerank.workflows.precision.goal import Found, Goal, Way
-from truerank.workflows.precision.partial_rows import Scan
-from truerank.workflows.precision.user_sample import RowSample
+from truerank.workflows.precision.goal import PrecisionGoal, PrecisionResult, PrecisionTrace
+from truerank.workflows.precision.partial_rows import PartialRows
+from truerank.workflows.precision.user_sample import UserSample
 
 _PILOT = 99  # negatives of the sample that a pilot's exact ranks are turned into
 _FEWEST = 30  # negatives: fewer save next to nothing beside the pilot, and estimates suffer
@@ -64,7 +64,7 @@ class BoundedSample:
     n_scores: int
 
 
-def bounding_size(
+def negatives_for_bounds(
     pilot: Ranks, metrics: Sequence[Metric], half_width: float, *, n_users: int, level: float, ties: TiePolicy
 ) -> int | None:
     """Return about how many negatives per user bound every metric that closely; None if only all do.
@@ -135,7 +135,7 @@ ROUNDS = 10
 _SMALLEST_ROUND = 16
 
 
-def find(scorer: Scorer, split: Split, goal: Goal, progress: Progress) -> Found:
+def evaluate_model(scorer: Scorer, split: Split, goal: PrecisionGoal, progress: Progress) -> PrecisionResult:
     """Evaluate one model."""
     n_users = int((split.test.user_counts() > 0).sum())
     exact_scores = n_users * split.train.n_items
@@ -149,8 +149,8 @@ def find(scorer: Scorer, split: Split, goal: Goal, progress: Progress) -> Found:
             )
         why = "as asked for" if goal.design == "exact" else "its scores are at hand and need not be asked for"
         return _exact(scorer, split, goal, f"all items were ranked for all users: {why}.", progress)
-    scan = Scan(scorer, split, cutoff=goal.cutoff, seen=goal.seen, n_threads=goal.n_threads)
-    rows = RowSample(
+    scan = PartialRows(scorer, split, cutoff=goal.cutoff, seen=goal.seen, n_threads=goal.n_threads)
+    rows = UserSample(
         scan,
         goal.metrics,
         precision=goal.precision,
@@ -159,12 +159,12 @@ def find(scorer: Scorer, split: Split, goal: Goal, progress: Progress) -> Found:
         ties=goal.ties,
         seed=goal.seed,
     )
-    return Search(scorer, split, goal, rows, exact_scores, progress).run()
+    return PrecisionSearch(scorer, split, goal, rows, exact_scores, progress).run()
 
 
 def _exact(
-    scorer: Scorer, split: Split, goal: Goal, why: str, progress: Progress, n_before: int = 0
-) -> Found:
+    scorer: Scorer, split: Split, goal: PrecisionGoal, why: str, progress: Progress, n_before: int = 0
+) -> PrecisionResult:
     ranks = exact_ranks(scorer, split, seen=goal.seen, n_threads=goal.n_threads, progress=progress)
     per_user = values(goal.metrics, ranks, ties=goal.ties, seed=goal.seed)
     value = np.array([per_user[:, column].mean() for column in range(len(goal.metrics))])
@@ -177,7 +177,7 @@ def _exact(
     sentences = [why]
     if not is_reached:
         sentences.append("The users themselves leave wider intervals than asked for.")
-    way = Way(
+    way = PrecisionTrace(
         "exact",
         (ranks.n_users,),
         n_scores + n_before,
@@ -186,18 +186,18 @@ def _exact(
         tuple(sentences),
         ranks.n_users,
     )
-    return Found(value, limits, way, method, kind="exact")
+    return PrecisionResult(value, limits, way, method, kind="exact")
 
 
-class Search:
+class PrecisionSearch:
     """One model on its way to the precision."""
 
     def __init__(
         self,
         scorer: Scorer,
         split: Split,
-        goal: Goal,
-        rows: RowSample,
+        goal: PrecisionGoal,
+        rows: UserSample,
         exact_scores: int,
         progress: Progress,
     ) -> None:
@@ -214,7 +214,7 @@ class Search:
         """Scores computed so far."""
         return self.rows.scan.n_scores + (self.bounded.n_scores if self.bounded is not None else 0)
 
-    def run(self) -> Found:
+    def run(self) -> PrecisionResult:
         """Draw round after round."""
         rows, goal = self.rows, self.goal
         with tracked(self.progress, "drawing users", len(rows.queue)) as task:
@@ -317,7 +317,7 @@ class Search:
         """Sample negatives for all users where that is expected to be cheaper; return whether they do it."""
         rows, goal = self.rows, self.goal
         pilot = rows.scan.ranks(rows.drawn)
-        size = bounding_size(
+        size = negatives_for_bounds(
             pilot,
             goal.metrics,
             goal.precision,
@@ -356,7 +356,7 @@ class Search:
         self.look()
         return self.is_reached
 
-    def _found(self) -> Found:
+    def _found(self) -> PrecisionResult:
         rows, goal = self.rows, self.goal
         share = self.n_scores / self.exact_scores
         known = len(rows.scan) - (0 if self.bounded is not None else len(rows.queue))
@@ -380,7 +380,7 @@ class Search:
         if self.bounded is not None and not is_exact:
             value, method = self.bounded.value, "bounds and betting"
             estimator, n_negatives = str(goal.estimator), self.n_negatives
-        way = Way(
+        way = PrecisionTrace(
             "rows" if self.bounded is None else "negatives",
             tuple(self.rounds),
             self.n_scores,
@@ -390,7 +390,7 @@ class Search:
             known,
             self.screened,
         )
-        return Found(
+        return PrecisionResult(
             np.clip(value, self.limits[:, 0], self.limits[:, 1]),
             self.limits,
             way,
@@ -423,7 +423,7 @@ def evaluate_to_precision(
 
     * Users come in random order. The first round takes 200 of them.
     * Each row is scored from popular to rare items and ends once K items stand above its targets: the gain is
-      exact and no estimator is needed, see ``Scan``.
+      exact and no estimator is needed, see ``PartialRows``.
     * From the first round the cheapest next step is forecast: going on with single users, or a look at some
       popular items of *all* of them, which settles most, and then single users among those left open.
     * Metrics of the whole list, such as AUC, may be cheaper to bound by sampled negatives of all users
@@ -467,7 +467,7 @@ def evaluate_to_precision(
     >>> found.estimate("recall@1").value, found.provenance["ways"]["popularity"]["design"]
     (0.5, 'exact')
     """
-    goal = Goal(
+    goal = PrecisionGoal(
         make_metrics(metrics),
         precision,
         budget,
@@ -479,7 +479,7 @@ def evaluate_to_precision(
     check_targets(split)
     named = name_models(models)
     validate = make_validate(split, seen=goal.seen, n_threads=goal.n_threads)
-    found: dict[str, Found] = {}
+    found: dict[str, PrecisionResult] = {}
     for name, model in named.items():
         try:
             found[name] = _evaluate_one(model, split, goal, validate, progress)
@@ -492,17 +492,19 @@ def evaluate_to_precision(
 
 
 def _evaluate_one(
-    model: Model | Scorer, split: Split, goal: Goal, validate: Validate | None, progress: Progress
-) -> Found:
+    model: Model | Scorer, split: Split, goal: PrecisionGoal, validate: Validate | None, progress: Progress
+) -> PrecisionResult:
     started = time.perf_counter()
     scorer = fit_scorer(model, split, validate=validate, seed=goal.seed, progress=progress)
     fitted = time.perf_counter()
-    found = find(scorer, split, goal, progress)
+    found = evaluate_model(scorer, split, goal, progress)
     found.seconds.update(fit=fitted - started, rank=time.perf_counter() - fitted)
     return found
 
 
-def _assemble(found: dict[str, Found], specs: dict[str, str], split: Split, goal: Goal) -> Result:
+def _assemble(
+    found: dict[str, PrecisionResult], specs: dict[str, str], split: Split, goal: PrecisionGoal
+) -> Result:
     estimates = [
         Estimate(
             model=name,

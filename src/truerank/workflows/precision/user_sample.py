@@ -17,7 +17,7 @@ from truerank.inference.anytime import UserSequence, running_variance
 from truerank.inference.estimate_interval.registry import Target
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import values
-from truerank.workflows.precision.partial_rows import Scan
+from truerank.workflows.precision.partial_rows import PartialRows
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _variance(value: FloatArray) -> float:
     return float(running_variance(np.zeros(1), value)[0])
 
 
-class RowSample:
+class UserSample:
     """A random sample of users that grows, and what it says about the mean over all of them.
 
     The order of users is a function of (seed, user), so that a larger sample begins with the smaller one, and
@@ -119,7 +119,7 @@ class RowSample:
 
     def __init__(
         self,
-        scan: Scan,
+        scan: PartialRows,
         metrics: Sequence[Metric],
         *,
         precision: float,

@@ -26,7 +26,7 @@ from truerank.core.types import BoolArray, FloatArray
 from truerank.subsampling.base import ProxyStrategy, Strategy
 from truerank.subsampling.importance import importance
 from truerank.subsampling.subsample import importance_for, subsample
-from truerank.workflows.agreement.scenarios import Arena, Scenario
+from truerank.workflows.agreement.scenarios import FitSetup, Scenario
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class FitTask:
         return f"agreement fit {self.model} {drawn} seed={self.seed} {scenario} data={digest}"
 
 
-Piece: TypeAlias = ImportanceTask | SubsampleTask | FitTask
+AgreementTask: TypeAlias = ImportanceTask | SubsampleTask | FitTask
 
 
 def events_digest(*parts: Interactions | None) -> str:
@@ -153,7 +153,7 @@ class FitValues:
     error: str
 
 
-class Workshop:
+class TaskRunner:
     """Makes pieces, or finds them in the store.
 
     Parameters
@@ -169,17 +169,17 @@ class Workshop:
         self._done: set[str] = set()
         self._warm: set[tuple[type, str]] = set()
 
-    def key_of(self, piece: Piece) -> str:
+    def key_of(self, piece: AgreementTask) -> str:
         """Return the key of a piece."""
         return piece.key(self.digests[piece.scenario])
 
-    def has(self, piece: Piece) -> bool:
+    def has(self, piece: AgreementTask) -> bool:
         """Whether a piece is finished."""
         key = self.key_of(piece)
         path = self.store.path_of(key, ".npz")
         return key in self._done or (path is not None and path.is_file())
 
-    def make(self, piece: Piece) -> None:
+    def make(self, piece: AgreementTask) -> None:
         """Finish a piece and keep it."""
         if isinstance(piece, ImportanceTask):
             self.weighed(piece)
@@ -212,7 +212,7 @@ class Workshop:
             str(found["error"]),
         )
 
-    def _kept(self, piece: Piece, compute: Callable[[], Arrays]) -> Arrays:
+    def _kept(self, piece: AgreementTask, compute: Callable[[], Arrays]) -> Arrays:
         key = self.key_of(piece)
 
         def computed() -> Arrays:
@@ -278,7 +278,7 @@ class Workshop:
             )
         return _packed(test, valid, per_user, (seconds, watch.seconds))
 
-    def _warm_up(self, fit: FitTask, arena: Arena) -> None:
+    def _warm_up(self, fit: FitTask, arena: FitSetup) -> None:
         tiny = arena.train.take(np.argsort(arena.train.user, kind="stable")[:_TINY])
         model, watch = _one_epoch(fit.model), fit.scenario.watch(arena)
         self._once((type(model), fit.scenario.key), lambda: model.fit(tiny, validate=watch, seed=0))

@@ -25,13 +25,15 @@ from truerank.core.split import Split
 from truerank.distributed.engine import Engine, Job
 from truerank.distributed.engine import EngineTask as Piecework
 from truerank.distributed.storage import read_bytes, write_bytes
-from truerank.workflows.agreement.pieces import Piece, Workshop
 from truerank.workflows.agreement.scenarios import Scenario
+from truerank.workflows.agreement.tasks import AgreementTask, TaskRunner
 
-_workshop: Workshop | None = None  # of a worker process
+_workshop: TaskRunner | None = None  # of a worker process
 
 
-def make_all(workshop: Workshop, pieces: Sequence[Piece], workers: int, task: ProgressTask) -> None:
+def run_tasks(
+    workshop: TaskRunner, pieces: Sequence[AgreementTask], workers: int, task: ProgressTask
+) -> None:
     """Make the pieces that are missing, and advance the task by the cost of each.
 
     Parameters
@@ -53,7 +55,9 @@ def make_all(workshop: Workshop, pieces: Sequence[Piece], workers: int, task: Pr
     _make_in_processes(workshop, missing, workers, task)
 
 
-def _make_in_processes(workshop: Workshop, pieces: Sequence[Piece], workers: int, task: ProgressTask) -> None:
+def _make_in_processes(
+    workshop: TaskRunner, pieces: Sequence[AgreementTask], workers: int, task: ProgressTask
+) -> None:
     before = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
         min(workers, len(pieces)),
@@ -90,7 +94,7 @@ def _start_worker(splits: Mapping[Scenario, Split], folder: Path | None) -> None
     global _workshop
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _workshop = Workshop(splits, folder)
+    _workshop = TaskRunner(splits, folder)
 
 
 def _end_with_parent() -> None:
@@ -100,7 +104,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _make(piece: Piece) -> str | None:
+def _make(piece: AgreementTask) -> str | None:
     """Make a piece in a worker; return the sentence of an error, since not every error can be sent."""
     if _workshop is None:
         raise RuntimeError("a piece was sent to a process that is no worker")
@@ -136,7 +140,7 @@ def stopped_at_once() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class PieceJob(Job):
+class AgreementJob(Job):
     """Make pieces in a workshop that each process opens once.
 
     Parameters
@@ -160,12 +164,12 @@ class PieceJob(Job):
         """Pieces tell how many CPU seconds they took: one at a time in a process."""
         return False
 
-    def open(self) -> Workshop:
+    def open(self) -> TaskRunner:
         """Open the workshop."""
         splits = pickle.loads(read_bytes(self.splits))  # noqa: S301 - written by our own driver
-        return Workshop(splits, Path(self.folder))
+        return TaskRunner(splits, Path(self.folder))
 
-    def run(self, state: Workshop, task: Piecework) -> bytes:
+    def run(self, state: TaskRunner, task: Piecework) -> bytes:
         """Make a piece; it is kept in the folder, and nothing has to come back."""
         state.make(task.payload)
         return b"made"
@@ -184,7 +188,9 @@ class _Into:
         pass
 
 
-def make_on(engine: Engine, workshop: Workshop, pieces: Sequence[Piece], task: ProgressTask) -> None:
+def run_tasks_on(
+    engine: Engine, workshop: TaskRunner, pieces: Sequence[AgreementTask], task: ProgressTask
+) -> None:
     """Make the pieces that are missing on an engine, and advance the task by the cost of each.
 
     Parameters
@@ -213,7 +219,7 @@ def make_on(engine: Engine, workshop: Workshop, pieces: Sequence[Piece], task: P
             Piecework(f"{number:06d} {workshop.key_of(piece)[:80]}", piece, piece.cost)
             for number, piece in enumerate(missing)
         ]
-        engine.map(PieceJob(str(splits), str(folder), digest), tasks, progress=_Into(task))
+        engine.map(AgreementJob(str(splits), str(folder), digest), tasks, progress=_Into(task))
     finally:
         splits.unlink(missing_ok=True)
     lost = [piece for piece in missing if not workshop.has(piece)]
@@ -224,7 +230,7 @@ def make_on(engine: Engine, workshop: Workshop, pieces: Sequence[Piece], task: P
         )
 
 
-def _pickled(workshop: Workshop) -> bytes:
+def _pickled(workshop: TaskRunner) -> bytes:
     try:
         return pickle.dumps(workshop.splits, protocol=5)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
