@@ -13,7 +13,7 @@ from docs_site import api_reference, bibliography, command_reference, plugin_ref
 from docs_site.links import ROOT_PAGES, for_site
 from mkdocs.structure.files import File, Files
 
-from truerank.cli.listing import registries
+from truerank.cli.plugins import registries
 
 PROJECT = Path(__file__).resolve().parent.parent
 

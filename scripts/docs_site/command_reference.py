@@ -5,10 +5,9 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-import typer
 from typer.core import TyperArgument, TyperGroup, TyperOption
 
-from truerank.cli.main import app
+from truerank.cli.main import whole_command
 
 #: Where a command is explained.
 PAGES = {
@@ -30,7 +29,6 @@ PAGES = {
 
 def page() -> str:
     """Return the page of the command line."""
-    root = typer.main.get_command(app)
     lines = [
         "# Commands",
         "",
@@ -41,7 +39,7 @@ def page() -> str:
         "Results go to stdout, talk and progress to stderr. Bad input ends with a sentence and exit code 2.",
         "",
     ]
-    for path, command in _walk(root, "truerank"):
+    for path, command in _walk(whole_command(), "truerank"):
         lines += _entry(path, command)
     return "\n".join(lines) + "\n"
 

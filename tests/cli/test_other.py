@@ -127,3 +127,24 @@ def test_completion_in_the_shell() -> None:
     program = str(Path(sys.executable).with_name("truerank"))
     done = subprocess.run([program], env={**os.environ, **asked}, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["ease"]
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("truerank su", ["subsample"]),
+        ("truerank data fe", ["fetch"]),
+        ("truerank paper run r19.table1", ["r19.table1"]),
+        ("truerank compare --correc", ["--correction"]),
+    ],
+)
+def test_completion_of_commands_and_options(words: str, completed: list[str]) -> None:
+    """Names of commands come from the group, all others from the command that is loaded for them."""
+    asked = {
+        "_TRUERANK_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    program = str(Path(sys.executable).with_name("truerank"))
+    done = subprocess.run([program], env={**os.environ, **asked}, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == completed

@@ -6,13 +6,12 @@ import importlib.util
 import re
 
 import pytest
-import typer
 from typer.core import TyperGroup, TyperOption
 
 from tests.docs.page import PROJECT, name, pages, prose
-from truerank.cli.main import app
+from truerank.cli.main import whole_command
 
-_APP = typer.main.get_command(app)
+_APP = whole_command()
 _COMMAND = re.compile(r"`truerank ((?:[a-z]+(?:\\?\|[a-z]+)*|--[a-z-]+)(?:\s[^`]*)?)`")
 
 
@@ -55,7 +54,6 @@ def test_unknown_commands_are_noticed(written: str, said: str) -> None:
 
 def test_options_of_the_readme_exist() -> None:
     shown = set(re.findall(r"`(--[a-z-]+)", (PROJECT / "README.md").read_text())) - {"--install-completion"}
-    assert isinstance(_APP, TyperGroup)
     assert shown <= _options(_APP.commands["evaluate"])
 
 
@@ -75,7 +73,7 @@ def _problem(written: str) -> str:
     words = written.split()
     if words[0].startswith("-"):
         return "" if words[0] in {*_options(_APP), "--help", "--install-completion"} else words[0]
-    found = _APP
+    found: object = _APP
     while isinstance(found, TyperGroup) and words and not words[0].startswith("-"):
         options = [found.commands.get(word) for word in words.pop(0).split("|")]
         if None in options:

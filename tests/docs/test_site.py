@@ -16,7 +16,7 @@ import pytest
 import truerank
 from scripts.docs_site import api_reference, bibliography, command_reference, docstring, formula, links
 from tests.docs.page import PROJECT
-from truerank.cli.listing import registries
+from truerank.cli.plugins import registries
 
 pytest.importorskip("mkdocs", reason="the documentation group is not installed: pip install --group docs")
 Html = Callable[[str], str]

@@ -66,7 +66,7 @@ def agreement(
     format: opt.OutputFormat = Format.table,
     report: opt.Report = None,
 ) -> None:
-    """Fit models to all data and to sub-samples, and say which sub-samples keep their order.
+    """Fit models to all events and to sub-samples; print which sub-samples keep the order of the models.
 
     tau is Kendall's tau-b between the order of the models on the full data and on the sub-sample; "certain"
     counts only pairs whose order on the full data is beyond the doubt of users and seeds.

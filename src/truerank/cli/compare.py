@@ -98,7 +98,7 @@ def compare(
     out: opt.Out = None,
     report: opt.Report = None,
 ) -> None:
-    """Compare models, from files of ranks or on a data set, and say in words who is better or why not."""
+    """Compare models, from files of ranks or on a data set: which one is better, or why that is open."""
     from truerank.ranking.files import read_rank_files
     from truerank.workflows.compare.compare import compare as run_compare
 
@@ -134,10 +134,10 @@ def compare(
             )
             found = run_compare(given, metrics=metrics, progress=progress, **options)
         else:
-            from truerank.cli.prepare import prepare
+            from truerank.cli.dataset import read_split
             from truerank.split.base import sample_users
 
-            parts = prepare(
+            parts = read_split(
                 data,
                 split=split,
                 test=test,

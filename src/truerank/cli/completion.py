@@ -10,7 +10,7 @@ def plugin_names(kind: str) -> Callable[[str], list[str]]:
     """Return the completion of the names of one kind of plug-in; of a comma-separated list, the last."""
 
     def complete(incomplete: str) -> list[str]:
-        from truerank.cli.listing import registries
+        from truerank.cli.plugins import registries
 
         before, comma, last = incomplete.rpartition(",")
         return [f"{before}{comma}{name}" for name in registries()[kind].names() if name.startswith(last)]

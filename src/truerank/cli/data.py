@@ -12,7 +12,9 @@ from truerank.cli.completion import dataset_names
 from truerank.cli.options import Format
 from truerank.cli.output import emit, say, shown_progress, table_text
 
-app = typer.Typer(help="Public data sets: list, describe or fetch them.", no_args_is_help=True)
+app = typer.Typer(
+    help="Public data sets: list, describe or fetch them.", no_args_is_help=True, add_completion=False
+)
 _Name = Annotated[
     str, typer.Argument(help="Name in the catalogue, such as ml-1m.", autocompletion=dataset_names)
 ]

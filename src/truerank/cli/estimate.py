@@ -35,7 +35,7 @@ def estimate(
     report: opt.Report = None,
     out: Annotated[Path | None, typer.Option(help="Also write the result to this file, as JSON.")] = None,
 ) -> None:
-    """Estimate what exact evaluation would give from a table of sampled ranks that any framework wrote."""
+    """Estimate the metrics of exact evaluation from a table of sampled ranks, written by any framework."""
     from truerank.ranking.files import read_sampled_models
     from truerank.workflows.estimate import DEFAULT_ESTIMATORS, has_all_items
     from truerank.workflows.estimate import estimate as estimate_ranks

@@ -85,7 +85,7 @@ def evaluate(
     report: opt.Report = None,
 ) -> None:
     """Rank items for every test user and print metrics: exact ones, or estimates from sampled items."""
-    from truerank.cli.prepare import prepare
+    from truerank.cli.dataset import read_split
     from truerank.distributed.engine import ENGINES
     from truerank.distributed.local import Gpu
     from truerank.workflows.evaluate import name_models, take_users
@@ -128,7 +128,7 @@ def evaluate(
     _check_precision(precision, budget, [name for name, value in chooses.items() if value is not None])
     models = name_models(list(model))
     with shown_progress() as progress:
-        parts = prepare(
+        parts = read_split(
             data,
             split=split,
             test=test,

@@ -24,12 +24,12 @@ def fit(
     columns: opt.Columns = None,
     seed: opt.Seed = 0,
 ) -> None:
-    """Fit a model on the train part and write it to one file.
+    """Fit a model to the train part and write it to a file.
 
     Evaluate it with --model 'saved(path=FILE)'. A validation part, where the split makes one, is used for
     early stopping; the test part is not looked at.
     """
-    from truerank.cli.prepare import prepare
+    from truerank.cli.dataset import read_split
     from truerank.models.registry import MODELS
     from truerank.models.saved_scorer import save_scorer
     from truerank.workflows.evaluate import make_validate
@@ -37,7 +37,7 @@ def fit(
     check_output(out, "--out")
     chosen = MODELS.make(model)
     with shown_progress() as progress:
-        parts = prepare(data, split=split, columns=columns, seed=seed, progress=progress)
+        parts = read_split(data, split=split, columns=columns, seed=seed, progress=progress)
         started = time.perf_counter()
         scorer = chosen.fit(parts.train, validate=make_validate(parts), seed=seed, progress=progress)
         seconds = time.perf_counter() - started

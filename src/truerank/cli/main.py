@@ -1,52 +1,101 @@
-"""The command ``truerank``."""
+"""The command ``truerank``: a group whose commands are imported when they are called.
+
+``--version``, ``--help`` and the completion of command names need none of them, and no numerical library.
+"""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from typing import Annotated, Any
+from importlib import import_module
+from typing import Annotated, Any, cast
 
 import typer
+from typer.core import TyperGroup
 
-from truerank.cli import (
-    agreement,
-    compare,
-    data,
-    estimate,
-    evaluate,
-    fit,
-    listing,
-    paper,
-    plan,
-    sample,
-    study,
-    subsample,
-    trec,
-)
-from truerank.cli.output import say
 from truerank.core.errors import DataWarning, TruerankError
 from truerank.version import __version__
 
+#: Command -> where it is defined below ``truerank.cli``, and the first line of its help.
+COMMANDS = {
+    "evaluate": (
+        "evaluate:evaluate",
+        "Rank items for every test user and print metrics: exact ones, or estimates from sampled items.",
+    ),
+    "sample": (
+        "sample:sample",
+        "Rank targets against sampled negatives and write the table that truerank estimate reads.",
+    ),
+    "estimate": (
+        "estimate:estimate",
+        "Estimate the metrics of exact evaluation from a table of sampled ranks, written by any framework.",
+    ),
+    "compare": (
+        "compare:compare",
+        "Compare models, from files of ranks or on a data set: which one is better, or why that is open.",
+    ),
+    "plan": (
+        "plan:plan",
+        "Print how many negatives or users a wanted half-width needs, and what exact evaluation costs.",
+    ),
+    "fit": ("fit:fit", "Fit a model to the train part and write it to a file."),
+    "study": (
+        "study:study",
+        "Measure the errors of estimators: rank all items once, and sampled items many times.",
+    ),
+    "subsample": (
+        "subsample:subsample",
+        "Write a fraction of the events, with their original ids, and print what the data have lost.",
+    ),
+    "agreement": (
+        "agreement:agreement",
+        "Fit models to all events and to sub-samples; print which sub-samples keep the order of the models.",
+    ),
+    "list": ("plugins:list_plugins", "List the plug-ins of one kind, with parameters and sources."),
+    "trec": ("trec:trec", "Compute metrics from a TREC run and its qrels."),
+    "data": ("data:app", "Public data sets: list, describe or fetch them."),
+    "paper": ("paper:app", "Reproduce tables and figures of the papers."),
+}
+
+
+def load_command(name: str) -> Any:
+    """Import a command and return it as typer builds it."""
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    defined = getattr(import_module(f"truerank.cli.{module}"), attribute)
+    if not isinstance(defined, typer.Typer):
+        function, defined = defined, typer.Typer(add_completion=False)
+        defined.command(name)(function)
+    command = typer.main.get_command(defined)
+    command.name = name
+    return command
+
+
+class LazyGroup(TyperGroup):
+    """Group that knows the names and summaries of its commands, and loads the one that is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name of the called command, the command itself and its arguments."""
+        name, command, arguments = super().resolve_command(ctx, args)
+        return name, command if name is None else load_command(name), arguments
+
+
 app = typer.Typer(
     name="truerank",
+    cls=LazyGroup,
     help="What a recommender's top-K metrics really are: exact where affordable, honest where not.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("evaluate")(evaluate.evaluate)
-app.command("sample")(sample.sample)
-app.command("estimate")(estimate.estimate)
-app.command("compare")(compare.compare)
-app.command("plan")(plan.plan)
-app.command("fit")(fit.fit)
-app.command("study")(study.study)
-app.command("subsample")(subsample.subsample)
-app.command("agreement")(agreement.agreement)
-app.command("list")(listing.list_plugins)
-app.command("trec")(trec.trec)
-app.add_typer(data.app, name="data")
-app.add_typer(paper.app, name="paper")
+for _name, (_, _summary) in COMMANDS.items():
+    app.command(_name, help=_summary)(lambda: None)  # replaced by `load_command` when it is called
+
+
+def whole_command() -> TyperGroup:
+    """Return the group with all commands loaded, as pages that describe them need it."""
+    group = cast("TyperGroup", typer.main.get_command(app))
+    group.commands = {name: load_command(name) for name in COMMANDS}
+    return group
 
 
 def _print_version(wanted: bool) -> None:
@@ -71,10 +120,10 @@ def run() -> None:
     try:
         app()
     except TruerankError as error:
-        say(f"truerank: {error}")
+        _say(f"truerank: {error}")
         sys.exit(2)
     except KeyboardInterrupt:
-        say("truerank: interrupted.")
+        _say("truerank: interrupted.")
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
@@ -83,4 +132,10 @@ def run() -> None:
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     if issubclass(category, DataWarning):
-        say(f"note: {message}")
+        _say(f"note: {message}")
+
+
+def _say(text: str) -> None:
+    from truerank.cli.output import say
+
+    say(text)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
@@ -28,11 +29,12 @@ from rich.progress import (
 from rich.table import Table as Grid
 
 from truerank.cli.options import Format
-from truerank.core.checkpoint import check_output
 from truerank.core.errors import InvalidParameter
 from truerank.core.progress import SILENT, Progress, ProgressTask
-from truerank.core.result import Result
 from truerank.core.table import Table, escape_latex
+
+if TYPE_CHECKING:
+    from truerank.core.result import Result
 
 #: what --out may end in
 SUFFIXES = {
@@ -52,6 +54,8 @@ _KINDS = {"exact": "exact values", "estimate": "estimates", "bound": "bounds"}
 
 def check_out(path: Path | None) -> None:
     """Raise unless --out can be written in the format that its name asks for."""
+    from truerank.core.checkpoint import check_output
+
     if path is None:
         return
     check_output(path, "--out")

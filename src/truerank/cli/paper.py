@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from truerank.papers.record import Run
 
 
-app = typer.Typer(help="Reproduce tables and figures of the papers.", no_args_is_help=True)
+app = typer.Typer(
+    help="Reproduce tables and figures of the papers.", no_args_is_help=True, add_completion=False
+)
 _KEEP = (
     "Keep fits, exact ranks and finished parts in this folder; a later run continues from there. By default "
     "truerank/papers in the user's cache."

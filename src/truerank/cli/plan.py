@@ -191,7 +191,7 @@ def plan(
     threads: opt.Threads = None,
     format: opt.OutputFormat = Format.table,
 ) -> None:
-    """Print how many negatives, or users, a wanted half-width needs, and what exact evaluation costs here."""
+    """Print how many negatives or users a wanted half-width needs, and what exact evaluation costs."""
     from truerank.workflows.plan.plan import plan as make_plan
 
     if scale is not None:
@@ -256,7 +256,7 @@ def _draw(
     threads: int | None,
 ) -> tuple[dict[str, SampledRanks], dict[str, RankingSeconds]]:
     """Fit models, draw a pilot of each and measure what ranking costs."""
-    from truerank.cli.prepare import prepare
+    from truerank.cli.dataset import read_split
     from truerank.ranking.sampled import sampled_ranks
     from truerank.ranking.samplers.registry import SAMPLERS
     from truerank.workflows.evaluate import fit_scorer, make_validate, name_models
@@ -265,7 +265,7 @@ def _draw(
     chosen, models = SAMPLERS.make(sampler), name_models(list(model))
     pilots, costs = {}, {}
     with shown_progress() as progress:
-        parts = prepare(data, split=split, columns=columns, seed=seed, progress=progress)
+        parts = read_split(data, split=split, columns=columns, seed=seed, progress=progress)
         validate = make_validate(parts, n_threads=threads)
         for name, one in models.items():
             scorer = fit_scorer(one, parts, validate=validate, seed=seed, progress=progress)

@@ -24,8 +24,8 @@ def sample(
     seed: opt.Seed = 0,
     threads: opt.Threads = None,
 ) -> None:
-    """Rank targets against sampled items and write the table that ``truerank estimate`` reads."""
-    from truerank.cli.prepare import prepare
+    """Rank targets against sampled negatives and write the table that truerank estimate reads."""
+    from truerank.cli.dataset import read_split
     from truerank.ranking.files import write_sampled
     from truerank.ranking.sampled import sample_ranks as sample_ranks
     from truerank.ranking.samplers.registry import SAMPLERS
@@ -38,7 +38,7 @@ def sample(
     found = {}
     n_scores = 0
     with shown_progress() as progress:
-        parts = prepare(data, split=split, columns=columns, seed=seed, progress=progress)
+        parts = read_split(data, split=split, columns=columns, seed=seed, progress=progress)
         if users is not None:
             parts = sample_users(parts, users, seed=seed)
         validate = make_validate(parts, n_threads=threads)

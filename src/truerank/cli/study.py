@@ -40,18 +40,18 @@ def study(
     keep: opt.Keep = None,
     format: opt.OutputFormat = Format.table,
 ) -> None:
-    """Rank all items once and samples many times, and print how wrong each estimator is.
+    """Measure the errors of estimators: rank all items once, and sampled items many times.
 
     The error is the mean over K of the relative error; "named best" says in how many samples an estimator
     names the model that is best.
     """
-    from truerank.cli.prepare import prepare
+    from truerank.cli.dataset import read_split
     from truerank.core.checkpoint import Store
     from truerank.workflows.study import study as run_study
 
     listed = parse_cutoffs(cutoffs)
     with shown_progress() as progress:
-        parts = prepare(data, split=split, columns=columns, seed=seed, progress=progress)
+        parts = read_split(data, split=split, columns=columns, seed=seed, progress=progress)
         found = run_study(
             list(model),
             parts,

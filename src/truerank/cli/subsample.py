@@ -62,7 +62,7 @@ def subsample(
     seed: opt.Seed = 0,
     format: opt.OutputFormat = Format.table,
 ) -> None:
-    """Keep a fraction of the events, write them with their own ids and say what was lost.
+    """Write a fraction of the events, with their original ids, and print what the data have lost.
 
     A folder of Parquet files may be larger than the memory: it is treated file by file, on workers where an
     engine is named, and the result is a folder of Parquet files.
@@ -89,7 +89,7 @@ def subsample(
             format=format,
         )
         return
-    from truerank.cli.prepare import prepare
+    from truerank.cli.dataset import read_split
     from truerank.core.random import check_seed
     from truerank.data.catalogue import open_data
     from truerank.subsampling.base import check_fraction
@@ -106,7 +106,7 @@ def subsample(
             events = open_data(data, columns=asked, duplicates=duplicates, progress=progress, tell=say)
             small = draw(events, chosen, fraction, seed=seed, progress=progress)
         else:
-            parts = prepare(
+            parts = read_split(
                 data, split=split, columns=columns, duplicates=duplicates, seed=seed, progress=progress
             )
             small = draw(parts, chosen, fraction, seed=seed, progress=progress)

@@ -28,7 +28,7 @@ def trec(
     seed: opt.Seed = 0,
     format: opt.OutputFormat = Format.table,
 ) -> None:
-    """Compute metrics from a TREC run and qrels."""
+    """Compute metrics from a TREC run and its qrels."""
     from truerank.workflows.evaluate import evaluate_trec
     from truerank.workflows.options import make_options
 

@@ -55,7 +55,7 @@ def list_plugins(
     ],
     format: opt.OutputFormat = Format.table,
 ) -> None:
-    """List what there is of one kind, with parameters and sources."""
+    """List the plug-ins of one kind, with parameters and sources."""
     known = registries()
     if kind not in known:
         raise UnknownName("kind", kind, known)

@@ -16,7 +16,7 @@ from truerank.data.table import parse_columns
 from truerank.split.base import SPLITS
 
 
-def prepare(
+def read_split(
     data: str,
     *,
     split: str,
