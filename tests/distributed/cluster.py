@@ -7,23 +7,24 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from truerank.core.progress import ProgressTask
-from truerank.distributed.dask import DaskProcesses, dask_processes
+from truerank.distributed.dask import subprocess_cluster
 
 #: Where workers find the package ``tests``.
 ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
-def loopback() -> Iterator[DaskProcesses]:
+def loopback() -> Iterator[Any]:
     """Start a scheduler and two workers that can import the tests."""
     pytest.importorskip("distributed", reason="distributed is not installed")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
-        with dask_processes(2) as cluster:
+        with subprocess_cluster(2) as cluster:
             yield cluster
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.distributed.cluster import loopback
-from truerank.distributed.dask import DaskProcesses
 
 
 @pytest.fixture(scope="module")
-def dask() -> Iterator[DaskProcesses]:
+def dask() -> Iterator[Any]:
     """Start a scheduler and two workers."""
     with loopback() as cluster:
         yield cluster

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,46 +14,46 @@ from tests.distributed.jobs import Failing, Square, expected, squares
 from truerank.core.checkpoint import Store
 from truerank.core.errors import InvalidData, JobFailed, MissingDependency
 from truerank.distributed import dask as dask_engine
-from truerank.distributed.dask import Dask, DaskProcesses, dask_processes
+from truerank.distributed.dask import Dask, subprocess_cluster
 from truerank.distributed.engine import ENGINES, started
 
 pytestmark = pytest.mark.cluster
 pytest.importorskip("distributed", reason="distributed is not installed")
 
 
-def test_partials_are_those_of_threads(dask: DaskProcesses, tmp_path: Path) -> None:
+def test_partials_are_those_of_threads(dask: Any, tmp_path: Path) -> None:
     rows = CallOnce(lambda: None)
     job = Square(str(tmp_path), seconds=0.01)
-    assert Dask(dask.address).map(job, squares(40), progress=rows) == expected(40)
+    assert Dask(dask.scheduler_address).map(job, squares(40), progress=rows) == expected(40)
     assert rows.rows == 40
     assert len(list(tmp_path.glob("run-*"))) == 40
     opened = [path.name.split(".")[1] for path in tmp_path.glob("open.*")]
     assert len(opened) == len(set(opened)) == 2  # once in each process
 
 
-def test_a_failing_worker_is_quoted(dask: DaskProcesses) -> None:
+def test_a_failing_worker_is_quoted(dask: Any) -> None:
     with pytest.raises(
         InvalidData, match=r"^payloads must not be 3\. \(said by .*, process \d+ in task t3\)"
     ):
-        Dask(dask.address).map(Failing(name="data"), squares(6))
+        Dask(dask.scheduler_address).map(Failing(name="data"), squares(6))
     with pytest.raises(JobFailed, match=r"t3 failed on .* with ZeroDivisionError: three is not allowed"):
-        Dask(dask.address).map(Failing(), squares(6))
+        Dask(dask.scheduler_address).map(Failing(), squares(6))
 
 
-def test_versions_must_match(dask: DaskProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_must_match(dask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_engine, "__version__", "99.1")
     with pytest.raises(
         JobFailed, match=r"must have truerank 99\.1 like the driver, but tcp://.* has truerank"
     ):
-        Dask(dask.address).map(Square(), squares(2))
+        Dask(dask.scheduler_address).map(Square(), squares(2))
 
 
-def test_an_interrupt_cancels_the_tasks(dask: DaskProcesses, tmp_path: Path) -> None:
+def test_an_interrupt_cancels_the_tasks(dask: Any, tmp_path: Path) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Dask(dask.address).map(
+        Dask(dask.scheduler_address).map(
             Square(str(tmp_path), seconds=0.05), squares(200), progress=CallOnce(interrupt)
         )
     time.sleep(0.5)
@@ -70,16 +71,16 @@ def test_a_killed_worker_changes_nothing(tmp_path: Path) -> None:
             return {int(path.name.split(".")[1]) for path in tmp_path.glob("run-*")}
 
         rows = CallOnce(lambda: kill(min(workers_that_ran())))
-        assert Dask(cluster.address).map(job, squares(60), progress=rows) == expected(60)
+        assert Dask(cluster.scheduler_address).map(job, squares(60), progress=rows) == expected(60)
         assert rows.rows == 60
-        assert workers_that_ran() == {worker.pid for worker in cluster.workers}
+        assert workers_that_ran() == {worker.process.pid for worker in cluster.workers.values()}
 
 
 def test_a_killed_scheduler_ends_the_job_and_finished_tasks_are_kept(tmp_path: Path) -> None:
     kept = Store(tmp_path / "kept")
     with loopback() as cluster:
-        engine = Dask(cluster.address, timeout=5)
-        rows = CallOnce(lambda: kill(cluster.scheduler.pid))
+        engine = Dask(cluster.scheduler_address, timeout=5)
+        rows = CallOnce(lambda: kill(cluster.scheduler.process.pid))
         with pytest.raises(
             JobFailed, match=r"scheduler at tcp://.* was lost after \d+ of 300 tasks\. Start it"
         ):
@@ -95,8 +96,11 @@ def test_a_scheduler_that_is_not_there() -> None:
 
 
 def test_a_scheduler_without_workers() -> None:
-    with dask_processes(0) as cluster, pytest.raises(JobFailed, match="must have a worker, but none came"):
-        Dask(cluster.address, timeout=0.5).map(Square(), squares(2))
+    with (
+        subprocess_cluster(0) as cluster,
+        pytest.raises(JobFailed, match="must have a worker, but none came"),
+    ):
+        Dask(cluster.scheduler_address, timeout=0.5).map(Square(), squares(2))
 
 
 def test_a_cluster_of_its_own() -> None:

@@ -369,8 +369,9 @@ def test_dask_gives_the_same_digits_though_a_worker_is_killed(
     both: dict[str, Any] = {"uncertainty": "delta", "sampler": "uniform(m=20)", "check": True}
     expected = evaluate({"mine": factors, "ease": "ease"}, split, n_threads=1, **both)
     with loopback() as cluster:
-        engine = Dask(cluster.address)
-        rows = CallOnce(lambda: kill(cluster.workers[0].pid))
+        engine = Dask(cluster.scheduler_address)
+        worker = cluster.workers[0].process
+        rows = CallOnce(lambda: kill(worker.pid))
         found = evaluate_on(
             engine, {"mine": factors, "ease": "ease"}, split, work_dir=tmp_path, rows=3, progress=rows, **both
         )

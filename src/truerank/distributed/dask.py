@@ -1,24 +1,18 @@
-"""A Dask cluster.
+"""Engine ``dask``: the workers of a Dask cluster, given by its address or started on this machine.
 
-A Dask cluster of this machine: a scheduler and workers as processes on loopback.
-
-Dask's own local cluster starts the calling script anew in each worker, which breaks scripts without a main
-guard; these processes are started by their command line.
+A cluster on this machine is distributed's ``SubprocessCluster``: a scheduler and workers that listen on
+loopback only, started by their own command line. distributed's ``LocalCluster`` would import the calling
+script again in each worker, which breaks scripts without a main guard.
 """
 
 from __future__ import annotations
 
 import importlib
-import json
 import logging
-import os
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,95 +22,53 @@ from truerank.distributed.engine import Engine, EngineTask, Job, TaskOutcome
 from truerank.distributed.local import SLOT_ENVIRONMENT, forget, pickled, python_version, run_pickled
 from truerank.version import __version__
 
-START_SECONDS = 60
-_SCHEDULER = ("-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
-_WORKER = ("-m", "distributed.cli.dask_worker", "--host", "127.0.0.1", "--no-dashboard", "--no-nanny")
-
-
-@dataclass
-class DaskProcesses:
-    """A scheduler, its workers, and the folder of their files.
-
-    Parameters
-    ----------
-    folder : for the scheduler's file, the workers' own files and what they print
-    """
-
-    folder: Path
-    scheduler: subprocess.Popen[bytes]
-    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
-
-    @property
-    def address(self) -> str:
-        """The scheduler's address, when it has written it."""
-        deadline = time.monotonic() + START_SECONDS
-        path = self.folder / "scheduler.json"
-        while time.monotonic() < deadline and self.scheduler.poll() is None:
-            try:
-                return str(json.loads(path.read_text())["address"])
-            except (OSError, ValueError, KeyError):
-                time.sleep(0.02)
-        raise JobFailed(
-            "a Dask scheduler must start on this machine, but it did not: "
-            f"{self.last_words('scheduler')}. Start a cluster by hand and give its address."
-        )
-
-    def add_worker(self, *, threads: int = 1, environment: Mapping[str, str] | None = None) -> None:
-        """Start one more worker."""
-        name = f"worker-{len(self.workers)}"
-        options = ("--nthreads", str(threads), "--name", name, "--death-timeout", "60")
-        place = ("--local-directory", str(self.folder / name))
-        self.workers.append(
-            _start(
-                self.folder,
-                name,
-                (*_WORKER, *options, *place, self.address),
-                {**SLOT_ENVIRONMENT, **(environment or {})},
-            )
-        )
-
-    def last_words(self, name: str) -> str:
-        """Return the last line a process printed."""
-        path = self.folder / f"{name}.log"
-        lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
-        return lines[-1] if lines else "it said nothing"
-
-    def stop(self) -> None:
-        """End all processes at once: they hold nothing that is worth a farewell."""
-        for process in (*self.workers, self.scheduler):
-            process.kill()
-        for process in (*self.workers, self.scheduler):
-            process.wait()
-
 
 @contextmanager
-def dask_processes(n_workers: int, *, threads: int = 1) -> Iterator[DaskProcesses]:
-    """Start a scheduler and workers for the length of a ``with`` block."""
-    with tempfile.TemporaryDirectory(prefix="truerank-dask-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        # a scheduler whose driver was killed ends by itself, and its workers with it
-        options = ("--scheduler-file", str(folder / "scheduler.json"), "--idle-timeout", "600 seconds")
-        started = DaskProcesses(folder, _start(folder, "scheduler", (*_SCHEDULER, *options), {}))
+def subprocess_cluster(n_workers: int, *, threads: int = 1) -> Iterator[Any]:
+    """Start a ``distributed.SpecCluster`` of processes on this machine for the length of a ``with`` block.
+
+    Its processes are killed at the end: no result is left in them. When the driver itself is killed, the
+    scheduler ends after ten idle minutes and the workers after it.
+    """
+    distributed = _require("distributed")
+    # Run by every process as it starts, because SubprocessCluster sets neither environment nor process group:
+    # an interrupt at the terminal is for the driver alone; the scheduler logs into a pipe nobody empties.
+    preload = (
+        "import logging, os; os.setpgid(0, 0); logging.getLogger('distributed').setLevel(logging.CRITICAL); "
+        f"os.environ.update({SLOT_ENVIRONMENT!r})"
+    )
+    with tempfile.TemporaryDirectory(prefix="truerank-dask-", ignore_cleanup_errors=True) as folder:
         try:
-            for _ in range(n_workers):
-                started.add_worker(threads=threads)
-            yield started
+            cluster = distributed.SubprocessCluster(
+                n_workers=n_workers,
+                threads_per_worker=threads,
+                worker_class="distributed.Worker",
+                worker_kwargs={
+                    "local_directory": folder,
+                    "dashboard": False,
+                    "death_timeout": 60,
+                    "preload": [preload],
+                },
+                scheduler_kwargs={
+                    "scheduler_file": str(Path(folder) / "scheduler.json"),
+                    "idle_timeout": "600 seconds",
+                    "preload": [preload],
+                },
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            )
+        except RuntimeError as error:
+            raise JobFailed(
+                f"a Dask scheduler must start on this machine, but it did not ({error}). "
+                "Start a cluster by hand and give its address."
+            ) from None
+        try:
+            yield cluster
         finally:
-            started.stop()
-
-
-def _start(
-    folder: Path, name: str, command: tuple[str, ...], environment: Mapping[str, str]
-) -> subprocess.Popen[bytes]:
-    with (folder / f"{name}.log").open("wb") as log:
-        return subprocess.Popen(  # noqa: S603 - our own interpreter and words
-            [sys.executable, *command],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env={**os.environ, **environment},
-            start_new_session=True,  # an interrupt at the terminal is the driver's to handle
-        )
+            # a scheduler that is lost or killed first is not asked to retire its workers one by one
+            cluster.sync(cluster.scheduler.close)
+            with _require("dask.config").set({"distributed.comm.timeouts.connect": "0.1s"}):
+                cluster.close()
 
 
 @dataclass(frozen=True)
@@ -170,9 +122,8 @@ class Dask(Engine):
         if self.address is not None:
             yield self
             return
-        _require("distributed")
-        with dask_processes(self.workers or available_threads(), threads=self.threads) as cluster:
-            yield replace(self, address=cluster.address, workers=None)
+        with subprocess_cluster(self.workers or available_threads(), threads=self.threads) as cluster:
+            yield replace(self, address=cluster.scheduler_address, workers=None)
 
     def _outcomes(
         self, distributed: Any, address: str, key: str, written: bytes, tasks: Sequence[EngineTask]

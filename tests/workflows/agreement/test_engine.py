@@ -80,22 +80,26 @@ def test_a_killed_worker_and_a_failing_one(found: Agreement, tmp_path: Path) -> 
     """Two workers of a real cluster, of which one is killed on the way; then the other one fails."""
     pytest.importorskip("distributed", reason="distributed is not installed")
     with loopback() as cluster:
-        rows = CallOnce(lambda: kill(cluster.workers[0].pid))
-        there = measure(engine=Dask(cluster.address), keep=tmp_path / "kept", progress=rows)
-        assert cluster.workers[0].wait(10) == -9
+        worker = cluster.workers[0].process
+        rows = CallOnce(lambda: kill(worker.pid))
+        there = measure(engine=Dask(cluster.scheduler_address), keep=tmp_path / "kept", progress=rows)
+        assert worker.returncode == -9
         assert plain(there) == plain(found)
         assert rows.rows >= 50 + 4 + 300  # percent of a full fit: the proxy, sub-samples, full fits
         models = "popularity,mf(learning_rate=1e30, epochs=2)"
         with pytest.raises(
             JobFailed, match=r"agreement fit mf.* failed on .*, process \d+ with NotConverged"
         ):
-            measure(engine=Dask(cluster.address), keep=tmp_path / "other", models=models)
+            measure(engine=Dask(cluster.scheduler_address), keep=tmp_path / "other", models=models)
 
         def interrupt() -> None:
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
             measure(
-                engine=Dask(cluster.address), keep=tmp_path / "third", progress=CallOnce(interrupt), seeds=3
+                engine=Dask(cluster.scheduler_address),
+                keep=tmp_path / "third",
+                progress=CallOnce(interrupt),
+                seeds=3,
             )
         assert len(list((tmp_path / "third").glob("agreement-*.npz"))) < 3 * N_PIECES
