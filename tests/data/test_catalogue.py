@@ -19,7 +19,8 @@ import pytest
 from truerank.core.errors import DataWarning, InvalidData, MissingDependency, UnknownName
 from truerank.data import catalogue
 from truerank.data.catalogue import describe, fetch, find_local, list_datasets, load, open_data
-from truerank.data.datasets import AMAZON_CATEGORIES, DATASETS, Dataset, RemoteFile
+from truerank.data.datasets import Dataset, RemoteFile, datasets
+from truerank.data.table import ROLES
 
 LOOKED_INTO = catalogue._folders
 
@@ -57,7 +58,7 @@ def nothing_local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def register(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
     entry = Dataset(**{"name": "toy", "description": "", "homepage": "", "licence": "", **fields})
-    monkeypatch.setitem(DATASETS, entry.name, entry)
+    monkeypatch.setitem(datasets(), entry.name, entry)
 
 
 def zipped(member: str, text: str) -> bytes:
@@ -74,13 +75,27 @@ def test_entries_are_complete() -> None:
         online-retail-uci beeradvocate goodreads-comics amazon-luxury-beauty amazon-fashion
         amazon-magazine-subscriptions amazon-magazine-svpcf amazon-video-games"""
     assert set(wanted.split()) <= set(names)
-    assert len(names) == 13 + len(AMAZON_CATEGORIES)
+    assert len(names) == 42
     for entry in list_datasets():
         assert entry.homepage.startswith("http") and entry.licence and entry.description
         assert bool(entry.by_hand) != entry.is_automatic
         assert all(file.url.startswith("http") for file in entry.files)
         assert all(not file.checksum or len(file.checksum) in (36, 71) for file in entry.files)
         assert entry.facts()["name"] == entry.name
+
+
+def test_fields_have_their_types() -> None:
+    """TOML does not check types: counts are integers, texts are texts, columns have known roles."""
+    for entry in list_datasets():
+        assert all(type(n) is int for n in (entry.n_users, entry.n_items, entry.n_events) if n is not None)
+        assert type(entry.min_history) is int and type(entry.min_rating) in (int, float, type(None))
+        texts = (entry.description, entry.homepage, entry.licence, entry.citation, entry.by_hand, entry.note)
+        assert all(isinstance(text, str) and "\n" not in text and "  " not in text for text in texts)
+        assert set(entry.columns) <= set(ROLES) and all(
+            isinstance(name, str) for name in entry.columns.values()
+        )
+        assert all(isinstance(stem, str) for stem in (*entry.local, *entry.partial))
+        assert len(entry.files) < 2 or (entry.part_column and all(file.part for file in entry.files))
 
 
 def test_unknown_name() -> None:

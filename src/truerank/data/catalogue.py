@@ -20,7 +20,7 @@ from truerank.core.errors import DataWarning, InvalidData, MissingDependency, Un
 from truerank.core.interactions import Interactions
 from truerank.core.progress import SILENT, Progress, ProgressTask, tracked
 from truerank.data.clean import merge_duplicates, min_history, min_rating
-from truerank.data.datasets import DATASETS, Dataset, RemoteFile
+from truerank.data.datasets import Dataset, RemoteFile, datasets
 from truerank.data.demo import demo
 from truerank.data.read import read_interactions, read_table
 from truerank.data.table import OpenTable, choose, scan
@@ -140,7 +140,7 @@ _SUFFIXES = (*_OWN_FORMAT, ".dat", ".data", ".txt", ".txt.gz", ".json", ".json.g
 
 def list_datasets() -> list[Dataset]:
     """Return all entries of the catalogue by name."""
-    return [DATASETS[name] for name in sorted(DATASETS)]
+    return [datasets()[name] for name in sorted(datasets())]
 
 
 def describe(name: str) -> Dataset:
@@ -151,9 +151,9 @@ def describe(name: str) -> Dataset:
     >>> describe("ml-1m").n_items
     3706
     """
-    if name not in DATASETS:
-        raise UnknownName("data set", name, [*DATASETS, "demo"])
-    return DATASETS[name]
+    if name not in datasets():
+        raise UnknownName("data set", name, [*datasets(), "demo"])
+    return datasets()[name]
 
 
 def find_local(name: str) -> Path | None:
@@ -243,7 +243,7 @@ def open_data(
         When there is no such file and no such data set.
     """
     text = str(data)
-    is_known = text == "demo" or text in DATASETS
+    is_known = text == "demo" or text in datasets()
     looks_like_path = any(mark in text for mark in (os.sep, "/")) or Path(text).suffix in _SUFFIXES
     if Path(data).is_file() or (not is_known and (looks_like_path or Path(data).exists())):
         return read_interactions(
