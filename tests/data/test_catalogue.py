@@ -90,7 +90,8 @@ def test_fields_have_their_types() -> None:
         assert all(type(n) is int for n in (entry.n_users, entry.n_items, entry.n_events) if n is not None)
         assert type(entry.min_history) is int and type(entry.min_rating) in (int, float, type(None))
         texts = (entry.description, entry.homepage, entry.licence, entry.citation, entry.by_hand, entry.note)
-        assert all(isinstance(text, str) and "\n" not in text and "  " not in text for text in texts)
+        assert all(type(text) is str for text in texts)
+        assert not any("\n" in text or "  " in text for text in texts)
         assert set(entry.columns) <= set(ROLES) and all(
             isinstance(name, str) for name in entry.columns.values()
         )

@@ -26,6 +26,8 @@ from truerank.core.types import FloatArray, IntArray
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+    from truerank.core.split import Split
+
 
 @runtime_checkable
 class Scorer(Protocol):
@@ -213,6 +215,48 @@ def as_scorer(scores: Any, *, n_items: int | None = None) -> Scorer:
         "scores must be an array, a sparse matrix, a pair of factor matrices or an object with "
         f"score(users, items) and n_items, got {type(scores).__name__}. Wrap it in one of these."
     )
+
+
+def check_scorer(scorer: Scorer | Factors, split: Split) -> None:
+    """Raise unless the scorer has the items of a split and, with factors, a vector for each test user.
+
+    Examples
+    --------
+    >>> from truerank.core.interactions import Interactions
+    >>> from truerank.core.split import Split
+    >>> split = Split(Interactions.from_codes([0], [1]), Interactions.from_codes([0], [0], n_items=2))
+    >>> check_scorer(as_scorer(np.zeros((1, 2))), split)
+    """
+    n_items = split.train.n_items
+    if scorer.n_items != n_items:
+        raise InvalidData(
+            f"the scorer must know the {n_items} items of the data, it knows {scorer.n_items}. "
+            "Fit it on this split, or read the data with the vocabulary it was fitted on."
+        )
+    if isinstance(scorer, HasFactors) and len(split.test):
+        n_vectors, last = len(scorer.factors().user), int(split.test.user.max())
+        if last >= n_vectors:
+            raise InvalidData(
+                f"there must be a vector for each user, but user {last} has none "
+                f"({n_vectors} vectors). Fit the model on this split."
+            )
+
+
+def checked_scores(scorer: Scorer, users: IntArray, items: IntArray) -> FloatArray:
+    """Return ``scorer.score(users, items)``; raise unless it has one row per user and one column per item."""
+    scores = np.asarray(scorer.score(users, items))
+    shape = (len(users), items.shape[-1])
+    if scores.shape != shape:
+        raise InvalidData(
+            f"score(users, items) must return shape {shape}, got {scores.shape}. "
+            "See the scorer protocol in the documentation."
+        )
+    return scores
+
+
+def nan_score(user: Any) -> InvalidData:
+    """Return the error to raise when a user, named by its own id, gets a score that is NaN."""
+    return InvalidData(f"scores must be numbers, but user {user!r} gets NaN. Check how it was trained.")
 
 
 def _is_all(items: IntArray, n_items: int) -> bool:

@@ -100,5 +100,5 @@ def datasets() -> dict[str, Dataset]:
 
 def _entry(name: str, table: dict[str, Any]) -> Dataset:
     files = tuple(RemoteFile(**file) for file in table.pop("files", ()))
-    copies = {key: tuple(table.pop(key, ())) for key in ("local", "partial")}
+    copies: dict[str, Any] = {key: tuple(table.pop(key, ())) for key in ("local", "partial")}
     return Dataset(name, files=files, **copies, **table)

@@ -22,7 +22,7 @@ from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions, Lists, Vocabulary
 from truerank.core.plugin import Plugin
 from truerank.core.ranks import SeenPolicy
-from truerank.core.scorer import HasFactors, Scorer
+from truerank.core.scorer import HasFactors, Scorer, check_scorer
 from truerank.core.split import Split
 from truerank.core.types import AnyArray, FloatArray, IntArray
 from truerank.distributed.engine import EngineTask
@@ -263,18 +263,9 @@ def write_files(work_dir: str, scorer: Scorer, split: Split, seen: SeenPolicy) -
 
     The folder within ``work_dir`` is named by the contents, so what is there already is not written again.
     """
-    if scorer.n_items != split.train.n_items:
-        raise InvalidData(
-            f"the scorer must know the {split.train.n_items} items of the data, it knows {scorer.n_items}. "
-            "Fit it on this split, or read the data with the vocabulary it was fitted on."
-        )
+    check_scorer(scorer, split)
     queries = make_queries(split, seen)
     factors = scorer.factors() if isinstance(scorer, HasFactors) else None
-    if factors is not None and len(queries) and queries.users[-1] >= len(factors.user):
-        raise InvalidData(
-            f"there must be a vector for each user, but user {queries.users[-1]} has none "
-            f"({len(factors.user)} vectors). Fit the model on this split."
-        )
     vectors = None if factors is None else factors.user
     counts, pickled = split.train.item_counts(), b""
     arrays: list[AnyArray | None] = [vectors, counts]

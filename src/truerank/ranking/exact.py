@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from truerank.core.errors import InvalidData, check_choice
+from truerank.core.errors import check_choice
 from truerank.core.interactions import Lists
 from truerank.core.parallel import available_threads, ordered_map
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import SEEN_POLICIES, Ranks, SeenPolicy
-from truerank.core.scorer import HasFactors, HasSparseRows, Scorer
+from truerank.core.scorer import HasFactors, HasSparseRows, Scorer, check_scorer, checked_scores, nan_score
 from truerank.core.split import Split
 from truerank.core.types import IntArray
 from truerank.ranking.cpu.counts import Counts, ScoreIsNaN
@@ -73,11 +73,7 @@ def exact_ranks(
         When the scorer's catalogue is not the split's, or a score is NaN.
     """
     check_choice("seen", seen, SEEN_POLICIES)
-    if scorer.n_items != split.train.n_items:
-        raise InvalidData(
-            f"the scorer must know the {split.train.n_items} items of the data, it knows {scorer.n_items}. "
-            "Fit it on this split, or read the data with the vocabulary it was fitted on."
-        )
+    check_scorer(scorer, split)
     if device != "cpu" and isinstance(scorer, HasFactors):
         from truerank.ranking.gpu.exact import exact_ranks_gpu
 
@@ -88,9 +84,7 @@ def exact_ranks(
             counts = _count(scorer, queries, n_threads or available_threads(), task.advance)
         except ScoreIsNaN as error:
             user = split.train.users.decode(queries.users[[error.row]])[0]
-            raise InvalidData(
-                f"scores must be numbers, but user {user!r} gets NaN. Check how it was trained."
-            ) from None
+            raise nan_score(user) from None
     return ranks_from_counts(queries, counts, split.train.n_items, seen)
 
 
@@ -137,11 +131,6 @@ def _count_factors(
     from truerank.ranking.cpu.factors import count_factors
 
     factors = scorer.factors()
-    if len(queries) and queries.users[-1] >= len(factors.user):
-        raise InvalidData(
-            f"there must be a vector for each user, but user {queries.users[-1]} has none "
-            f"({len(factors.user)} vectors). Fit the model on this split."
-        )
     return count_factors(
         factors.user[queries.users],
         factors.item,
@@ -181,13 +170,7 @@ def _count_block(scorer: Scorer, block: Queries) -> Counts:
 
     if isinstance(scorer, HasSparseRows):
         return count_sparse_rows(scorer.sparse_rows(block.users), *_csr(block))
-    scores = np.asarray(scorer.score(block.users, np.arange(scorer.n_items)))
-    if scores.shape != (len(block), scorer.n_items):
-        raise InvalidData(
-            f"score(users, items) must return shape {(len(block), scorer.n_items)}, "
-            f"got {scores.shape}. See the scorer protocol in the documentation."
-        )
-    return count_rows(scores, *_csr(block))
+    return count_rows(checked_scores(scorer, block.users, np.arange(scorer.n_items)), *_csr(block))
 
 
 def _csr(queries: Queries) -> tuple[IntArray, IntArray, IntArray, IntArray]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from truerank.core.errors import InvalidData
 from truerank.core.ranks import Stopping
-from truerank.core.scorer import DenseScores, HasFactors, HasSparseRows, Scorer
+from truerank.core.scorer import DenseScores, HasFactors, HasSparseRows, Scorer, checked_scores
 from truerank.core.types import FloatArray, IntArray, frozen
 from truerank.ranking.cpu.counts import ScoreIsNaN
 from truerank.ranking.negatives import RowBlock, Rows
@@ -232,12 +232,7 @@ class ScoredPairs:
             columns = np.arange(int(widths[chosen].max()))
             is_real = columns < widths[chosen, None]
             places = indptr[chosen, None] + np.where(is_real, columns, 0)
-            scores = np.asarray(self.scorer.score(users[chosen], codes[places]))
-            if scores.shape != places.shape:
-                raise InvalidData(
-                    f"score(users, items) must return shape {places.shape} for items of that shape, "
-                    f"got {scores.shape}. See the scorer protocol in the documentation."
-                )
+            scores = checked_scores(self.scorer, users[chosen], codes[places])
             parts.append((places[is_real], scores[is_real]))
             n_scores += scores.size
         out = np.empty(len(codes), np.result_type(*(scores for _, scores in parts)))

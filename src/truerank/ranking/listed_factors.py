@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from truerank.core.errors import InvalidData
 from truerank.core.ranks import Stopping
 from truerank.core.scorer import Factors
 from truerank.core.types import FloatArray, IntArray, frozen
@@ -44,7 +43,6 @@ class SmallFactors:
     most_negatives = 1 << 20
 
     def __init__(self, factors: Factors, rows: Rows) -> None:
-        _check_users(factors, rows)
         self.factors, self.rows = factors, rows
         bias = None if factors.item_bias is None else factors.item_bias.astype(np.float64)
         check_magnitudes(
@@ -81,7 +79,6 @@ class CompiledFactors:
     def __init__(self, factors: Factors, rows: Rows) -> None:
         from truerank.ranking.cpu import listed_compiled as target_compiled
 
-        _check_users(factors, rows)
         self.rows = rows
         users = frozen(np.ascontiguousarray(_rows_of(factors.user, rows.queries.users)))
         items = frozen(np.ascontiguousarray(factors.item))
@@ -165,15 +162,6 @@ class CompiledFactors:
             scored,
         )
         return ListedCounts(above, tied, drawn, self.scores[first:last], int(scored.sum() + last - first))
-
-
-def _check_users(factors: Factors, rows: Rows) -> None:
-    users = rows.queries.users
-    if len(users) and users[-1] >= len(factors.user):
-        raise InvalidData(
-            f"there must be a vector for each user, but user {users[-1]} has none "
-            f"({len(factors.user)} vectors). Fit the model on this split."
-        )
 
 
 def _rows_of(vectors: FloatArray, users: IntArray) -> FloatArray:

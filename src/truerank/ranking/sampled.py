@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from truerank.core.errors import InvalidData, check_at_least, check_choice
+from truerank.core.errors import check_at_least, check_choice
 from truerank.core.parallel import available_threads, ordered_map
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import SEEN_POLICIES, Design, SampledRanks, SeenPolicy, Stopping
-from truerank.core.scorer import Scorer
+from truerank.core.scorer import Scorer, check_scorer, nan_score
 from truerank.core.split import Split
 from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets, order_within_rows
 from truerank.ranking.exact import make_queries
@@ -124,11 +124,7 @@ def sample_ranks(
     """
     check_choice("seen", seen, SEEN_POLICIES)
     check_at_least("repeat", repeat, 0)
-    if scorer.n_items != split.train.n_items:
-        raise InvalidData(
-            f"the scorer must know the {split.train.n_items} items of the data, it knows {scorer.n_items}. "
-            "Fit it on this split, or read the data with the vocabulary it was fitted on."
-        )
+    check_scorer(scorer, split)
     made = GivenLists(sampler) if isinstance(sampler, Mapping) else SAMPLERS.make(sampler)
     rows = Rows.of(
         make_queries(split, seen),
@@ -152,10 +148,7 @@ def sample_ranks(
                 judge = on_device or make_judge(scorer, rows, int(negatives.sizes.sum()))
                 judged = _judge_blocks(judge, negatives, n_threads, task.advance)
         except BrokenRow as error:
-            raise InvalidData(
-                f"scores must be numbers, but user {rows.user_id(error.row)!r} gets NaN. "
-                "Check how it was trained."
-            ) from None
+            raise nan_score(rows.user_id(error.row)) from None
     design = replace(negatives.design, n_test_users=split.n_test_users)
     return Sampled(_table(rows, negatives, judged, seen, design), judged.n_scores)
 

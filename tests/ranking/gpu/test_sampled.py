@@ -14,6 +14,7 @@ from truerank.ranking.gpu.sampled import DeviceFactors
 from truerank.ranking.listed import Judge, ListedCounts, ListJudge
 from truerank.ranking.listed_factors import SmallFactors
 from truerank.ranking.negatives import Negatives, RandomSampler, Rows, row_blocks
+from truerank.ranking.sampled import sample_ranks
 from truerank.ranking.samplers.registry import SAMPLERS
 
 
@@ -59,7 +60,7 @@ def test_equal_to_the_cpu(spec: str, has_bias: bool, where: Where) -> None:
 def test_bad_factors() -> None:
     rows, negatives = drawn("uniform(m=3)")
     with pytest.raises(InvalidData, match=r"a vector for each user, but user \d+ has none"):
-        DeviceFactors(factors_of(n_users=5), rows, device="cpu")
+        sample_ranks(factors_of(n_users=5), split_of(), "uniform(m=3)", device="cuda")
     with pytest.raises(InvalidData, match="item bias factors must be finite, row 0"):
         DeviceFactors(Factors(np.ones((60, 1)), np.ones((200, 1)), np.full(200, np.nan)), rows, device="cpu")
     broken = Factors(np.full((60, 1), np.inf), np.ones((200, 1)))

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, check_choice
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import SEEN_POLICIES, Ranks, SeenPolicy
-from truerank.core.scorer import HasFactors, Scorer
+from truerank.core.scorer import HasFactors, Scorer, check_scorer
 from truerank.core.split import Split
 from truerank.ranking.cpu.counts import (
     MOST_COORDINATES,
@@ -461,17 +461,8 @@ def exact_ranks_gpu(
         return exact_ranks(scorer, split, seen=seen, progress=progress)
     open_device(device)
     factors, n_items = scorer.factors(), split.train.n_items
-    if factors.n_items != n_items:
-        raise InvalidData(
-            f"the scorer must know the {n_items} items of the data, it knows {factors.n_items}. "
-            "Fit it on this split, or read the data with the vocabulary it was fitted on."
-        )
+    check_scorer(factors, split)
     queries = make_queries(split, seen)
-    if len(queries) and queries.users[-1] >= len(factors.user):
-        raise InvalidData(
-            f"there must be a vector for each user, but user {queries.users[-1]} has none "
-            f"({len(factors.user)} vectors). Fit the model on this split."
-        )
     with tracked(progress, "ranking", len(queries)) as task:
         counts = count_on_device(
             factors.user[queries.users],

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from truerank.core.errors import DataWarning, InvalidData
+from truerank.core.errors import DataWarning
 from truerank.core.interactions import Lists
 from truerank.core.scorer import Factors, HasFactors, Scorer
 from truerank.core.types import IntArray
@@ -70,12 +70,6 @@ class DeviceFactors:
     def __init__(
         self, factors: Factors, rows: Rows, *, device: str = "cuda", engine: Engine = "auto"
     ) -> None:
-        users = rows.queries.users
-        if len(users) and users[-1] >= len(factors.user):
-            raise InvalidData(
-                f"there must be a vector for each user, but user {users[-1]} has none "
-                f"({len(factors.user)} vectors). Fit the model on this split."
-            )
         self.device = open_device(device)
         self.engine = engine_for(self.device, engine)
         self.rows, self.users = rows, as_matrix("user", factors.user)

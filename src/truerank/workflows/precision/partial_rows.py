@@ -9,10 +9,9 @@ from typing import NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from truerank.core.errors import InvalidData
 from truerank.core.parallel import available_threads, ordered_map
 from truerank.core.ranks import Ranks, SeenPolicy
-from truerank.core.scorer import Scorer
+from truerank.core.scorer import Scorer, check_scorer, nan_score
 from truerank.core.split import Split
 from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets, order_within_rows
@@ -57,11 +56,7 @@ class PartialRows:
         n_threads: int | None = None,
     ) -> None:
         n_items = split.train.n_items
-        if scorer.n_items != n_items:
-            raise InvalidData(
-                f"the scorer must know the {n_items} items of the data, it knows {scorer.n_items}. "
-                "Fit it on this split, or read the data with the vocabulary it was fitted on."
-            )
+        check_scorer(scorer, split)
         queries = make_queries(split, seen)
         self.rows = Rows.of(queries, split, per_target=False, seed=0, repeat=0, label="")
         self.lists = make_lists(scorer, self.rows)
@@ -208,7 +203,4 @@ class PartialRows:
         return items
 
     def _refuse(self, row: int) -> NoReturn:
-        raise InvalidData(
-            f"scores must be numbers, but user {self.rows.user_id(int(row))!r} gets NaN. "
-            "Check how it was trained."
-        ) from None
+        raise nan_score(self.rows.user_id(int(row))) from None
