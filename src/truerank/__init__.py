@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from truerank.inference.estimate_interval.registry import UNCERTAINTIES
     from truerank.inference.user_interval import INTERVALS
     from truerank.metrics.registry import METRICS
+    from truerank.models.adapters.arrays import scorer_from_arrays
     from truerank.models.adapters.cornac import from_cornac
     from truerank.models.adapters.function import from_callable
     from truerank.models.adapters.implicit import from_implicit
@@ -131,6 +132,7 @@ _HOMES = {
     "sample_users": "truerank.split.base:sample_users",
     "sampled_ranks": "truerank.ranking.sampled:sampled_ranks",
     "save_scorer": "truerank.models.saved_scorer:save_scorer",
+    "scorer_from_arrays": "truerank.models.adapters.arrays:scorer_from_arrays",
     "study": "truerank.workflows.study:study",
     "subsample": "truerank.subsampling.subsample:subsample",
     "write_report": "truerank.report.page:write_report",
@@ -200,6 +202,7 @@ __all__ = [
     "sample_users",
     "sampled_ranks",
     "save_scorer",
+    "scorer_from_arrays",
     "study",
     "subsample",
     "write_report",

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from tests.models.literal import small_train
+from truerank.core import parallel as threads
 from truerank.core.errors import InvalidData, UnknownName
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import HasSparseRows, Scorer
 from truerank.models import ials
 from truerank.models import item_item as cooccurrence
-from truerank.models import item_item as threads
 from truerank.models.registry import MODELS
 
 SPECS = [

@@ -10,7 +10,7 @@ from tests.models.literal import small_train
 from truerank.core.errors import InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.progress import SILENT
-from truerank.models import item_item as check
+from truerank.models import checks as check
 from truerank.models import item_item as symmetric
 from truerank.models.ease import Ease
 from truerank.models.registry import MODELS

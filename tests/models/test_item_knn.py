@@ -14,7 +14,7 @@ from tests.models.literal import small_train
 from truerank.core.errors import InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import HasSparseRows
-from truerank.models import item_item as check
+from truerank.models import checks as check
 from truerank.models.item_item import SparseHistoryScorer, dense_history_scorer
 from truerank.models.item_knn import ItemKNN
 from truerank.models.registry import MODELS

@@ -13,10 +13,9 @@ from tests.models.test_factor_models import rated
 from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, NotConverged
 from truerank.core.interactions import Interactions
 from truerank.core.model import Epoch
-from truerank.core.progress import SILENT
-from truerank.models.neumf import NeuMF, _Fit
+from truerank.models.nets.towers import TowerScorer
+from truerank.models.neumf import NeuMF, _Samples
 from truerank.models.registry import MODELS
-from truerank.models.towers import TowerScorer
 from truerank.models.training import HasArrays
 
 torch = pytest.importorskip("torch")
@@ -204,8 +203,7 @@ def test_an_epoch_has_each_event_once_and_its_own_negatives(
     met = train.matrix().toarray() > 0
     for n_samples in (1, 200, 1 << 22):
         monkeypatch.setattr("truerank.models.neumf._SAMPLES", n_samples)
-        job = _Fit(model, train, 0, None, SILENT)
-        batches = list(job.batches(np.random.default_rng(1)))
+        batches = list(_Samples(model, train).batches(np.random.default_rng(1)))
         assert max(len(user) for user, _, _ in batches) <= batch
         assert sum(len(user) < batch for user, _, _ in batches) <= 1
         user, item, label = (np.concatenate(part) for part in zip(*batches, strict=True))
@@ -263,13 +261,13 @@ def test_narrow_layers_are_trained_on_one_thread(
     monkeypatch.setattr("truerank.models.torch_training.available_threads", lambda: 2)
     torch.set_num_threads(2)
     seen: list[int] = []
-    draw = _Fit.loss
+    compute = _Samples.loss
 
-    def loss(self: _Fit, module: Any, batch: Any) -> Any:
+    def loss(self: _Samples, module: Any, device: Any, batch: Any) -> Any:
         seen.append(torch.get_num_threads())
-        return draw(self, module, batch)
+        return compute(self, module, device, batch)
 
-    monkeypatch.setattr(_Fit, "loss", loss)
+    monkeypatch.setattr(_Samples, "loss", loss)
     NeuMF(**{**SMALL, "layers": layers, "epochs": 1}).fit(small_train())
     assert set(seen) == {expected}
     assert torch.get_num_threads() == 2

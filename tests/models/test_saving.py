@@ -21,10 +21,10 @@ from truerank.core.errors import DataWarning, InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions, Vocabulary
 from truerank.core.scorer import CallableScores, Factors, HasSparseRows, Scorer, as_scorer
 from truerank.core.split import Split
+from truerank.models.nets.towers import TowerScorer
 from truerank.models.registry import MODELS
 from truerank.models.saved_scorer import KINDS, NAMED_ARRAYS, load_scorer, pack, save_scorer
 from truerank.models.saving import pack_ids, unpack_ids
-from truerank.models.towers import TowerScorer
 from truerank.ranking.exact import exact_ranks
 from truerank.workflows.evaluate import evaluate
 

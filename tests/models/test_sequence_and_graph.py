@@ -452,7 +452,7 @@ def test_presets() -> None:
     small = MODELS.make("s21-svae")
     assert isinstance(small, svae.SVAE)
     assert (small.next_items, small.anneal_start, small.anneal_cap) == (2, 0.2, 1.2)
-    assert [small._beta(number) for number in (1, 51, 101, 200)] == pytest.approx([0.2, 0.7, 1.2, 1.2])
+    assert [small.beta(epochs) for epochs in (0, 50, 100, 199)] == pytest.approx([0.2, 0.7, 1.2, 1.2])
     assert MODELS.make("l20-ngcf(epochs=9)") == ngcf.NGCF(
         batch=1024, learning_rate=0.0001, epochs=9, patience=50
     )

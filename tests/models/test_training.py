@@ -13,7 +13,7 @@ from truerank.core.errors import DataWarning, InvalidParameter, NotConverged
 from truerank.core.model import Epoch
 from truerank.core.progress import ProgressTask
 from truerank.core.scorer import DenseScores, Scorer
-from truerank.models.training import Schedule, train
+from truerank.models.training import Schedule, run_epochs
 
 
 class Counting:
@@ -65,7 +65,7 @@ class Bars:
 
 def test_without_validation_all_epochs_run_and_the_last_is_returned() -> None:
     training, bars, seen = Counting(), Bars(), list[Epoch]()
-    fitted = train("toy", training, Schedule(4), on_epoch=seen.append, progress=bars)
+    fitted = run_epochs("toy", training, Schedule(4), on_epoch=seen.append, progress=bars)
     assert value(fitted) == 4
     assert training.run == [1, 2, 3, 4]
     assert (bars.labels, bars.steps, bars.closed) == ([("toy", 4)], 4, 1)
@@ -91,10 +91,10 @@ class Noted(Bars):
 
 def test_progress_shows_loss_and_validation() -> None:
     noted = Noted()
-    train("toy", Counting({1: 0.123456, 2: 1234.2}), Schedule(2), progress=noted)
+    run_epochs("toy", Counting({1: 0.123456, 2: 1234.2}), Schedule(2), progress=noted)
     assert noted.notes == ["loss 0.1235", "loss 1234"]
     noted, quality = Noted(), {2: 0.25, 4: 0.125, 5: 0.5}
-    train(
+    run_epochs(
         "toy",
         Counting(),
         Schedule(5, every=2),
@@ -113,7 +113,7 @@ def test_progress_shows_loss_and_validation() -> None:
 def test_the_best_epoch_is_restored_and_training_stops_when_it_is_old() -> None:
     quality = {1: -3.0, 2: -1.0, 3: 0.0, 4: -0.5, 5: -0.1, 6: 9.0}
     training, seen = Counting(), list[Epoch]()
-    fitted = train(
+    fitted = run_epochs(
         "toy",
         training,
         Schedule(6, patience=2),
@@ -124,13 +124,15 @@ def test_the_best_epoch_is_restored_and_training_stops_when_it_is_old() -> None:
     assert training.run == [1, 2, 3, 4, 5]
     assert [epoch.validation for epoch in seen] == [-3.0, -1.0, 0.0, -0.5, -0.1]
     forever = Counting()
-    assert value(train("toy", forever, Schedule(6, None), validate=lambda s: quality[int(value(s))])) == 6
+    assert (
+        value(run_epochs("toy", forever, Schedule(6, None), validate=lambda s: quality[int(value(s))])) == 6
+    )
     assert forever.run == [1, 2, 3, 4, 5, 6]
 
 
 def test_equally_good_epochs_keep_the_first() -> None:
     training = Counting()
-    assert value(train("toy", training, Schedule(9, patience=3), validate=lambda _: 0.0)) == 1
+    assert value(run_epochs("toy", training, Schedule(9, patience=3), validate=lambda _: 0.0)) == 1
     assert training.run == [1, 2, 3, 4]
 
 
@@ -141,7 +143,7 @@ def test_validation_every_few_epochs_and_after_the_last() -> None:
         asked.append(int(value(scorer)))
         return -abs(value(scorer) - 4)
 
-    assert value(train("toy", Counting(), Schedule(7, patience=9, every=2), validate=validate)) == 4
+    assert value(run_epochs("toy", Counting(), Schedule(7, patience=9, every=2), validate=validate)) == 4
     assert asked == [2, 4, 6, 7]
 
 
@@ -150,10 +152,10 @@ def test_a_loss_that_is_not_finite_stops_with_a_sentence(bad: float) -> None:
     with pytest.raises(
         NotConverged, match=rf"the loss of toy became {bad} in epoch 3\. Lower learning_rate"
     ) as e:
-        train("toy", Counting({3: bad}), Schedule(5))
+        run_epochs("toy", Counting({3: bad}), Schedule(5))
     assert value(e.value.last) == 2  # type: ignore[arg-type]
     with pytest.raises(NotConverged) as e:
-        train("toy", Counting({1: bad}), Schedule(5))
+        run_epochs("toy", Counting({1: bad}), Schedule(5))
     assert e.value.last is None
 
 
@@ -161,21 +163,21 @@ def test_a_validation_that_is_not_finite_stops_with_a_sentence() -> None:
     with pytest.raises(
         InvalidParameter, match=r"validate must return a finite number, got nan after epoch 1"
     ):
-        train("toy", Counting(), Schedule(5), validate=lambda _: math.nan)
+        run_epochs("toy", Counting(), Schedule(5), validate=lambda _: math.nan)
 
 
 def test_an_interruption_keeps_the_best_epoch() -> None:
     with pytest.warns(DataWarning, match=r"toy was interrupted in epoch 4 of 9; epoch 3 is kept\."):
-        fitted = train("toy", Counting(interrupt_in=4), Schedule(9))
+        fitted = run_epochs("toy", Counting(interrupt_in=4), Schedule(9))
     assert value(fitted) == 3
     quality = {1: 0.1, 2: 0.7, 3: 0.2}
     with pytest.warns(DataWarning, match=r"epoch 2 is kept"):
-        fitted = train(
+        fitted = run_epochs(
             "toy", Counting(interrupt_in=4), Schedule(9), validate=lambda s: quality[int(value(s))]
         )
     assert value(fitted) == 2
     with pytest.warns(DataWarning, match=r"epoch 3 is kept"):  # nothing validated so far
-        fitted = train("toy", Counting(interrupt_in=4), Schedule(9, every=5), validate=lambda _: 1.0)
+        fitted = run_epochs("toy", Counting(interrupt_in=4), Schedule(9, every=5), validate=lambda _: 1.0)
     assert value(fitted) == 3
 
 
@@ -185,13 +187,13 @@ def test_an_interruption_of_a_callback_keeps_the_epoch_just_finished() -> None:
             raise KeyboardInterrupt
 
     with pytest.warns(DataWarning, match=r"in epoch 2 of 9; epoch 2 is kept"):
-        assert value(train("toy", Counting(), Schedule(9), on_epoch=interrupt)) == 2
+        assert value(run_epochs("toy", Counting(), Schedule(9), on_epoch=interrupt)) == 2
 
 
 def test_an_interruption_of_the_first_epoch_goes_through() -> None:
     bars = Bars()
     with pytest.raises(KeyboardInterrupt):
-        train("toy", Counting(interrupt_in=1), Schedule(9), progress=bars)
+        run_epochs("toy", Counting(interrupt_in=1), Schedule(9), progress=bars)
     assert bars.closed == 1
 
 
@@ -199,7 +201,7 @@ def test_an_interruption_goes_through_where_half_a_training_is_worth_nothing(tmp
     store = Store(tmp_path)
 
     def compute() -> float:
-        return value(train("toy", Counting(interrupt_in=4), Schedule(9)))
+        return value(run_epochs("toy", Counting(interrupt_in=4), Schedule(9)))
 
     with pytest.raises(KeyboardInterrupt):
         store.value("toy", compute)

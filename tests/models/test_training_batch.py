@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from tests.models.literal import small_train
+from truerank.core import parallel as threads
 from truerank.core.errors import InvalidData
 from truerank.core.interactions import Interactions
-from truerank.models import item_item as threads
 from truerank.models import training as batch
 from truerank.models.training import distinct_pairs, rated_events, sample_negatives, shuffled_batches
 

@@ -12,11 +12,9 @@ from truerank.core.interactions import Interactions
 from truerank.core.model import Model, Validate
 from truerank.core.plugin import Source
 from truerank.core.progress import SILENT, Progress, tracked
+from truerank.models.checks import check_events, check_finite, check_memory
 from truerank.models.item_item import (
     DenseHistoryScorer,
-    check_events,
-    check_finite,
-    check_memory,
     cooccurrence_lower,
     dense_history_scorer,
     mirror_lower,

@@ -9,28 +9,22 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 
 from truerank.core.errors import check_above, check_at_least, check_choice
 from truerank.core.interactions import Interactions
-from truerank.core.model import EpochModel, OnEpoch, Validate
-from truerank.core.progress import SILENT, Progress
 from truerank.core.random import stream
 from truerank.core.scorer import Factors
 from truerank.core.types import AnyArray, FloatArray, IntArray, frozen
-from truerank.models.item_item import check_count, check_events, check_finite
-from truerank.models.torch_training import check_rate
+from truerank.models.checks import check_count, check_finite, check_rate
 from truerank.models.training import (
-    Schedule,
+    TrainedModel,
     distinct_pairs,
     rated_events,
     sample_negatives,
     shuffled_batches,
-)
-from truerank.models.training import (
-    train as run,
 )
 
 FactorLoss = Literal["mse", "bpr"]
@@ -168,42 +162,17 @@ class FactorTraining:
         self.users[:], self.items[:], self.offset[:] = state
 
 
-class FactorModel(EpochModel, ABC):
-    """A model that `FactorTraining` trains.
-
-    Parameters
-    ----------
-    epochs, patience, every : as in ``Schedule``
-    """
-
-    epochs: int
-    patience: int
-    every: int
+class FactorModel(TrainedModel[Factors], ABC):
+    """A model that `FactorTraining` trains."""
 
     def __post_init__(self) -> None:
         self.settings().check()
-        self._schedule()
+        super().__post_init__()
 
     @abstractmethod
     def settings(self) -> FactorSettings:
-        """Return what the training needs to know."""
+        """Return the hyper-parameters of the training."""
 
-    def fit(
-        self,
-        train: Interactions,
-        *,
-        validate: Validate | None = None,
-        seed: int = 0,
-        progress: Progress = SILENT,
-        on_epoch: OnEpoch | None = None,
-    ) -> Factors:
-        """Train; the progress advances once per epoch."""
-        check_events(self.key, train)
-        training = FactorTraining(train, self.settings(), seed)
-        fitted = run(
-            str(self), training, self._schedule(), validate=validate, on_epoch=on_epoch, progress=progress
-        )
-        return cast(Factors, fitted)
-
-    def _schedule(self) -> Schedule:
-        return Schedule(self.epochs, self.patience, self.every)
+    def start(self, train: Interactions, seed: int) -> FactorTraining:
+        """Return the biases and factors at the start of their training."""
+        return FactorTraining(train, self.settings(), seed)

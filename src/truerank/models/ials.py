@@ -10,21 +10,14 @@ import numpy as np
 from truerank.core.errors import check_above, check_at_least
 from truerank.core.interactions import Interactions, Lists
 from truerank.core.model import Model, Validate
-from truerank.core.parallel import single_threaded_blas
+from truerank.core.parallel import balanced_blocks, even_blocks, run_row_blocks, single_threaded_blas
 from truerank.core.plugin import Source
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.random import stream
 from truerank.core.scorer import Factors
 from truerank.core.types import FloatArray, frozen
-from truerank.models.item_item import (
-    balanced_blocks,
-    by_item,
-    check_count,
-    check_events,
-    check_finite,
-    even_blocks,
-    run_row_blocks,
-)
+from truerank.models.checks import check_count, check_events, check_finite
+from truerank.models.item_item import by_item
 
 _ENTRIES = 20_000  # events per block of rows
 _GRAM_ROWS = 4096  # rows per partial sum of V^T V

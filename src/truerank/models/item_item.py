@@ -1,27 +1,21 @@
-"""Scorers that sum the rows of an item-item matrix over a user's history.
+"""Item-item models: co-occurrence counts, nearest items, in-place inversion, and scorers over histories.
 
-Co-occurrence of items in the histories of users.
-
-Large symmetric matrices in place, with the same bits on any number of threads.
-
-Blocks of work on Python threads; the kernels release the interpreter lock.
-
-Checks that several models share.
+A fitted item-item model is a matrix whose row j holds what item j of a user's history adds to the score of
+each candidate. It is either full (`DenseHistoryScorer`) or sparse (`SparseHistoryScorer`). Counting, the
+search for neighbours and the inversion of large symmetric matrices are cut into fixed blocks that threads
+share, so that the bits of a result do not depend on the number of threads.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.errors import InvalidParameter
 from truerank.core.interactions import Interactions, Lists
-from truerank.core.parallel import available_threads, ordered_map, single_threaded_blas
+from truerank.core.parallel import balanced_blocks, even_blocks, run_row_blocks, single_threaded_blas
 from truerank.core.progress import ProgressTask
 from truerank.core.types import FloatArray, IntArray, frozen
 
@@ -119,43 +113,6 @@ def sparse_history_scorer(train: Interactions, weights: csr_array) -> SparseHist
         for array in (matrix.data, matrix.indices, matrix.indptr):
             array.flags.writeable = False
     return SparseHistoryScorer(history, weights)
-
-
-def run_row_blocks(work: Callable[[int, int], object], blocks: Iterable[tuple[int, int]]) -> None:
-    """Call ``work(first, last)`` for each block, on all processors.
-
-    Blocks must write to disjoint memory, so that the number of threads cannot change a result. An error or
-    an interrupt drops the blocks that have not begun and is raised again.
-    """
-    for _ in ordered_map(lambda block: work(*block), list(blocks), n_threads=available_threads()):
-        pass
-
-
-def even_blocks(n: int, size: int) -> list[tuple[int, int]]:
-    """Cut 0..n into blocks of ``size`` rows.
-
-    Examples
-    --------
-    >>> even_blocks(5, 2)
-    [(0, 2), (2, 4), (4, 5)]
-    """
-    return [(first, min(first + size, n)) for first in range(0, n, size)]
-
-
-def balanced_blocks(indptr: IntArray, entries: int) -> list[tuple[int, int]]:
-    """Cut the rows of a CSR matrix into blocks of about ``entries`` entries; a row counts as one more.
-
-    Examples
-    --------
-    >>> balanced_blocks(np.array([0, 3, 4, 5, 9]), 4)
-    [(0, 1), (1, 3), (3, 4)]
-    """
-    work = np.asarray(indptr) + np.arange(len(indptr))
-    edges = [0]
-    while edges[-1] < len(indptr) - 1:
-        reach = int(np.searchsorted(work, work[edges[-1]] + entries, side="right")) - 1
-        edges.append(max(reach, edges[-1] + 1))
-    return list(pairwise(edges))
 
 
 _ENTRIES = 20_000  # events per block: a few hundredths of a second
@@ -278,41 +235,3 @@ def _inverse(block: FloatArray) -> FloatArray:
         ) from None
     inverse: FloatArray = cho_solve((factor, True), np.eye(len(block)))
     return (inverse + inverse.T) / 2
-
-
-def check_count(name: str, value: object, least: int) -> None:
-    """Raise unless the value is an integer >= least."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidParameter(f"{name} must be an integer >= {least}, got {value!r}.")
-
-
-def check_finite(name: str, value: float) -> None:
-    """Raise unless the value is a finite number."""
-    if not -float("inf") < value < float("inf"):
-        raise InvalidParameter(f"{name} must be a finite number, got {value!r}.")
-
-
-def check_events(model: str, train: Interactions) -> None:
-    """Raise unless there is something to learn from."""
-    if len(train) == 0:
-        raise InvalidData(
-            f"train must hold at least one event to fit {model!r}, got 0. Check the split and the filters."
-        )
-
-
-def check_memory(model: str, n_bytes: int, advice: str) -> None:
-    """Raise when a model needs more memory than the machine has in all."""
-    machine = _memory()
-    if machine is not None and n_bytes > machine:
-        raise InvalidParameter(
-            f"{model!r} needs {n_bytes / 1e9:.1f} GB of memory for this catalogue, "
-            f"but this machine has {machine / 1e9:.1f} GB. {advice}"
-        )
-
-
-def _memory() -> int | None:
-    """Return the bytes of physical memory, None where the system does not say."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return None

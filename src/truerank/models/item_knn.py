@@ -14,11 +14,8 @@ from truerank.core.plugin import Source
 from truerank.core.progress import SILENT, Progress, ProgressTask, tracked
 from truerank.core.scorer import Scorer
 from truerank.core.types import FloatArray
+from truerank.models.checks import check_count, check_events, check_finite, check_memory
 from truerank.models.item_item import (
-    check_count,
-    check_events,
-    check_finite,
-    check_memory,
     cooccurrence_lower,
     dense_history_scorer,
     mirror_lower,

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from truerank.core.plugin import Source
+from truerank.models.checks import check_count, check_rate
 from truerank.models.factor_training import FactorLoss, FactorModel, FactorSettings
-from truerank.models.item_item import check_count
-from truerank.models.torch_training import check_rate
 
 
 @dataclass(frozen=True)

@@ -4,32 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from truerank.core.errors import check_at_least
 from truerank.core.interactions import Interactions
-from truerank.core.model import EpochModel, OnEpoch, Validate
 from truerank.core.plugin import Source
-from truerank.core.progress import SILENT, Progress
 from truerank.core.scorer import Factors
 from truerank.core.types import IntArray
-from truerank.models.item_item import check_count, check_events, check_finite
-from truerank.models.torch_training import (
-    ModuleTraining,
-    check_rate,
-    check_training,
-    make_optimiser,
-    pick_device,
-    require_torch,
-    seeded,
-    to_numpy,
-)
-from truerank.models.training import Schedule, shuffled_batches
-from truerank.models.training import train as run
+from truerank.models.checks import check_count, check_rate
+from truerank.models.torch_training import AnnealedModel, ModuleTraining, TorchParts, to_numpy
+from truerank.models.training import shuffled_batches
 
 if TYPE_CHECKING:
+    import torch
+
     from truerank.models.nets.autoencoder import Autoencoder, History
 
 
@@ -37,7 +26,7 @@ _USERS = 1024  # encoded at a time
 
 
 @dataclass(frozen=True)
-class MultiVAE(EpochModel):
+class MultiVAE(AnnealedModel[Factors]):
     r"""Autoencoder of histories with a latent normal and a multinomial over the catalogue.
 
     .. math:: \hat y_u = W \tanh(A \mu_u + a) + b, \quad
@@ -82,6 +71,7 @@ class MultiVAE(EpochModel):
 
     key: ClassVar[str] = "multi-vae"
     source: ClassVar[Source | None] = Source("liang2018", "Sec. 2")
+    init_stage: ClassVar[str] = "start"
 
     hidden: int = 600
     latent: int = 200
@@ -100,60 +90,30 @@ class MultiVAE(EpochModel):
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "latent", "epochs", "batch", "anneal_epochs"):
+        super().__post_init__()
+        for name in ("hidden", "latent"):
             check_count(name, getattr(self, name), 1)
-        Schedule(self.epochs, self.patience, self.every)
         check_rate("dropout", self.dropout)
-        check_rate("beta2", self.beta2)
-        for name in ("anneal_cap", "anneal_start"):
-            check_at_least(name, getattr(self, name), 0)
-            check_finite(name, getattr(self, name))
-        check_training(learning_rate=self.learning_rate, weight_decay=self.weight_decay, device=self.device)
 
-    def fit(
-        self,
-        train: Interactions,
-        *,
-        validate: Validate | None = None,
-        seed: int = 0,
-        progress: Progress = SILENT,
-        on_epoch: OnEpoch | None = None,
-    ) -> Factors:
-        """Train; the progress advances once per epoch."""
-        check_events(self.key, train)
-        require_torch(self.key)
-        from truerank.models.nets.autoencoder import Autoencoder, History
+    def start(self, train: Interactions, seed: int) -> ModuleTraining[tuple[IntArray, float]]:
+        """Return the autoencoder at its start; the scorer is `Factors` of the last hidden layer."""
 
-        device = pick_device(self.device)
-        with seeded(seed, f"{self.key} start"):
+        def parts(device: torch.device) -> TorchParts[tuple[IntArray, float]]:
+            from truerank.models.nets.autoencoder import Autoencoder, History
+
             module = Autoencoder(
                 train.n_items, self.hidden, self.latent, self.dropout, normalise=self.normalise
             ).to(device)
-        history = History(train.by_user(), device)
-        active = np.flatnonzero(train.by_user().lengths())
-        training = ModuleTraining(
-            module,
-            optimiser=make_optimiser(
+            history = History(train.by_user(), device)
+            active = np.flatnonzero(train.by_user().lengths())
+            return TorchParts(
                 module,
-                learning_rate=self.learning_rate,
-                weight_decay=self.weight_decay,
-                betas=(0.9, self.beta2),
-            ),
-            batches=lambda rng, number: self._batches(active, rng, number),
-            loss=lambda batch: module.loss(*history.of(batch[0]), batch[1]),
-            make_scorer=lambda: _factors(module, history, train.n_users),
-            seed=seed,
-            stage=self.key,
-        )
-        fitted = run(
-            str(self),
-            training,
-            Schedule(self.epochs, self.patience, self.every),
-            validate=validate,
-            on_epoch=on_epoch,
-            progress=progress,
-        )
-        return cast(Factors, fitted)
+                batches=lambda rng, number: self._batches(active, rng, number),
+                loss=lambda batch: module.loss(*history.of(batch[0]), batch[1]),
+                make_scorer=lambda: _factors(module, history, train.n_users),
+            )
+
+        return self.training(parts, seed, self.key)
 
     def _batches(
         self, users: IntArray, rng: np.random.Generator, number: int
@@ -161,8 +121,7 @@ class MultiVAE(EpochModel):
         """Yield users and the weight of the KL term."""
         n_steps = -(-len(users) // self.batch)
         for step, rows in enumerate(shuffled_batches(len(users), self.batch, rng)):
-            done = min(1.0, (number - 1 + step / n_steps) / self.anneal_epochs)
-            yield users[rows], self.anneal_start + (self.anneal_cap - self.anneal_start) * done
+            yield users[rows], self.beta(number - 1 + step / n_steps)
 
 
 def _factors(module: Autoencoder, history: History, n_users: int) -> Factors:

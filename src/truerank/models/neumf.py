@@ -4,36 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 
 from truerank.core.errors import InvalidParameter, check_choice
 from truerank.core.interactions import Interactions
-from truerank.core.model import EpochModel, OnEpoch, Validate
+from truerank.core.model import OnEpoch, Validate
 from truerank.core.plugin import Source
 from truerank.core.progress import SILENT, Progress
 from truerank.core.scorer import Scorer
 from truerank.core.types import AnyArray, IntArray
-from truerank.models.item_item import check_count, check_events
-from truerank.models.torch_training import (
-    ModuleTraining,
-    check_rate,
-    check_training,
-    make_optimiser,
-    pick_device,
-    require_torch,
-    seeded,
-)
+from truerank.models.checks import check_count, check_events, check_rate
+from truerank.models.torch_training import ModuleTraining, TorchModel, TorchParts
 from truerank.models.training import (
-    Schedule,
     distinct_pairs,
     rated_events,
+    run_epochs,
     sample_negatives,
     shuffled_batches,
-)
-from truerank.models.training import (
-    train as run,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +37,7 @@ _SAMPLES = 1 << 22  # events with their negatives that are mixed together: memor
 
 
 @dataclass(frozen=True)
-class NeuMF(EpochModel):
+class NeuMF(TorchModel[Scorer]):
     r"""Product of embeddings and a perceptron over other embeddings, joined by a linear layer.
 
     .. math:: \hat y_{ui} = w^\top [\, p_u \odot q_i \,;\, \mathrm{MLP}(p'_u ; q'_i) \,]
@@ -93,6 +82,7 @@ class NeuMF(EpochModel):
 
     key: ClassVar[str] = "neumf"
     source: ClassVar[Source | None] = Source("he2017", "Sec. 3")
+    init_stage: ClassVar[str] = "start"
 
     factors: int = 64
     layers: str = "128-64-32-16"
@@ -111,14 +101,12 @@ class NeuMF(EpochModel):
     device: str = "auto"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_choice("loss", self.loss, ("bce", "bpr", "mse"))
         check_choice("variant", self.variant, ("he2017", "s21"))
-        for name in ("factors", "negatives", "batch"):
+        for name in ("factors", "negatives"):
             check_count(name, getattr(self, name), 1)
-        Schedule(self.epochs, self.patience, self.every)
         check_rate("dropout", self.dropout)
-        check_rate("beta2", self.beta2)
-        check_training(learning_rate=self.learning_rate, weight_decay=self.weight_decay, device=self.device)
         self.widths()
 
     def widths(self) -> tuple[int, ...]:
@@ -132,6 +120,15 @@ class NeuMF(EpochModel):
             )
         return sizes
 
+    def start(self, train: Interactions, seed: int, tower: str = "") -> ModuleTraining[Batch]:
+        """Return the joint network at its start, or one of its towers: gmf (products) or mlp (perceptron)."""
+        samples = _Samples(self, train)
+        factors = 0 if tower == "mlp" else self.factors
+        layers = () if tower == "gmf" else self.widths()
+        return self.training(
+            lambda device: samples.parts(device, factors, layers), seed, f"{self.key} {tower}"
+        )
+
     def fit(
         self,
         train: Interactions,
@@ -143,77 +140,51 @@ class NeuMF(EpochModel):
     ) -> Scorer:
         """Train; the progress advances once per epoch."""
         check_events(self.key, train)
-        require_torch(self.key)
-        job = _Fit(self, train, seed, validate, progress)
-        joint = job.module("", self.factors, self.widths())
+        schedule, joint = self.schedule(), self.start(train, seed)
         if self.pretrain:
-            gmf, mlp = job.module("gmf", self.factors, ()), job.module("mlp", 0, self.widths())
-            job.train("gmf", gmf)
-            job.train("mlp", mlp)
-            joint.take(gmf, mlp, 0.5 if self.variant == "he2017" else 1.0)
-        return job.train("", joint, on_epoch)
+            gmf, mlp = self.start(train, seed, "gmf"), self.start(train, seed, "mlp")
+            for tower, alone in (("gmf", gmf), ("mlp", mlp)):
+                run_epochs(f"{tower} of {self}", alone, schedule, validate=validate, progress=progress)
+            modules = [cast("Fusion", training.module) for training in (joint, gmf, mlp)]
+            modules[0].take(modules[1], modules[2], 0.5 if self.variant == "he2017" else 1.0)
+        return run_epochs(str(self), joint, schedule, validate=validate, on_epoch=on_epoch, progress=progress)
 
 
-class _Fit:
-    """What the trainings of one fit share."""
+class _Samples:
+    """The train events, and batches and losses over them."""
 
-    def __init__(
-        self, model: NeuMF, train: Interactions, seed: int, validate: Validate | None, progress: Progress
-    ) -> None:
-        import torch
-
-        self.model, self.seed, self.validate, self.progress = model, seed, validate, progress
-        self.device = pick_device(model.device)
-        self.lists, self.n_users, self.n_items = train.by_user(), train.n_users, train.n_items
+    def __init__(self, model: NeuMF, train: Interactions) -> None:
+        self.model, self.train = model, train
         if model.loss == "mse":
             self.user, self.item, self.value = rated_events(model.key, train)
         else:
             self.user, self.item = distinct_pairs(train)
-        is_warm_item = train.item_counts() > 0 if model.loss == "mse" else np.ones(train.n_items, dtype=bool)
-        self.is_warm = [
-            torch.tensor(mask, device=self.device) for mask in (train.user_counts() > 0, is_warm_item)
-        ]
 
-    def module(self, tower: str, factors: int, layers: tuple[int, ...]) -> Fusion:
-        """Return a module at its start."""
+    def parts(self, device: torch.device, factors: int, layers: tuple[int, ...]) -> TorchParts[Batch]:
+        """Return a network with its first weights, without products or without a perceptron where asked."""
+        import torch
+
         from truerank.models.nets.fusion import Fusion
 
-        with seeded(self.seed, f"{self.model.key} {tower} start"):
-            return Fusion(
-                self.n_users,
-                self.n_items,
-                factors,
-                layers,
-                self.model.dropout,
-                biased=self.model.variant == "s21",
-                offset=4.0 if self.model.loss == "mse" else 0.0,
-            ).to(self.device)
-
-    def train(self, tower: str, module: Fusion, on_epoch: OnEpoch | None = None) -> Scorer:
-        """Train one module, leave it at its best epoch and return its scorer."""
-        model = self.model
-        training = ModuleTraining(
+        module = Fusion(
+            self.train.n_users,
+            self.train.n_items,
+            factors,
+            layers,
+            self.model.dropout,
+            biased=self.model.variant == "s21",
+            offset=4.0 if self.model.loss == "mse" else 0.0,
+        ).to(device)
+        has_events = self.train.user_counts() > 0, self.train.item_counts() > 0
+        if self.model.loss != "mse":
+            has_events[1][:] = True  # items without events are learnt from as negatives
+        is_warm = [torch.tensor(mask, device=device) for mask in has_events]
+        return TorchParts(
             module,
-            optimiser=make_optimiser(
-                module,
-                learning_rate=model.learning_rate,
-                weight_decay=model.weight_decay,
-                betas=(0.9, model.beta2),
-            ),
             batches=lambda rng, _: self.batches(rng),
-            loss=lambda batch: self.loss(module, batch),
-            make_scorer=lambda: module.scorer(*self.is_warm),
-            seed=self.seed,
-            stage=f"{model.key} {tower}",
-            n_threads=1 if max(model.widths()) <= _NARROW else None,
-        )
-        return run(
-            f"{tower} of {model}" if tower else str(model),
-            training,
-            Schedule(model.epochs, model.patience, model.every),
-            validate=self.validate,
-            on_epoch=on_epoch,
-            progress=self.progress,
+            loss=lambda batch: self.loss(module, device, batch),
+            make_scorer=lambda: module.scorer(*is_warm),
+            n_threads=1 if max(self.model.widths()) <= _NARROW else None,
         )
 
     def batches(self, rng: np.random.Generator) -> Iterator[Batch]:
@@ -225,7 +196,7 @@ class _Fit:
                 yield from self.labelled_batches(events, rng)
             return
         if self.model.loss == "bpr":
-            negative = sample_negatives(self.lists, self.n_items, self.user, 1, rng)[:, 0]
+            negative = sample_negatives(self.train.by_user(), self.train.n_items, self.user, 1, rng)[:, 0]
         for rows in shuffled_batches(n, size, rng):
             third = self.value[rows] if self.model.loss == "mse" else negative[rows]
             yield self.user[rows], self.item[rows], third
@@ -233,18 +204,18 @@ class _Fit:
     def labelled_batches(self, events: IntArray, rng: np.random.Generator) -> Iterator[Batch]:
         """Yield some events and their negatives in random order, as (user, item, label) arrays."""
         user = self.user[events]
-        negative = sample_negatives(self.lists, self.n_items, user, self.model.negatives, rng)
+        negative = sample_negatives(self.train.by_user(), self.train.n_items, user, self.model.negatives, rng)
         item = np.hstack([self.item[events, None], negative])
         for samples in shuffled_batches(item.size, self.model.batch, rng):
             rows, columns = np.divmod(samples, item.shape[1])
             yield user[rows], item[rows, columns], (columns == 0).astype(np.float32)
 
-    def loss(self, module: Fusion, batch: Batch) -> torch.Tensor:
+    def loss(self, module: Fusion, device: torch.device, batch: Batch) -> torch.Tensor:
         """Return the mean loss of a batch."""
         import torch
         from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss, softplus
 
-        user, item, third = (torch.from_numpy(array).to(self.device) for array in batch)
+        user, item, third = (torch.from_numpy(array).to(device) for array in batch)
         score = module(user, item)
         if self.model.loss == "bce":
             return binary_cross_entropy_with_logits(score, third)

@@ -4,36 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from truerank.core.errors import check_at_least
 from truerank.core.interactions import Interactions
-from truerank.core.model import EpochModel, OnEpoch, Validate
 from truerank.core.plugin import Source
-from truerank.core.progress import SILENT, Progress
 from truerank.core.scorer import Factors
 from truerank.core.types import IntArray, frozen
-from truerank.models.item_item import check_count, check_events, check_finite
-from truerank.models.torch_training import (
-    ModuleTraining,
-    check_rate,
-    check_training,
-    make_optimiser,
-    pick_device,
-    require_torch,
-    seeded,
-    to_numpy,
-)
+from truerank.models.checks import check_count, check_finite, check_rate
+from truerank.models.torch_training import ModuleTraining, TorchModel, TorchParts, to_numpy
 from truerank.models.training import (
-    Schedule,
     distinct_pairs,
     sample_negatives,
     shuffled_batches,
-)
-from truerank.models.training import (
-    train as run_training,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class NGCF(EpochModel):
+class NGCF(TorchModel[Factors]):
     r"""Vectors that travel along the user-item graph before they are multiplied, trained by BPR.
 
     Each step of training moves the vectors of all nodes through all layers, in about 8 n_pairs d +
@@ -105,30 +90,19 @@ class NGCF(EpochModel):
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("factors", "layers", "batch"):
+        super().__post_init__()
+        for name in ("factors", "layers"):
             check_count(name, getattr(self, name), 1)
         check_rate("dropout", self.dropout)
         check_at_least("reg", self.reg, 0)
         check_finite("reg", self.reg)
-        check_training(learning_rate=self.learning_rate, device=self.device)
-        self._schedule()
 
-    def fit(
-        self,
-        train: Interactions,
-        *,
-        validate: Validate | None = None,
-        seed: int = 0,
-        progress: Progress = SILENT,
-        on_epoch: OnEpoch | None = None,
-    ) -> Factors:
-        """Train; the fitted model is `Factors`, the first vectors and all layers side by side."""
-        check_events(self.key, train)
-        require_torch(self.key)
-        from truerank.models.nets.graph import GraphNet, NormalisedAdjacency
+    def start(self, train: Interactions, seed: int) -> ModuleTraining[IntArray]:
+        """Return the network at its start; the scorer is `Factors`, all layers side by side."""
 
-        device = pick_device(self.device)
-        with seeded(seed, f"{self.key} init"):
+        def parts(device: torch.device) -> TorchParts[IntArray]:
+            from truerank.models.nets.graph import GraphNet, NormalisedAdjacency
+
             net = GraphNet(
                 NormalisedAdjacency.of(train, device),
                 train.n_users + train.n_items,
@@ -136,30 +110,22 @@ class NGCF(EpochModel):
                 layers=self.layers,
                 dropout=self.dropout,
             ).to(device)
-        user, item = distinct_pairs(train)
-        lists = train.by_user()
+            user, item = distinct_pairs(train)
+            lists = train.by_user()
 
-        def batches(rng: np.random.Generator, number: int) -> Iterator[IntArray]:
-            other = sample_negatives(lists, train.n_items, user, 1, rng)[:, 0]
-            for rows in shuffled_batches(len(user), self.batch, rng):
-                yield np.stack([user[rows], train.n_users + item[rows], train.n_users + other[rows]])
+            def batches(rng: np.random.Generator, number: int) -> Iterator[IntArray]:
+                other = sample_negatives(lists, train.n_items, user, 1, rng)[:, 0]
+                for rows in shuffled_batches(len(user), self.batch, rng):
+                    yield np.stack([user[rows], train.n_users + item[rows], train.n_users + other[rows]])
 
-        training = ModuleTraining(
-            net,
-            optimiser=make_optimiser(net, learning_rate=self.learning_rate),
-            batches=batches,
-            loss=lambda nodes: pair_loss(net, nodes, self.reg),
-            make_scorer=lambda: _scorer(net, train),
-            seed=seed,
-            stage=self.key,
-        )
-        fitted = run_training(
-            str(self), training, self._schedule(), validate=validate, on_epoch=on_epoch, progress=progress
-        )
-        return cast(Factors, fitted)
+            return TorchParts(
+                net,
+                batches=batches,
+                loss=lambda nodes: pair_loss(net, nodes, self.reg),
+                make_scorer=lambda: _scorer(net, train),
+            )
 
-    def _schedule(self) -> Schedule:
-        return Schedule(self.epochs, self.patience, self.every)
+        return self.training(parts, seed, self.key)
 
 
 def pair_loss(net: GraphNet, nodes: IntArray, reg: float) -> torch.Tensor:

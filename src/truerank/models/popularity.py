@@ -13,7 +13,7 @@ from truerank.core.plugin import Source
 from truerank.core.progress import SILENT, Progress
 from truerank.core.scorer import Factors
 from truerank.core.types import frozen
-from truerank.models.item_item import check_events
+from truerank.models.checks import check_events
 
 _EXACT_IN_FLOAT32 = 2**24
 

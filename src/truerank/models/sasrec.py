@@ -4,32 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from truerank.core.errors import InvalidParameter
 from truerank.core.interactions import Interactions
-from truerank.core.model import EpochModel, OnEpoch, Validate
 from truerank.core.plugin import Source
-from truerank.core.progress import SILENT, Progress
 from truerank.core.scorer import Factors
 from truerank.core.types import IntArray, frozen
-from truerank.models.item_item import check_count
-from truerank.models.torch_training import (
-    Histories,
-    ModuleTraining,
-    Padded,
-    check_rate,
-    check_training,
-    make_optimiser,
-    pick_device,
-    require_torch,
-    seeded,
-    to_numpy,
-)
-from truerank.models.training import Schedule, sample_negatives
-from truerank.models.training import train as run_training
+from truerank.models.checks import check_count, check_rate
+from truerank.models.torch_training import Histories, ModuleTraining, Padded, TorchModel, TorchParts, to_numpy
+from truerank.models.training import sample_negatives
 
 if TYPE_CHECKING:
     import torch
@@ -37,11 +23,8 @@ if TYPE_CHECKING:
     from truerank.models.nets.sequence import AttentionNet
 
 
-_BETAS = (0.9, 0.98)
-
-
 @dataclass(frozen=True)
-class SASRec(EpochModel):
+class SASRec(TorchModel[Factors]):
     r"""Causal self-attention over a user's latest events; the last state times the item vectors.
 
     For data where the next item depends on the latest ones. Needs timestamps. An epoch costs about
@@ -89,6 +72,7 @@ class SASRec(EpochModel):
 
     key: ClassVar[str] = "sasrec"
     source: ClassVar[Source | None] = Source("kang2018", "Sec. III")
+    beta2 = 0.98
 
     max_length: int = 200
     factors: int = 50
@@ -105,33 +89,23 @@ class SASRec(EpochModel):
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("max_length", "factors", "blocks", "heads", "negatives", "batch"):
+        super().__post_init__()
+        for name in ("max_length", "factors", "blocks", "heads", "negatives"):
             check_count(name, getattr(self, name), 1)
         check_rate("dropout", self.dropout)
-        check_training(learning_rate=self.learning_rate, device=self.device, weight_decay=self.weight_decay)
-        self._schedule()
         if self.factors % self.heads:
             raise InvalidParameter(
                 f"heads must divide factors, got {self.heads} heads for {self.factors} factors. "
                 "Use for example heads=1."
             )
 
-    def fit(
-        self,
-        train: Interactions,
-        *,
-        validate: Validate | None = None,
-        seed: int = 0,
-        progress: Progress = SILENT,
-        on_epoch: OnEpoch | None = None,
-    ) -> Factors:
-        """Train; the fitted model is `Factors` of the users' last states and the item vectors."""
+    def start(self, train: Interactions, seed: int) -> ModuleTraining[tuple[Padded, IntArray]]:
+        """Return the network at its start; the scorer is `Factors` of last states and item vectors."""
         histories = Histories.of(self.key, train)
-        require_torch(self.key)
-        from truerank.models.nets.sequence import AttentionNet
 
-        device = pick_device(self.device)
-        with seeded(seed, f"{self.key} init"):
+        def parts(device: torch.device) -> TorchParts[tuple[Padded, IntArray]]:
+            from truerank.models.nets.sequence import AttentionNet
+
             net = AttentionNet(
                 train.n_items,
                 max_length=self.max_length,
@@ -141,29 +115,19 @@ class SASRec(EpochModel):
                 dropout=self.dropout,
             ).to(device)
 
-        def batches(rng: np.random.Generator, number: int) -> Iterator[tuple[Padded, IntArray]]:
-            for padded in histories.batches(rng, self.batch, self.max_length + 1):
-                users = np.repeat(padded.users, padded.lengths - 1)
-                yield padded, sample_negatives(train.by_user(), train.n_items, users, self.negatives, rng)
+            def batches(rng: np.random.Generator, number: int) -> Iterator[tuple[Padded, IntArray]]:
+                for padded in histories.batches(rng, self.batch, self.max_length + 1):
+                    users = np.repeat(padded.users, padded.lengths - 1)
+                    yield padded, sample_negatives(train.by_user(), train.n_items, users, self.negatives, rng)
 
-        training = ModuleTraining(
-            net,
-            optimiser=make_optimiser(
-                net, learning_rate=self.learning_rate, weight_decay=self.weight_decay, betas=_BETAS
-            ),
-            batches=batches,
-            loss=lambda batch: step_loss(net, *batch),
-            make_scorer=lambda: self._scorer(net, histories),
-            seed=seed,
-            stage=self.key,
-        )
-        fitted = run_training(
-            str(self), training, self._schedule(), validate=validate, on_epoch=on_epoch, progress=progress
-        )
-        return cast(Factors, fitted)
+            return TorchParts(
+                net,
+                batches=batches,
+                loss=lambda batch: step_loss(net, *batch),
+                make_scorer=lambda: self._scorer(net, histories),
+            )
 
-    def _schedule(self) -> Schedule:
-        return Schedule(self.epochs, self.patience, self.every)
+        return self.training(parts, seed, self.key)
 
     def _scorer(self, net: AttentionNet, histories: Histories) -> Factors:
         import torch

@@ -33,7 +33,7 @@ Arrays = Mapping[str, AnyArray]
 #: scorers that say themselves which arrays they are (``arrays()``, ``from_arrays``), imported on use, each
 #: with the name of an array that has one row per user
 NAMED_ARRAYS: dict[str, tuple[str, str]] = {
-    "towers": ("truerank.models.towers:TowerScorer", "user_bias"),
+    "towers": ("truerank.models.nets.towers:TowerScorer", "user_bias"),
 }
 
 
@@ -75,7 +75,7 @@ def pack(scorer: Scorer) -> tuple[str, dict[str, AnyArray]]:
             return name, {key: np.asarray(array) for key, array in arrays.items()}
     raise InvalidParameter(
         f"a {type(scorer).__name__} cannot be saved: it is not made of arrays. Save its scores or factors "
-        "(see from_arrays), or save the model with its own library."
+        "(see scorer_from_arrays), or save the model with its own library."
     )
 
 

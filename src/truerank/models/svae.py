@@ -4,31 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from truerank.core.errors import check_at_least
 from truerank.core.interactions import Interactions
-from truerank.core.model import EpochModel, OnEpoch, Validate
 from truerank.core.plugin import Source
-from truerank.core.progress import SILENT, Progress
 from truerank.core.scorer import Factors
 from truerank.core.types import FloatArray, IntArray, frozen
-from truerank.models.item_item import check_count, check_finite
+from truerank.models.checks import check_count
 from truerank.models.torch_training import (
+    AnnealedModel,
     Histories,
     ModuleTraining,
     Padded,
-    check_training,
-    make_optimiser,
-    pick_device,
-    require_torch,
-    seeded,
+    TorchParts,
     to_numpy,
 )
-from truerank.models.training import Schedule
-from truerank.models.training import train as run_training
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +32,7 @@ _SCORED = 128  # users whose states are computed together
 
 
 @dataclass(frozen=True)
-class SVAE(EpochModel):
+class SVAE(AnnealedModel[Factors]):
     r"""A recurrent net reads the history, a variational autoencoder says after each event what comes next.
 
     Needs timestamps. An epoch costs about 6 n_events n_items hidden operations for the softmax over the
@@ -109,32 +101,17 @@ class SVAE(EpochModel):
     device: str = "auto"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("max_length", "embedding", "recurrent", "hidden", "latent", "next_items"):
             check_count(name, getattr(self, name), 1)
-        for name in ("batch", "anneal_epochs"):
-            check_count(name, getattr(self, name), 1)
-        for name in ("anneal_start", "anneal_cap"):
-            check_at_least(name, getattr(self, name), 0)
-            check_finite(name, getattr(self, name))
-        check_training(learning_rate=self.learning_rate, device=self.device, weight_decay=self.weight_decay)
-        self._schedule()
 
-    def fit(
-        self,
-        train: Interactions,
-        *,
-        validate: Validate | None = None,
-        seed: int = 0,
-        progress: Progress = SILENT,
-        on_epoch: OnEpoch | None = None,
-    ) -> Factors:
-        """Train; the fitted model is `Factors`: the decoder's last hidden layer times the output weights."""
+    def start(self, train: Interactions, seed: int) -> ModuleTraining[tuple[Padded, float]]:
+        """Return the network at its start; the scorer is `Factors` of the last hidden layer."""
         histories = Histories.of(self.key, train)
-        require_torch(self.key)
-        from truerank.models.nets.sequence import RecurrentNet
 
-        device = pick_device(self.device)
-        with seeded(seed, f"{self.key} init"):
+        def parts(device: torch.device) -> TorchParts[tuple[Padded, float]]:
+            from truerank.models.nets.sequence import RecurrentNet
+
             net = RecurrentNet(
                 train.n_items,
                 embedding=self.embedding,
@@ -143,32 +120,20 @@ class SVAE(EpochModel):
                 latent=self.latent,
             ).to(device)
 
-        def batches(rng: np.random.Generator, number: int) -> Iterator[tuple[Padded, float]]:
-            for padded in histories.batches(rng, self.batch, self.max_length + 1):
-                yield padded, self._beta(number)
+            def batches(rng: np.random.Generator, number: int) -> Iterator[tuple[Padded, float]]:
+                for padded in histories.batches(rng, self.batch, self.max_length + 1):
+                    yield padded, self.beta(number - 1)
 
-        training = ModuleTraining(
-            net,
-            optimiser=make_optimiser(net, learning_rate=self.learning_rate, weight_decay=self.weight_decay),
-            batches=batches,
-            loss=lambda batch: multinomial_step_loss(
-                net, batch[0], next_items=self.next_items, beta=batch[1]
-            ),
-            make_scorer=lambda: self._scorer(net, histories),
-            seed=seed,
-            stage=self.key,
-        )
-        fitted = run_training(
-            str(self), training, self._schedule(), validate=validate, on_epoch=on_epoch, progress=progress
-        )
-        return cast(Factors, fitted)
+            return TorchParts(
+                net,
+                batches=batches,
+                loss=lambda batch: multinomial_step_loss(
+                    net, batch[0], next_items=self.next_items, beta=batch[1]
+                ),
+                make_scorer=lambda: self._scorer(net, histories),
+            )
 
-    def _schedule(self) -> Schedule:
-        return Schedule(self.epochs, self.patience, self.every)
-
-    def _beta(self, number: int) -> float:
-        way = min(1.0, (number - 1) / self.anneal_epochs)
-        return self.anneal_start + (self.anneal_cap - self.anneal_start) * way
+        return self.training(parts, seed, self.key)
 
     def _scorer(self, net: RecurrentNet, histories: Histories) -> Factors:
         """Return the factors; a last coordinate, 1 for users with events, carries the item bias."""

@@ -1,32 +1,21 @@
-"""Torch modules under the trainer: seeds, device, threads, optimiser.
+"""Models that PyTorch trains: their base class, seeds, device, threads, and batches of ordered histories.
 
-A model file imports torch nowhere at its top; in ``fit`` it writes::
+A model file imports torch nowhere at its top. It subclasses `TorchModel` and writes ``start``, which hands
+its `TorchParts` (the network, one epoch's batches, the loss of a batch and the fitted scorer) to
+``training``; the base class chooses the device, seeds, trains and keeps the best epoch.
 
-    require_torch(self.key)                          # MissingDependency with the install hint
-    device = pick_device(self.device)
-    with seeded(seed, f"{self.key} init"):           # torch's global generators are as before afterwards
-        module = SomeModule(...).to(device)
-    training = ModuleTraining(
-        module,
-        optimiser=make_optimiser(module, learning_rate=self.learning_rate),
-        batches=lambda rng, number: ...,             # one epoch's batches: any objects the loss understands
-        loss=lambda batch: ...,                      # mean loss of one batch, a scalar tensor
-        make_scorer=lambda: ...,                     # called in eval mode without gradients
-        seed=seed,
-        stage=self.key,
-    )
-    return train(str(self), training, Schedule(self.epochs, self.patience), validate=validate, ...)
-
-Histories in the order of time, and batches of them.
+Models of sequences read `Histories`: each user's events from the oldest to the newest, cut into padded
+batches of similar length.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -43,7 +32,8 @@ from truerank.core.parallel import available_threads
 from truerank.core.random import stream
 from truerank.core.scorer import Scorer
 from truerank.core.types import BoolArray, FloatArray, IntArray, frozen
-from truerank.models.item_item import check_events, check_finite
+from truerank.models.checks import check_count, check_events, check_finite, check_rate
+from truerank.models.training import ScorerT, TrainedModel
 
 if TYPE_CHECKING:
     import torch
@@ -60,21 +50,6 @@ def require_torch(what: str) -> Any:
     except ImportError:
         raise MissingDependency(f"model {what!r}", "PyTorch", extra="torch") from None
     return torch
-
-
-def check_training(*, learning_rate: float, device: str, weight_decay: float = 0.0) -> None:
-    """Raise unless the settings that all modules share can be used."""
-    check_above("learning_rate", learning_rate, 0)
-    check_at_least("weight_decay", weight_decay, 0)
-    check_finite("learning_rate", learning_rate)
-    check_finite("weight_decay", weight_decay)
-    check_choice("device", device, DEVICES)
-
-
-def check_rate(name: str, value: float) -> None:
-    """Raise unless 0 <= value < 1, as a share of what dropout drops must be."""
-    if not 0 <= value < 1:
-        raise InvalidParameter(f"{name} must be at least 0 and below 1, got {value!r}.")
 
 
 def pick_device(name: str) -> torch.device:
@@ -133,20 +108,36 @@ def to_numpy(tensor: torch.Tensor) -> FloatArray:
     return frozen(array)
 
 
-class ModuleTraining(Generic[BatchT]):
-    """A torch module under training; satisfies ``trainer.Training``.
+@dataclass(frozen=True, eq=False)
+class TorchParts(Generic[BatchT]):
+    """What one model gives to be trained.
 
     Parameters
     ----------
     module : on its device
-    optimiser : over its parameters
-    batches : (rng, epoch number) to the batches of one epoch; ``rng`` is a NumPy generator that depends on
-        the seed, the stage and the epoch alone
+    batches : (rng, epoch number) to the batches of one epoch, any objects that ``loss`` takes; ``rng`` is a
+        NumPy generator that depends on the seed, the stage and the epoch alone
     loss : batch to its mean loss, with gradients
     make_scorer : the fitted model as it is now; called in eval mode under ``no_grad``, copies what it keeps
+    n_threads : at most so many in torch; 1 where steps are too small to be divided, because torch's threads
+        wait by spinning
+    """
+
+    module: torch.nn.Module
+    batches: Callable[[np.random.Generator, int], Iterable[BatchT]]
+    loss: Callable[[BatchT], torch.Tensor]
+    make_scorer: Callable[[], Scorer]
+    n_threads: int | None = None
+
+
+class ModuleTraining(Generic[BatchT]):
+    """A torch module under training; satisfies ``training.Training``.
+
+    Parameters
+    ----------
+    parts : the module, its batches, its loss and its scorer
+    optimiser : over the module's parameters
     seed, stage : of all randomness; dropout and sampling noise within an epoch depend on them and the epoch
-    n_threads : at most so many in torch; 1 where steps are too small to be shared, for torch's threads wait
-        by spinning
 
     Notes
     -----
@@ -155,20 +146,10 @@ class ModuleTraining(Generic[BatchT]):
     """
 
     def __init__(
-        self,
-        module: torch.nn.Module,
-        *,
-        optimiser: torch.optim.Optimizer,
-        batches: Callable[[np.random.Generator, int], Iterable[BatchT]],
-        loss: Callable[[BatchT], torch.Tensor],
-        make_scorer: Callable[[], Scorer],
-        seed: int,
-        stage: str,
-        n_threads: int | None = None,
+        self, parts: TorchParts[BatchT], *, optimiser: torch.optim.Optimizer, seed: int, stage: str
     ) -> None:
-        self.module, self.optimiser = module, optimiser
-        self.batches, self.loss, self.make_scorer = batches, loss, make_scorer
-        self.seed, self.stage, self.n_threads = seed, stage, n_threads
+        self.parts, self.module, self.optimiser = parts, parts.module, optimiser
+        self.seed, self.stage = seed, stage
 
     def run_epoch(self, number: int) -> float:
         """Step once per batch; the loss is the mean over batches, NaN when a parameter is not finite."""
@@ -178,10 +159,10 @@ class ModuleTraining(Generic[BatchT]):
         total, n_batches = torch.zeros((), dtype=torch.float64), 0
         rng = stream(self.seed, f"{self.stage} batches", number)
         self.module.train()
-        with seeded(self.seed, f"{self.stage} noise", number), limited_threads(self.n_threads):
-            for batch in self.batches(rng, number):
+        with seeded(self.seed, f"{self.stage} noise", number), limited_threads(self.parts.n_threads):
+            for batch in self.parts.batches(rng, number):
                 self.optimiser.zero_grad(set_to_none=True)
-                loss = self.loss(batch)
+                loss = self.parts.loss(batch)
                 loss.backward()  # type: ignore[no-untyped-call]
                 self.optimiser.step()
                 total = total.to(loss.device).add_(loss.detach())
@@ -194,8 +175,8 @@ class ModuleTraining(Generic[BatchT]):
         import torch
 
         self.module.eval()
-        with torch.no_grad(), limited_threads(self.n_threads):
-            return self.make_scorer()
+        with torch.no_grad(), limited_threads(self.parts.n_threads):
+            return self.parts.make_scorer()
 
     def state(self) -> dict[str, torch.Tensor]:
         """Return a copy of the module's parameters and buffers."""
@@ -204,6 +185,77 @@ class ModuleTraining(Generic[BatchT]):
     def restore(self, state: dict[str, torch.Tensor]) -> None:
         """Go back to such a copy; the optimiser keeps its moments, for training ends here."""
         self.module.load_state_dict(state)
+
+
+class TorchModel(TrainedModel[ScorerT], ABC):
+    """A model that PyTorch trains by Adam; a subclass writes ``start`` with its `TorchParts`.
+
+    Parameters
+    ----------
+    batch : samples per step, in the unit that the model says
+    learning_rate, weight_decay, beta2 : of Adam; the decay is coupled, an L2 term of the loss
+    device : auto (a GPU when there is one), cpu or cuda
+    """
+
+    init_stage: ClassVar[str] = "init"  # names the random stream of the first weights
+
+    batch: int
+    learning_rate: float
+    weight_decay: float = 0.0
+    beta2: float = 0.999
+    device: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("batch", self.batch, 1)
+        check_above("learning_rate", self.learning_rate, 0)
+        check_at_least("weight_decay", self.weight_decay, 0)
+        for name in ("learning_rate", "weight_decay"):
+            check_finite(name, getattr(self, name))
+        check_rate("beta2", self.beta2)
+        check_choice("device", self.device, DEVICES)
+
+    def training(
+        self, make_parts: Callable[[torch.device], TorchParts[BatchT]], seed: int, stage: str
+    ) -> ModuleTraining[BatchT]:
+        """Return the training of what is made for a device; its first weights and its epochs are seeded."""
+        require_torch(self.key)
+        device = pick_device(self.device)
+        with seeded(seed, f"{stage} {self.init_stage}"):
+            parts = make_parts(device)
+        optimiser = make_optimiser(
+            parts.module,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            betas=(0.9, self.beta2),
+        )
+        return ModuleTraining(parts, optimiser=optimiser, seed=seed, stage=stage)
+
+
+class AnnealedModel(TorchModel[ScorerT], ABC):
+    """A variational autoencoder, whose divergence has a weight beta that grows over the first epochs.
+
+    Parameters
+    ----------
+    anneal_start, anneal_cap : beta at the start and at its largest
+    anneal_epochs : epochs over which beta grows linearly from start to cap
+    """
+
+    anneal_start: float
+    anneal_cap: float
+    anneal_epochs: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("anneal_epochs", self.anneal_epochs, 1)
+        for name in ("anneal_start", "anneal_cap"):
+            check_at_least(name, getattr(self, name), 0)
+            check_finite(name, getattr(self, name))
+
+    def beta(self, epochs_done: float) -> float:
+        """Return the weight of the divergence after so many epochs, which need not be whole."""
+        grown = min(1.0, epochs_done / self.anneal_epochs)
+        return self.anneal_start + (self.anneal_cap - self.anneal_start) * grown
 
 
 _POOL = 16  # batches sorted by length together; more padding is saved with more, less is random

@@ -1,32 +1,35 @@
-"""The trainer: epochs, early stopping on a validation metric, the best epoch kept.
+"""Training in epochs: early stopping on a validation metric, and the best epoch kept.
 
-What is trained is a `Training`: something that can run one epoch, say what it scores, and put its state
-aside. ``ModuleTraining`` (``neural/module.py``) makes one of a torch module, ``neural/factor.py`` one of
-compiled factor updates. The trainer itself knows neither torch nor batches.
+What is trained is a `Training`: it runs one epoch, returns its scorer, copies its state and goes back to such
+a copy. ``factor_training`` makes one of compiled factor updates, ``torch_training`` one of a torch module;
+the loop over epochs knows neither. `TrainedModel` is the base of all models that are fitted this way.
 
-What a scorer offers so that it can be written to a file without pickle.
-
-Train events as arrays, negatives, and the cut of an epoch into batches.
+The train events come as sorted arrays, so that the order of the rows cannot matter; negatives are sampled
+from the items that a user has not met.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Generic, Protocol, Self, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
 from truerank.core.checkpoint import must_be_whole
 from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, NotConverged
 from truerank.core.interactions import Interactions, Lists
-from truerank.core.model import Epoch, OnEpoch, Validate
+from truerank.core.model import Epoch, EpochModel, OnEpoch, Validate
+from truerank.core.parallel import even_blocks, run_row_blocks
 from truerank.core.progress import SILENT, Progress, ProgressTask, note, tracked
 from truerank.core.scorer import Scorer
 from truerank.core.types import AnyArray, FloatArray, IntArray
-from truerank.models.item_item import check_count, even_blocks, run_row_blocks
+from truerank.models.checks import check_count, check_events
+
+ScorerT = TypeVar("ScorerT", bound=Scorer)
 
 
 class Training(Protocol):
@@ -67,7 +70,52 @@ class Schedule:
             check_count("patience", self.patience, 1)
 
 
-def train(
+class TrainedModel(EpochModel, ABC, Generic[ScorerT]):
+    """A model that is fitted in epochs; a subclass makes the `Training`, and its fields say how long.
+
+    Parameters
+    ----------
+    epochs, patience, every : as in `Schedule`
+    """
+
+    epochs: int
+    patience: int
+    every: int
+
+    def __post_init__(self) -> None:
+        self.schedule()
+
+    def schedule(self) -> Schedule:
+        """Return how long to train; raises where that is not a schedule."""
+        return Schedule(self.epochs, self.patience, self.every)
+
+    @abstractmethod
+    def start(self, train: Interactions, seed: int) -> Training:
+        """Return the model at the start of its training."""
+
+    def fit(
+        self,
+        train: Interactions,
+        *,
+        validate: Validate | None = None,
+        seed: int = 0,
+        progress: Progress = SILENT,
+        on_epoch: OnEpoch | None = None,
+    ) -> ScorerT:
+        """Train and return the scorer of the best epoch; the progress advances once per epoch."""
+        check_events(self.key, train)
+        fitted = run_epochs(
+            str(self),
+            self.start(train, seed),
+            self.schedule(),
+            validate=validate,
+            on_epoch=on_epoch,
+            progress=progress,
+        )
+        return cast(ScorerT, fitted)
+
+
+def run_epochs(
     label: str,
     training: Training,
     schedule: Schedule,

@@ -20,7 +20,7 @@ from truerank.core.checkpoint import Store
 from truerank.core.errors import InvalidData, InvalidParameter, NotConverged
 from truerank.core.interactions import Interactions
 from truerank.core.model import EpochModel
-from truerank.core.parallel import available_threads, ordered_map
+from truerank.core.parallel import available_threads, even_blocks, run_row_blocks
 from truerank.core.plugin import Spec, parse_spec
 from truerank.core.progress import SILENT, Progress
 from truerank.core.random import check_seed, stage_key
@@ -30,7 +30,7 @@ from truerank.models.bias_only import BiasOnly
 from truerank.models.factor_training import FactorTraining
 from truerank.models.mf import MF
 from truerank.models.registry import MODELS
-from truerank.models.training import Schedule, train
+from truerank.models.training import Schedule, run_epochs
 from truerank.subsampling.base import STRATEGIES, Auc, Feedback, ProxyStrategy, Strategy, check_difficulty
 from truerank.subsampling.selection import EventKeys
 
@@ -90,9 +90,11 @@ class Difficulty:
             work = self._score_work(scorer)
             n_threads, entries = 1, _SCORED
         rows = max(entries // self.negatives, 1)
-        blocks = [slice(first, first + rows) for first in range(0, len(self.train), rows)]
-        for _ in ordered_map(work, blocks, n_threads=n_threads):
-            pass
+        run_row_blocks(
+            lambda first, last: work(slice(first, last)),
+            even_blocks(len(self.train), rows),
+            n_threads=n_threads,
+        )
 
     def mean(self) -> FloatArray:
         """Return the importance of each event: the mean over what was added.
@@ -222,7 +224,7 @@ def difficulty_in_training(
             "them or leave legacy out."
         )
     watched = _Watched(events, model.settings(), seed)
-    train(str(model), watched, Schedule(model.epochs, None), progress=progress)
+    run_epochs(str(model), watched, Schedule(model.epochs, None), progress=progress)
     if watched.epochs < model.epochs:
         raise KeyboardInterrupt  # the trainer ends early on Ctrl-C; half a training is not the answer
     mean = watched.wrong / model.epochs

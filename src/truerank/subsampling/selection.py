@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from truerank.core.errors import InvalidData
-from truerank.core.parallel import available_threads, ordered_map
+from truerank.core.parallel import available_threads, run_row_blocks
 from truerank.core.random import pair_keys
 from truerank.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
 
@@ -364,9 +364,9 @@ def _compiled_cuts(group: IntArray, quota: IntArray, bits: Keys) -> Keys:
     n_threads = available_threads()
     starts = np.searchsorted(indptr, np.linspace(0, len(group), 8 * n_threads + 1)).tolist()
     starts[0], starts[-1] = 0, n_groups
-    spans = list(itertools.pairwise(starts))
-    for _ in ordered_map(
-        lambda span: cut_groups(indptr, rows, words, asked, *span, cuts), spans, n_threads=n_threads
-    ):
-        pass
+    run_row_blocks(
+        lambda first, last: cut_groups(indptr, rows, words, asked, first, last, cuts),
+        itertools.pairwise(starts),
+        n_threads=n_threads,
+    )
     return cuts

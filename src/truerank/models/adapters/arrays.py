@@ -34,7 +34,7 @@ def scorer_from_arrays(scores: Any, train: Interactions | None = None) -> Scorer
         scores = tuple(part if part is None else _numbers(part) for part in scores)
     elif not isinstance(scores, np.ndarray) and not hasattr(scores, "tocsr"):
         raise InvalidParameter(
-            "from_arrays takes an array, a sparse matrix or a tuple of factors, "
+            "scorer_from_arrays takes an array, a sparse matrix or a tuple of factors, "
             f"got {type(scores).__name__}. For a function or an object use from_callable."
         )
     scorer = as_scorer(scores)

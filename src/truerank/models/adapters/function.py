@@ -11,7 +11,7 @@ import numpy as np
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.scorer import Scorer
 from truerank.core.types import FloatArray, IntArray
-from truerank.models.item_item import check_count
+from truerank.models.checks import check_count
 
 
 @dataclass(frozen=True, eq=False)

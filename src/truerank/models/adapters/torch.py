@@ -12,7 +12,7 @@ from truerank.core.errors import InvalidData, InvalidParameter, check_choice
 from truerank.core.scorer import Scorer
 from truerank.core.types import FloatArray, IntArray
 from truerank.models.adapters.alignment import check_model, device_of, evaluating, require, tensor_to_array
-from truerank.models.item_item import check_count
+from truerank.models.checks import check_count
 
 NAME = "from_torch"
 _PAIRS = 1 << 16

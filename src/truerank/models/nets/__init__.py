@@ -1,1 +1,1 @@
-"""Networks of the neural models, as torch modules."""
+"""Networks of the neural models: torch modules, and the scorer that computes one of them from arrays."""

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from truerank.models.nets.towers import TowerScorer
 from truerank.models.torch_training import to_numpy
-from truerank.models.towers import TowerScorer
 
 _LEVELS = 1 << 16  # one 16-bit number decides on an entry
 

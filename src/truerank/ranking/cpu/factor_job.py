@@ -1,22 +1,21 @@
 """One call of the compiled factor kernel: what all threads share, and what each of them does.
 
 How rows are laid out for the register tile: lanes, and the scratch memory of one thread.
-
-Blocks of work spread over threads that each pull the next one.
 """
 
 from __future__ import annotations
 
-import itertools
-import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, fields
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from truerank.core.parallel import worker_map
 from truerank.core.types import frozen
 from truerank.ranking.cpu import factors_compiled as kernel
 from truerank.ranking.cpu.counts import (
@@ -135,73 +134,6 @@ def _aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     return array
 
 
-Worker: TypeAlias = Callable[[int], Iterator[int]]
-
-
-def run_blocks(
-    n_blocks: int,
-    make_worker: Callable[[], Worker],
-    *,
-    n_threads: int,
-    on_rows: Callable[[int], None] | None,
-) -> None:
-    """Run ``worker(block)`` for every block, in any order; each thread makes a worker of its own.
-
-    A worker yields the number of rows it has just finished (0 is fine) at least every tenth of a second or
-    so: between two yields nothing can be stopped. ``on_rows`` is called in the calling thread. The first
-    error, or an interrupt, stops all threads and is raised here.
-    """
-    if n_threads == 1 or n_blocks < 2:
-        worker = make_worker()
-        for block in range(n_blocks):
-            for done in worker(block):
-                _report(on_rows, done)
-        return
-    blocks, stop = iter(range(n_blocks)), threading.Event()
-    messages: queue.SimpleQueue[int | BaseException | None] = queue.SimpleQueue()
-    threads = [
-        threading.Thread(target=_pull, args=(blocks, make_worker, stop, messages), daemon=True)
-        for _ in range(min(n_threads, n_blocks))
-    ]
-    try:
-        for thread in threads:
-            thread.start()
-        for _ in itertools.repeat(None, len(threads)):
-            while (message := messages.get()) is not None:
-                if isinstance(message, BaseException):
-                    raise message
-                _report(on_rows, message)
-    finally:
-        stop.set()
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join()
-
-
-def _pull(
-    blocks: Iterator[int],
-    make_worker: Callable[[], Worker],
-    stop: threading.Event,
-    messages: queue.SimpleQueue[int | BaseException | None],
-) -> None:
-    try:
-        worker = make_worker()
-        for block in blocks:
-            for done in worker(block):
-                if stop.is_set():
-                    return
-                messages.put(done)
-    except BaseException as error:  # handed to the calling thread, which raises it
-        messages.put(error)
-    finally:
-        messages.put(None)
-
-
-def _report(on_rows: Callable[[int], None] | None, done: int) -> None:
-    if on_rows is not None and done:
-        on_rows(done)
-
-
 # Multiplications per compiled call, so that an interrupt waits a few hundredths of a second.
 CALL_WORK = 1 << 31
 # Up to this many targets per row they are sorted by insertion.
@@ -240,13 +172,11 @@ class FactorJob:
     def run(self, *, n_threads: int, on_rows: Callable[[int], None] | None) -> None:
         """Count everything."""
         n_panels = self.n_panels(n_threads)
-        block = n_panels * LANES
-        run_blocks(
-            -(-len(self.lanes) // block),
-            lambda: self._worker(n_panels),
-            n_threads=n_threads,
-            on_rows=on_rows,
-        )
+        blocks = range(-(-len(self.lanes) // (n_panels * LANES)))
+        with closing(worker_map(partial(self._worker, n_panels), blocks, n_threads=n_threads)) as finished:
+            for n_rows in finished:
+                if on_rows is not None and n_rows:
+                    on_rows(n_rows)
 
     def _order(self, scores: Doubles) -> Ints:
         """Return the order that sorts the pairs of each row by score."""
@@ -283,14 +213,15 @@ class FactorJob:
             n_panels=n_panels,
         )
 
-    def _worker(self, n_panels: int) -> Worker:
+    def _worker(self, n_panels: int, stop: threading.Event) -> Callable[[int], int]:
+        """Return the function of one thread: it counts a block of lanes and returns its number of rows."""
         scratch, lanes, pools = self.scratch(n_panels), self.lanes, self.pools
         of_lanes = (lanes.row, lanes.first_pair, lanes.size)
         n_lanes = n_panels * LANES
         per_call = max(1, CALL_WORK // (n_lanes * scratch.users.shape[1] * len(scratch.pool)))
         step = per_call * len(scratch.pool)
 
-        def work(block: int) -> Iterator[int]:
+        def work(block: int) -> int:
             first = block * n_lanes
             kernel.load_lanes(
                 first,
@@ -337,13 +268,14 @@ class FactorJob:
                     scratch.near,
                     scratch.tail,
                 )
-                yield 0
+                if stop.is_set():
+                    return 0
             if not kernel.unload_lanes(
                 first, *of_lanes, pools.seen_indptr, self.n_above, scratch.n_above, scratch.cursor
             ):
                 pools.check_seen()
             self._recomputed.append(n_recomputed)
-            yield int(lanes.is_first[first : first + n_lanes].sum())
+            return int(lanes.is_first[first : first + n_lanes].sum())
 
         return work
 
