@@ -18,7 +18,6 @@ from truerank.distributed.engine import started
 from truerank.distributed.spark import Spark
 from truerank.split.base import SPLITS
 from truerank.workflows.evaluate import evaluate
-from truerank.workflows.evaluate_on_engine import evaluate_on
 
 pytestmark = pytest.mark.cluster
 
@@ -46,7 +45,7 @@ def test_spark(session: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         assert held.map(Square(), squares(13)) == expected(13)  # several tasks in a partition
     assert engine.map(Alone(folder=str(tmp_path)), squares(5)) == {f"t{n}": b"1" for n in range(5)}
     split = SPLITS.make("leave-last-out").split(demo(n_users=50, n_items=60))
-    found = evaluate_on(engine, "ials(sweeps=1)", split, rows=20, sampler="uniform(m=9)", check=True)
+    found = evaluate("ials(sweeps=1)", split, engine=engine, rows=20, sampler="uniform(m=9)", check=True)
     assert found.estimates == evaluate("ials(sweeps=1)", split, sampler="uniform(m=9)", check=True).estimates
     with pytest.raises(InvalidData, match=r"^payloads must not be 3\. \(said by .* in task t3\)"):
         engine.map(Failing(name="data"), squares(4)[3:])

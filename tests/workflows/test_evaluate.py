@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from scipy import stats
 
 import truerank
-from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.errors import InvalidData, InvalidParameter, UnknownArgument
 from truerank.core.interactions import Interactions
 from truerank.core.model import Model
 from truerank.core.result import Result
@@ -17,7 +18,8 @@ from truerank.core.split import Split
 from truerank.data.catalogue import find_local, load
 from truerank.data.demo import demo
 from truerank.split.base import SPLITS
-from truerank.workflows.evaluate import data_hash, evaluate
+from truerank.workflows.assembly import data_hash
+from truerank.workflows.evaluate import evaluate
 
 
 @pytest.fixture(scope="module")
@@ -189,3 +191,27 @@ def test_coverage_of_the_mean_over_all_test_users(small: Split) -> None:
 def test_wrong_users_and_targets(small: Split, options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InvalidParameter, match=sentence):
         evaluate("popularity", small, **options)
+
+
+def test_a_misspelt_keyword_is_answered_with_the_nearest_one(small: Split) -> None:
+    sentence = re.escape("evaluate() has no argument 'sampelr'. Did you mean 'sampler'?")
+    with pytest.raises(UnknownArgument, match=sentence):
+        evaluate("popularity", small, sampelr="uniform(m=9)")  # type: ignore[call-arg]
+    assert isinstance(UnknownArgument("f", "a", ["b"]), TypeError)
+
+
+def test_precision_is_an_argument_of_evaluate(small: Split) -> None:
+    result = evaluate("popularity", small, "recall@1", precision=0.1)
+    assert result.value("recall@1") == evaluate("popularity", small, "recall@1").value("recall@1")
+    assert result.provenance["precision"] == 0.1
+    for options, sentence in (
+        ({"budget": 9}, "budget needs precision"),
+        (
+            {"precision": 0.1, "sampler": "full", "users": 2},
+            "Leave out sampler, users, or leave out precision",
+        ),
+        ({"precision": 0.1, "engine": "local"}, "Leave out engine, or"),
+        ({"work_dir": "x"}, "work_dir is for engines with workers"),
+    ):
+        with pytest.raises(InvalidParameter, match=sentence):
+            evaluate("popularity", small, **options)

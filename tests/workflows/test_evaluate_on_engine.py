@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from tests.distributed.cluster import CallOnce, kill, loopback
-from truerank.core.errors import InvalidData, InvalidParameter, JobFailed, MissingDependency
+from truerank.core.errors import InvalidData, InvalidParameter, JobFailed, MissingDependency, UnknownArgument
 from truerank.core.interactions import Interactions
 from truerank.core.result import Result
 from truerank.core.scorer import DenseScores, Factors
@@ -25,7 +25,7 @@ from truerank.distributed.files import Files, cut, write_files
 from truerank.split.base import SPLITS
 from truerank.workflows import evaluate_on_engine as composed
 from truerank.workflows.evaluate import evaluate
-from truerank.workflows.evaluate_on_engine import evaluate_files, evaluate_on
+from truerank.workflows.evaluate_on_engine import evaluate_files
 
 N_USERS, N_ITEMS = 90, 70
 
@@ -80,8 +80,8 @@ def same(result: Result, expected: Result) -> None:
 )
 def test_factors(split: Split, factors: Factors, options: dict[str, Any], rows: int | None) -> None:
     expected = evaluate({"mine": factors}, split, "ndcg@10,recall@5,auc", **options)
-    found = evaluate_on(
-        "local(threads=2)", {"mine": factors}, split, "ndcg@10,recall@5,auc", rows=rows, **options
+    found = evaluate(
+        {"mine": factors}, split, "ndcg@10,recall@5,auc", engine="local(threads=2)", rows=rows, **options
     )
     same(found, expected)
     assert found.provenance["scores_computed"] == expected.provenance["scores_computed"]
@@ -101,14 +101,14 @@ def test_other_scorers(split: Split, options: dict[str, Any]) -> None:
     scores = np.random.default_rng(1).integers(0, 9, (N_USERS, N_ITEMS)).astype(np.float32)
     models = {"dense": scores, "knn": "item-knn(neighbours=5)", "ials": "ials(sweeps=1, factors=8)"}
     expected = evaluate(models, split, **options)
-    same(evaluate_on("local(threads=2)", models, split, rows=11, **options), expected)
+    same(evaluate(models, split, engine="local(threads=2)", rows=11, **options), expected)
 
 
 def test_bounds(split: Split, factors: Factors) -> None:
     options: dict[str, Any] = {"uncertainty": "delta", "sampler": "uniform(m=20)", "bounds": True}
     expected = evaluate({"mine": factors}, split, "recall@5", **options)
     assert expected.bounds
-    same(evaluate_on("local", {"mine": factors}, split, "recall@5", rows=40, **options), expected)
+    same(evaluate({"mine": factors}, split, "recall@5", engine="local", rows=40, **options), expected)
 
 
 def test_the_compiled_path() -> None:
@@ -121,8 +121,8 @@ def test_the_compiled_path() -> None:
     large = {"large": Factors(*rng.normal(size=(2, 3000, 16)).astype(np.float32))}
     for sampler in (None, "uniform(m=50)"):
         expected = evaluate(large, Split(train, test), sampler=sampler, interval="normal")
-        found = evaluate_on(
-            "local(threads=2)", large, Split(train, test), rows=900, sampler=sampler, interval="normal"
+        found = evaluate(
+            large, Split(train, test), engine="local(threads=2)", rows=900, sampler=sampler, interval="normal"
         )
         same(found, expected)
 
@@ -131,11 +131,11 @@ def test_the_compiled_path() -> None:
 def test_sums_do_not_depend_on_the_cut(split: Split, factors: Factors, options: dict[str, Any]) -> None:
     expected = evaluate({"mine": factors}, split, "ndcg@10,auc", interval="normal", **options)
     first, second = (
-        evaluate_on(
-            "local",
+        evaluate(
             {"mine": factors},
             split,
             "ndcg@10,auc",
+            engine="local",
             keep="sums",
             rows=rows,
             interval="normal",
@@ -153,7 +153,7 @@ def test_sums_do_not_depend_on_the_cut(split: Split, factors: Factors, options: 
 
 def test_many_users_give_sums(split: Split, factors: Factors, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(composed, "MOST_RANKS", 10)
-    assert evaluate_on("local", {"mine": factors}, split).ranks == {}
+    assert evaluate({"mine": factors}, split, engine="local").ranks == {}
 
 
 def test_a_cutoff_beyond_all_pools_is_refused_but_not_beyond_some(factors: Factors) -> None:
@@ -164,24 +164,24 @@ def test_a_cutoff_beyond_all_pools_is_refused_but_not_beyond_some(factors: Facto
     test = Interactions.from_codes([0, 1], [N_ITEMS - 1, 5], n_users=2, n_items=N_ITEMS)
     few = Split(train, test)
     for keep in ("ranks", "sums"):
-        found = evaluate_on("local", {"mine": factors}, few, "recall@10", rows=1, keep=keep)
+        found = evaluate({"mine": factors}, few, "recall@10", engine="local", rows=1, keep=keep)
         assert found.value("recall@10") == evaluate({"mine": factors}, few, "recall@10").value("recall@10")
         with pytest.raises(InvalidParameter, match=f"at most the largest pool of {N_ITEMS - 1} items"):
-            evaluate_on("local", {"mine": factors}, few, "recall@70", rows=1, keep=keep)
+            evaluate({"mine": factors}, few, "recall@70", engine="local", rows=1, keep=keep)
 
 
 def test_a_work_folder_is_used_again(split: Split, factors: Factors, tmp_path: Path) -> None:
     """The second call writes and ranks nothing; other vectors get another folder."""
-    first = evaluate_on("local", {"mine": factors}, split, work_dir=tmp_path, rows=40)
+    first = evaluate({"mine": factors}, split, engine="local", work_dir=tmp_path, rows=40)
     written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.*")}
-    second = evaluate_on("local", {"mine": factors}, split, work_dir=tmp_path, rows=40)
+    second = evaluate({"mine": factors}, split, engine="local", work_dir=tmp_path, rows=40)
     assert first.estimates == second.estimates
     assert written == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.*")}
     for rows in (30, 45, None):
-        again = evaluate_on("local", {"mine": factors}, split, work_dir=tmp_path, rows=rows)
+        again = evaluate({"mine": factors}, split, engine="local", work_dir=tmp_path, rows=rows)
         assert again.estimates == first.estimates
     other = Factors(factors.user, factors.item + 1)
-    evaluate_on("local", {"mine": other}, split, work_dir=tmp_path)
+    evaluate({"mine": other}, split, engine="local", work_dir=tmp_path)
     assert len(list(tmp_path.glob("truerank-*"))) == 2
 
 
@@ -191,7 +191,7 @@ def test_urls(split: Split, factors: Factors, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     place = (tmp_path / "bucket").as_uri()
     expected = evaluate({"mine": factors}, split)
-    same(evaluate_on("local", {"mine": factors}, split, work_dir=place, rows=40), expected)
+    same(evaluate({"mine": factors}, split, engine="local", work_dir=place, rows=40), expected)
     folder = next((tmp_path / "bucket").glob("truerank-*"))
     files = Files(f"{folder.as_uri()}/users-*.parquet", f"{folder.as_uri()}/items.npy", name="mine")
     assert evaluate_files("local", replace(files, item_bias=f"{folder.as_uri()}/item_bias.npy")).value(
@@ -300,7 +300,7 @@ def test_users_are_named_by_their_ids(factors: Factors) -> None:
     scores = np.ones((N_USERS, 3))
     scores[17] = np.nan
     with pytest.raises(InvalidData, match="user 'user 017' gets NaN"):
-        evaluate_on("local", {"mine": scores}, made, "mrr", rows=10)
+        evaluate({"mine": scores}, made, "mrr", engine="local", rows=10)
 
 
 def test_what_cannot_be_asked(split: Split, factors: Factors, tmp_path: Path) -> None:
@@ -313,9 +313,9 @@ def test_what_cannot_be_asked(split: Split, factors: Factors, tmp_path: Path) ->
         ({"keep": "sums", "interval": "bca"}, "bca needs a value per user"),
     ):
         with pytest.raises(InvalidParameter, match=message):
-            evaluate_on("local", {"mine": factors}, split, **options)
-    with pytest.raises(InvalidParameter, match="users cannot be drawn from files"):
-        evaluate_files("local", files, users=5)
+            evaluate({"mine": factors}, split, engine="local", **options)
+    with pytest.raises(UnknownArgument, match=r"evaluate_files\(\) has no argument 'users'"):
+        evaluate_files("local", files, users=5)  # type: ignore[call-arg]
     with pytest.raises(InvalidParameter, match="at least one model is needed"):
         evaluate_files("local", {})
     with pytest.raises(InvalidParameter, match="by item vectors or by a pickled scorer"):
@@ -327,16 +327,16 @@ def test_what_cannot_be_asked(split: Split, factors: Factors, tmp_path: Path) ->
     with pytest.raises(InvalidData, match=r"must be able to read '.*gone\.npy'"):
         evaluate_files("local", replace(files, items=str(tmp_path / "gone.npy"), digest="x"))
     with pytest.raises(InvalidParameter, match="a scorer must be picklable for workers"):
-        evaluate_on("local", {"f": _Unpicklable(N_ITEMS)}, split)
+        evaluate({"f": _Unpicklable(N_ITEMS)}, split, engine="local")
     with pytest.raises((InvalidParameter, MissingDependency), match="nowhere://"):
-        evaluate_on("local", {"mine": factors}, split, work_dir="nowhere://bucket")
+        evaluate({"mine": factors}, split, engine="local", work_dir="nowhere://bucket")
     nothing = split.test.take(np.zeros(0, dtype=np.int64))
     with pytest.raises(InvalidData, match="must hold at least one target"):
-        evaluate_on("local", {"mine": factors}, Split(split.train, nothing))
+        evaluate({"mine": factors}, Split(split.train, nothing), engine="local")
     with pytest.raises(InvalidData, match="must know the 70 items"):
-        evaluate_on("local", np.zeros((N_USERS, 69)), split)
+        evaluate(np.zeros((N_USERS, 69)), split, engine="local")
     with pytest.raises(InvalidData, match="there must be a vector for each user"):
-        evaluate_on("local", Factors(factors.user[:9], factors.item), split)
+        evaluate(Factors(factors.user[:9], factors.item), split, engine="local")
 
 
 class _Unpicklable(DenseScores):
@@ -372,8 +372,14 @@ def test_dask_gives_the_same_digits_though_a_worker_is_killed(
         engine = Dask(cluster.scheduler_address)
         worker = cluster.workers[0].process
         rows = CallOnce(lambda: kill(worker.pid))
-        found = evaluate_on(
-            engine, {"mine": factors, "ease": "ease"}, split, work_dir=tmp_path, rows=3, progress=rows, **both
+        found = evaluate(
+            {"mine": factors, "ease": "ease"},
+            split,
+            engine=engine,
+            work_dir=tmp_path,
+            rows=3,
+            progress=rows,
+            **both,
         )
         same(found, expected)
         assert rows.function is None
@@ -396,11 +402,11 @@ def test_a_remote_work_folder(split: Split, factors: Factors, options: dict[str,
     fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
     expected = evaluate({"mine": factors}, split, "ndcg@10", **options)
     try:
-        found = evaluate_on(
-            "local(threads=2)",
+        found = evaluate(
             {"mine": factors},
             split,
             "ndcg@10",
+            engine="local(threads=2)",
             work_dir="memory://work",
             rows=20,
             **options,

@@ -8,7 +8,7 @@ import pytest
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import as_scorer
 from truerank.core.split import Split
-from truerank.workflows.evaluate import make_validate
+from truerank.workflows.fitting import make_validate
 
 TRAIN = Interactions.from_codes([0, 1], [0, 0], n_users=2, n_items=4)
 VALID = Interactions.from_codes([0, 1], [1, 1], n_users=2, n_items=4)

@@ -37,8 +37,9 @@ def estimate(
 ) -> None:
     """Estimate the metrics of exact evaluation from a table of sampled ranks, written by any framework."""
     from truerank.ranking.files import read_sampled_models
-    from truerank.workflows.estimate import DEFAULT_ESTIMATORS, has_all_items
     from truerank.workflows.estimate import estimate as estimate_ranks
+    from truerank.workflows.estimate import has_all_items
+    from truerank.workflows.options import DEFAULT_ESTIMATORS
 
     for path, what in ((report, "--report"), (out, "--out")):
         if path is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -23,14 +23,12 @@ from truerank.cli.output import (
 )
 from truerank.core.checkpoint import check_output, replace_file, replace_text
 from truerank.core.errors import InvalidParameter
-from truerank.core.model import Model
-from truerank.core.progress import Progress
+from truerank.core.ranks import SeenPolicy, TiePolicy
 from truerank.core.result import Result
-from truerank.core.scorer import Scorer
 from truerank.core.split import Split
 
 if TYPE_CHECKING:
-    from truerank.workflows.options import EvaluateOptions
+    from truerank.inference.estimate_interval.registry import Target
 
 
 def evaluate(
@@ -86,46 +84,48 @@ def evaluate(
 ) -> None:
     """Rank items for every test user and print metrics: exact ones, or estimates from sampled items."""
     from truerank.cli.dataset import read_split
-    from truerank.distributed.engine import ENGINES
-    from truerank.distributed.local import Gpu
-    from truerank.workflows.evaluate import name_models, take_users
-    from truerank.workflows.evaluate_on_engine import evaluate_split
+    from truerank.workflows.evaluate import run_evaluation
+    from truerank.workflows.fitting import name_models
     from truerank.workflows.options import make_options
 
     _check_outputs(out, ranks_out, report)
+    _check_precision(
+        precision,
+        budget,
+        {
+            "--negatives": negatives,
+            "--sampler": sampler,
+            "--estimator": estimator,
+            "--users": users,
+            "--engine": engine,
+            "--ranks-out": ranks_out,
+        },
+    )
+    if work_dir is not None and engine is None:
+        raise InvalidParameter("--work-dir needs --engine, such as dask.")
     is_sampled = negatives is not None or sampler is not None
     options = make_options(
         metrics,
-        ties=ties,
-        seen=seen,
-        interval=interval,
-        level=level,
-        seed=seed,
-        n_threads=threads,
         sampler=_sampler(negatives, sampler),
         estimators=estimator or None,
         uncertainty=uncertainty,
         bounds=bounds or (None if bounds is None and is_sampled else False),
-        users=users,
-        target=target,
         check=check,
+        precision=precision,
+        budget=budget,
+        ties=cast(TiePolicy, ties),
+        seen=cast(SeenPolicy, seen),
+        interval=interval,
+        level=level,
+        target=cast("Target", target),
+        users=users,
+        seed=seed,
+        n_threads=threads,
+        engine=engine,
+        work_dir=work_dir,
     )
-    if ranks_out is not None and options.sampler is not None and not check:
+    if ranks_out is not None and is_sampled and not check:
         raise InvalidParameter("--ranks-out writes exact ranks. Add --check, or use truerank sample.")
-    chooses = {
-        "--negatives": negatives,
-        "--sampler": sampler,
-        "--estimator": estimator,
-        "--users": users,
-        "--engine": engine,
-        "--ranks-out": ranks_out,
-    }
-    if work_dir is not None and engine is None:
-        raise InvalidParameter("--work-dir needs --engine, such as dask.")
-    made = None if engine is None else ENGINES.make(engine)
-    if isinstance(made, Gpu):
-        options, made = replace(options, device=made.device), None
-    _check_precision(precision, budget, [name for name, value in chooses.items() if value is not None])
     models = name_models(list(model))
     with shown_progress() as progress:
         parts = read_split(
@@ -140,73 +140,23 @@ def evaluate(
             seed=seed,
             progress=progress,
         )
-        if precision is None:
-            parts = take_users(parts, options)
-            result = (
-                _evaluate(models, parts, options, progress)
-                if made is None
-                else evaluate_split(made, models, parts, options, work_dir=work_dir, progress=progress)
-            )
-        else:
-            result = _evaluate_to(precision, budget, models, parts, options, progress)
+        result = run_evaluation(models, parts, options, progress=progress)
     _explain(result)
     emit(render_result(result, format))
     _write(result, out, ranks_out, parts)
     if report is not None:
         _report(result, report, bounds=bounds is not False)
     if len(result.models()) < len(models):
-        say(f"interrupted: {len(result.models())} of {len(models)} models were finished.")
         raise typer.Exit(130)
 
 
-def _evaluate(
-    models: Mapping[str, Model | Scorer], parts: Split, options: EvaluateOptions, progress: Progress
-) -> Result:
-    """Evaluate one model after the other; what is finished survives Ctrl-C."""
-    from truerank.workflows.evaluate import assemble_result, evaluate_each
-
-    done = []
-    try:
-        for evaluated in evaluate_each(models, parts, options, progress=progress):
-            done.append(evaluated)
-    except KeyboardInterrupt:
-        if not done:
-            raise
-    return assemble_result(done, parts, options)
-
-
-def _evaluate_to(
-    precision: float,
-    budget: int | None,
-    models: Mapping[str, Model | Scorer],
-    parts: Split,
-    options: EvaluateOptions,
-    progress: Progress,
-) -> Result:
-    from truerank.workflows.precision.precision import evaluate_to_precision
-
-    return evaluate_to_precision(
-        models,
-        parts,
-        options.metrics,
-        precision=precision,
-        budget=budget,
-        level=options.level,
-        target=options.target,
-        progress=progress,
-        ties=options.ties,
-        seen=options.seen,
-        seed=options.seed,
-        n_threads=options.n_threads,
-    )
-
-
-def _check_precision(precision: float | None, budget: int | None, chosen: list[str]) -> None:
+def _check_precision(precision: float | None, budget: int | None, chosen: Mapping[str, object]) -> None:
     if precision is None and budget is not None:
         raise InvalidParameter("--budget needs --precision, the half-width to reach, such as 0.01.")
-    if precision is not None and chosen:
+    given = [name for name, value in chosen.items() if value is not None]
+    if precision is not None and given:
         raise InvalidParameter(
-            f"--precision chooses users and items itself. Leave out {', '.join(chosen)}, or leave out "
+            f"--precision chooses users and items itself. Leave out {', '.join(given)}, or leave out "
             "--precision."
         )
 

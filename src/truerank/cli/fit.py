@@ -32,7 +32,7 @@ def fit(
     from truerank.cli.dataset import read_split
     from truerank.models.registry import MODELS
     from truerank.models.saved_scorer import save_scorer
-    from truerank.workflows.evaluate import make_validate
+    from truerank.workflows.fitting import make_validate
 
     check_output(out, "--out")
     chosen = MODELS.make(model)

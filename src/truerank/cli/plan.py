@@ -259,7 +259,7 @@ def _draw(
     from truerank.cli.dataset import read_split
     from truerank.ranking.sampled import sampled_ranks
     from truerank.ranking.samplers.registry import SAMPLERS
-    from truerank.workflows.evaluate import fit_scorer, make_validate, name_models
+    from truerank.workflows.fitting import fit_scorer, make_validate, name_models
     from truerank.workflows.plan.cost import measure_costs
 
     chosen, models = SAMPLERS.make(sampler), name_models(list(model))

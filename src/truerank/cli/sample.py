@@ -30,7 +30,7 @@ def sample(
     from truerank.ranking.sampled import sample_ranks as sample_ranks
     from truerank.ranking.samplers.registry import SAMPLERS
     from truerank.split.base import sample_users
-    from truerank.workflows.evaluate import fit_scorer, make_validate, name_models
+    from truerank.workflows.fitting import fit_scorer, make_validate, name_models
 
     check_output(out, "--out")
     chosen = SAMPLERS.make(sampler)

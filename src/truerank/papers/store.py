@@ -28,7 +28,8 @@ from truerank.models.registry import MODELS
 from truerank.models.saved_scorer import load_scorer, save_scorer
 from truerank.ranking.exact import exact_ranks
 from truerank.split.base import SPLITS, make_split
-from truerank.workflows.evaluate import data_hash, make_validate
+from truerank.workflows.assembly import data_hash
+from truerank.workflows.fitting import make_validate
 
 _COLUMNS = (
     "user",

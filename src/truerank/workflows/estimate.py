@@ -5,34 +5,39 @@ Composer: sampled ranks of a validation loop in, estimated metrics out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from truerank.core.errors import CannotEstimate, InvalidParameter, check_choice, check_level
+from truerank.core.errors import (
+    CannotEstimate,
+    InvalidParameter,
+    suggests_arguments,
+)
 from truerank.core.progress import SILENT, Progress
-from truerank.core.random import check_seed
-from truerank.core.ranks import TIE_POLICIES, SampledRanks, TiePolicy
+from truerank.core.ranks import SampledRanks, TiePolicy
 from truerank.core.result import Estimate, Result
-from truerank.estimation.base import Estimator
 from truerank.estimation.registry import ESTIMATORS
-from truerank.estimation.tally import WIDTH, Tally, tally
+from truerank.estimation.tally import Tally
 from truerank.inference.bounds.identify import bound_seconds
 from truerank.inference.bounds.sample_size import resolution
 from truerank.inference.estimate_interval.registry import (
-    TARGETS,
     UNCERTAINTIES,
     Estimated,
     Target,
     Uncertainty,
 )
-from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.accumulator import RankCollector
+from truerank.workflows.options import (
+    DEFAULT_ESTIMATORS,
+    DEFAULT_METRICS,
+    EstimateOptions,
+    Estimators,
+    Metrics,
+)
 
-#: The least error of those tried (docs/smooth.md, docs/uncertainty.md).
-DEFAULT_ESTIMATORS = "smooth"
 #: Where estimates of several samples are set against each other: nothing in it is fitted to one of them.
 DEFAULT_LINEAR = "bv(gamma=0.1)"
 #: Half-width from which on bounds are called wide.
@@ -41,44 +46,11 @@ _SECONDS = 30.0  # of CPU time that bounds of a model may take unless they were 
 _ADVICE = 20  # times as long take bounds with the search for what would resolve a metric
 
 
-@dataclass(frozen=True)
-class Estimation:
-    """How to estimate; checked once, before any work starts.
-
-    Parameters
-    ----------
-    metrics, estimators : in the order of the result
-    ties : how equal scores count
-    level : of the intervals
-    seed : for ties broken at random
-    width : relative width of the bins that pools of nearly equal size share
-    uncertainty, target : how intervals are made, and what they are for
-    """
-
-    metrics: tuple[Metric, ...]
-    estimators: tuple[Estimator, ...]
-    ties: TiePolicy = "expected"
-    level: float = 0.95
-    seed: int = 0
-    width: float = WIDTH
-    uncertainty: Uncertainty = field(default_factory=lambda: UNCERTAINTIES.make("auto"))
-    target: Target = "test-users"
-
-    def __post_init__(self) -> None:
-        check_choice("ties", self.ties, TIE_POLICIES)
-        check_level(self.level)
-        check_seed(self.seed)
-        check_choice("target", self.target, TARGETS)
-
-    def tally(self, ranks: SampledRanks) -> Tally:
-        """Return the counts of one model's sampled ranks, which estimates and bounds share."""
-        return tally(ranks, ties=self.ties, seed=self.seed, width=self.width)
-
-
+@suggests_arguments
 def estimate(
     ranks: SampledRanks | Mapping[str, SampledRanks],
-    metrics: str | Metric | Sequence[str | Metric] = "ndcg@10,recall@10",
-    estimators: str | Estimator | Sequence[str | Estimator] = DEFAULT_ESTIMATORS,
+    metrics: Metrics = DEFAULT_METRICS,
+    estimators: Estimators = DEFAULT_ESTIMATORS,
     *,
     ties: TiePolicy = "expected",
     level: float = 0.95,
@@ -94,7 +66,7 @@ def estimate(
     ----------
     ranks : sampled ranks, of one model or of several by name
     metrics, estimators : spec strings (a comma-separated text or a list) or objects
-    ties, level, seed, uncertainty, target : as in ``Estimation``
+    ties, level, seed, uncertainty, target : as in ``EstimateOptions``
     bounds : whether to add, per metric, all values that the sampled ranks of these users allow; None adds
         them where they take less than about half a minute for a model; True also looks, however long that
         takes, for the number of negatives that would narrow them
@@ -107,14 +79,14 @@ def estimate(
     0.5
     """
     named = ranks if isinstance(ranks, Mapping) else {"sampled ranks": ranks}
-    chosen = Estimation(
+    chosen = EstimateOptions(
         make_metrics(metrics),
         ESTIMATORS.make_all(estimators),
-        ties,
-        level,
-        seed,
         uncertainty=UNCERTAINTIES.make(uncertainty),
+        ties=ties,
+        level=level,
         target=target,
+        seed=seed,
     )
     tallies = {name: chosen.tally(sample) for name, sample in named.items()}
     estimates = [
@@ -148,7 +120,7 @@ def estimate(
 def estimate_each(
     name: str,
     ranks: SampledRanks,
-    chosen: Estimation,
+    chosen: EstimateOptions,
     *,
     counted: Tally | None = None,
     progress: Progress = SILENT,
@@ -219,7 +191,7 @@ class BoundsWithMessages:
 def bound_metrics(
     name: str,
     counted: Tally,
-    chosen: Estimation,
+    chosen: EstimateOptions,
     *,
     is_limited: bool = False,
     progress: Progress = SILENT,
@@ -300,8 +272,8 @@ class RankAccumulator(RankCollector):
 
     def compute(
         self,
-        metrics: str | Metric | Sequence[str | Metric] = "ndcg@10,recall@10",
-        estimators: str | Estimator | Sequence[str | Estimator] = DEFAULT_ESTIMATORS,
+        metrics: Metrics = DEFAULT_METRICS,
+        estimators: Estimators = DEFAULT_ESTIMATORS,
         *,
         ties: TiePolicy = "expected",
         level: float = 0.95,

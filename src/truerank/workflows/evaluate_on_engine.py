@@ -1,28 +1,32 @@
-"""Evaluation on an engine: the same numbers as ``evaluate``, computed elsewhere.
+"""Evaluation on an engine: the digits of ``evaluate``, with ranks and bootstrap resamples as tasks.
 
-Bootstrap intervals whose resamples are drawn on an engine.
-
-Means of resampled users, the resamples being tasks.
+Users are cut into tasks that rank them (``EngineRun``); what comes back are ranks or sums of each metric. The
+resamples of a BCa interval of many users are tasks as well (``ResampledBy``). No digit depends on the engine,
+on the size of tasks or on which worker did them.
 """
 
 from __future__ import annotations
 
 import hashlib
-import platform
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import ClassVar
 
 import numpy as np
 
 from truerank.core.checkpoint import Store
-from truerank.core.errors import InvalidData, InvalidParameter, check_at_least, check_choice
+from truerank.core.errors import (
+    InvalidData,
+    InvalidParameter,
+    check_at_least,
+    suggests_arguments,
+)
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress
-from truerank.core.ranks import Ranks, SampledRanks
+from truerank.core.ranks import Ranks, SampledRanks, SeenPolicy, TiePolicy
 from truerank.core.result import Estimate, Result
 from truerank.core.scorer import Scorer
 from truerank.core.split import Split
@@ -32,24 +36,23 @@ from truerank.distributed.engine import started as running
 from truerank.distributed.files import Files, cut, negatives_of, rows_per_task, write_files
 from truerank.distributed.rank_job import Form, JobRanks, RankJob, normal_band, put_together
 from truerank.distributed.storage import Partial, is_remote, join, map_array, work_folder, write_array
+from truerank.inference.estimate_interval.registry import Target, Uncertainty
 from truerank.inference.resample import resampled_means as means_of
 from truerank.inference.user_interval import AutoUserInterval, Band, BCa, Interval
-from truerank.metrics.base import Metric
 from truerank.metrics.registry import values
+from truerank.ranking.negatives import Sampler
 from truerank.ranking.samplers.given import Given, GivenLists
+from truerank.workflows.assembly import EvaluatedModel, assemble_result, metric_estimates
 from truerank.workflows.estimate import BoundsWithMessages, bound_metrics, estimate_each
-from truerank.workflows.evaluate import (
-    Evaluated,
-    assemble_result,
-    check_targets,
-    described,
-    fit_scorer,
-    make_validate,
-    metric_estimates,
-    name_models,
-    take_users,
+from truerank.workflows.fitting import check_targets, described, fit_scorer, make_validate
+from truerank.workflows.options import (
+    DEFAULT_METRICS,
+    Estimators,
+    EvaluateOptions,
+    Keep,
+    Metrics,
+    make_options,
 )
-from truerank.workflows.options import DEFAULT_METRICS, EvaluateOptions, make_options
 
 #: Resamples of one task.
 PER_TASK = 50
@@ -186,22 +189,18 @@ class ResampledBy(Interval):
         return asked.band(values, level=level, seed=seed, means=means)
 
 
-Keep: TypeAlias = Literal["auto", "ranks", "sums"]
-KEEPS: tuple[Keep, ...] = ("auto", "ranks", "sums")
 #: Up to this many users ``auto`` keeps a rank per target, above it sums.
 MOST_RANKS = 20_000_000
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where and how tasks run.
+class EngineRun:
+    """Where and how the users of one model are ranked.
 
     Parameters
     ----------
     engine : runs the tasks
-    options : as in ``evaluate``
-    keep : what comes back: ``ranks``, or ``sums`` of each metric, or the one that fits the number of users
-    rows : users per task; None takes what suits the size of the catalogue
+    options : as in ``evaluate``; of them ``keep`` says what comes back, ``rows`` how many users make a task
     store : where finished tasks are kept
     progress : where rows are reported
     folder : a work folder that all workers can read; None where there is none, intervals are then made here
@@ -209,32 +208,30 @@ class Place:
 
     engine: Engine
     options: EvaluateOptions
-    keep: Keep = "auto"
-    rows: int | None = None
     store: Store | None = None
     progress: Progress = SILENT
     folder: str | None = None
 
-    def __post_init__(self) -> None:
-        check_choice("keep", self.keep, KEEPS)
-        if self.rows is not None:
-            check_at_least("rows", self.rows, 1)
-        if isinstance(self.options.sampler, Given | GivenLists | Mapping):
+    @classmethod
+    def of(cls, options: EvaluateOptions, progress: Progress) -> EngineRun:
+        """Return the run that the options ask for, before its engine is started."""
+        if isinstance(options.sampler, Given | GivenLists | Mapping):
             raise InvalidParameter(
-                "candidate lists are not sent to workers. Evaluate without an engine, or draw negatives, for "
-                "example by uniform(m=99)."
+                "candidate lists are not sent to workers. Evaluate without an engine, or sample negatives, "
+                "for example by uniform(m=99)."
             )
-        if self.keep == "sums" and self.options.sampler is not None:
+        if options.keep == "sums" and options.sampler is not None:
             raise InvalidParameter(
                 "estimates need all sampled ranks, got keep='sums'. Use keep='ranks', and fewer users where "
                 "they do not fit: users=1000000."
             )
+        return cls(options.engine or ENGINES.make("local"), options, _store(options.work_dir), progress)
 
     def form(self, files: Files) -> Form:
         """Return what exact ranks come back as."""
-        if self.keep == "auto":
+        if self.options.keep == "auto":
             return "ranks" if files.n_rows <= MOST_RANKS else "sums"
-        return self.keep
+        return self.options.keep
 
     def interval(self) -> Interval:
         """Return the interval over users, resampled by the engine where that is worth it."""
@@ -259,125 +256,102 @@ class Place:
             n_users=files.n_rows,
         )
         suited = rows_per_task(files.n_rows, files.size, negatives_of(job.sampler, files.size))
-        tasks = cut(files, self.rows or suited)
+        tasks = cut(files, options.rows or suited)
         label = f"{'sampling' if is_sampled else 'ranking'} on {self.engine.key}"
         partials = self.engine.map(job, tasks, label=label, progress=self.progress, store=self.store)
         return put_together(job, list(partials.values()))
 
 
-def evaluate_on(
-    engine: str | Engine,
-    models: Any,
+def evaluate_each_on(
+    models: Mapping[str, Model | Scorer],
     split: Split,
-    metrics: str | Metric | Sequence[str | Metric] = DEFAULT_METRICS,
+    options: EvaluateOptions,
     *,
-    work_dir: str | Path | None = None,
-    keep: Keep = "auto",
-    rows: int | None = None,
     progress: Progress = SILENT,
-    **options: Any,
-) -> Result:
-    """Return what ``evaluate`` returns, to the digit, ranked by an engine.
+) -> Iterator[EvaluatedModel]:
+    """Yield what ``evaluate_each`` yields, to the digit, ranked by an engine.
 
     Models are fitted here. User vectors, targets and seen items are then written as Parquet, item vectors as
     arrays that each worker maps; workers read their slices of users and send small partials back.
 
-    Parameters
-    ----------
-    engine : a spec string: ``local(threads=4)``, ``dask(address=tcp://host:8786)``, ``spark(master=yarn)``
-    models, split, metrics, **options : as in ``evaluate``
-    work_dir : a folder or URL (``s3://``, ``gs://``) that all workers can read. Finished tasks are kept in a
-        folder, so that the same call after a failure goes on where it stopped. None takes a folder of this
-        machine and removes it.
-    keep : ``ranks`` brings a rank per target back and gives the very numbers of ``evaluate``; ``sums`` brings
-        a few numbers per task, for more users than fit one machine: means without rounding errors and normal
-        intervals; ``auto`` takes sums above 20 million users
-    rows : users per task; None takes what suits the catalogue. No number depends on it.
-    progress : where rows are reported
-
-    Examples
-    --------
-    >>> from truerank.core.interactions import Interactions
-    >>> train = Interactions.from_codes([0, 0, 1, 2], [0, 1, 1, 1], n_users=3, n_items=3)
-    >>> test = Interactions.from_codes([1, 2], [0, 2], n_users=3, n_items=3)
-    >>> evaluate_on("local", "popularity", Split(train, test), "recall@1").value("recall@1")
-    0.5
+    Without a work folder one of this machine is used and removed. In a folder that is given finished tasks
+    are kept, so that the same call after a failure goes on where it stopped. With ``keep="ranks"`` a rank per
+    target comes back and the numbers are those of ``evaluate``; ``"sums"`` brings a few numbers per task, for
+    more users than fit one machine: means without rounding errors and normal intervals.
     """
-    chosen = make_options(metrics, **options)
-    return evaluate_split(
-        ENGINES.make(engine),
-        name_models(models),
-        take_users(split, chosen),
-        chosen,
-        work_dir=work_dir,
-        keep=keep,
-        rows=rows,
-        progress=progress,
-    )
-
-
-def evaluate_split(
-    engine: Engine,
-    models: Mapping[str, Model | Scorer],
-    split: Split,
-    chosen: EvaluateOptions,
-    *,
-    work_dir: str | Path | None = None,
-    keep: Keep = "auto",
-    rows: int | None = None,
-    progress: Progress = SILENT,
-) -> Result:
-    """Return what ``evaluate_on`` returns, for named models, options and users that are chosen already."""
     check_targets(split)
-    asked = Place(engine, chosen, keep, rows, _store(work_dir), progress)
-    done = []
-    with work_folder(work_dir) as folder, running(engine) as run_by:
-        place = replace(asked, engine=run_by, folder=folder)
-        validate = make_validate(split, seen=chosen.seen, n_threads=chosen.n_threads)
+    planned = EngineRun.of(options, progress)
+    with work_folder(options.work_dir) as folder, running(planned.engine) as engine:
+        run = replace(planned, engine=engine, folder=folder)
+        validate = make_validate(split, seen=options.seen, n_threads=options.n_threads)
         for name, model in models.items():
             started = time.perf_counter()
-            scorer = fit_scorer(model, split, validate=validate, seed=chosen.seed, progress=progress)
+            scorer = fit_scorer(model, split, validate=validate, seed=options.seed, progress=progress)
             fitted = time.perf_counter()
-            files = write_files(folder, scorer, split, chosen.seen)
+            files = write_files(folder, scorer, split, options.seen)
             seconds = {"fit": fitted - started, "write": time.perf_counter() - fitted}
-            done.append(_evaluated(place, name, described(model), files, seconds)[0])
-    result = assemble_result(done, split, chosen)
-    return replace(result, provenance={**result.provenance, "engine": str(engine)})
+            yield _evaluated(run, name, described(model), files, seconds)[0]
 
 
+@suggests_arguments
 def evaluate_files(
     engine: str | Engine,
     models: Files | Mapping[str, Files],
-    metrics: str | Metric | Sequence[str | Metric] = DEFAULT_METRICS,
+    metrics: Metrics = DEFAULT_METRICS,
     *,
+    sampler: str | Sampler | None = None,
+    estimators: Estimators | None = None,
+    uncertainty: str | Uncertainty = "auto",
+    bounds: bool | None = False,
+    check: bool = False,
+    ties: TiePolicy = "expected",
+    seen: SeenPolicy = "remove",
+    interval: str | Interval = "auto",
+    level: float = 0.95,
+    target: Target = "test-users",
+    seed: int = 0,
     work_dir: str | Path | None = None,
     keep: Keep = "auto",
     rows: int | None = None,
     progress: Progress = SILENT,
-    **options: Any,
 ) -> Result:
     """Return metrics of models whose users and vectors lie in files, for data that never were on one machine.
 
     Parameters
     ----------
-    engine, metrics, keep, rows, progress : as in ``evaluate_on``
-    models : what workers read, of one model or of several by name
+    engine : a spec string such as ``dask(address=tcp://host:8786)``, or an engine
+    models : what workers read, of one model or of several by name. Users that are a random part of all test
+        users are sampled when the files are written; ``Files.n_test_users`` says from how many.
+    metrics, sampler, estimators, uncertainty, bounds, check, ties, seen, interval, level, target, seed : as
+        in ``truerank.evaluate``
     work_dir : a folder of the driver where finished tasks are kept; None keeps none
-    **options : as in ``evaluate``, but ``users``: draw them when the files are made
+    keep, rows, progress : as in ``truerank.evaluate``
     """
-    chosen = make_options(metrics, **options)
-    if chosen.users is not None:
-        raise InvalidParameter(
-            "users cannot be drawn from files. Write those that were drawn, and say from how many in "
-            "n_test_users."
-        )
+    options = make_options(
+        metrics,
+        sampler=sampler,
+        estimators=estimators,
+        uncertainty=uncertainty,
+        bounds=bounds,
+        check=check,
+        ties=ties,
+        seen=seen,
+        interval=interval,
+        level=level,
+        target=target,
+        seed=seed,
+        engine=engine,
+        work_dir=work_dir,
+        keep=keep,
+        rows=rows,
+    )
     named = models if isinstance(models, Mapping) else {models.name: models}
     if not named:
         raise InvalidParameter("at least one model is needed, got none. Name its files.")
-    place = Place(ENGINES.make(engine), chosen, keep, rows, _store(work_dir), progress)
+    run = EngineRun.of(options, progress)
     done, counts = [], {}
     for name, files in named.items():
-        evaluated, ranked = _evaluated(place, name, f"files ({files.users})", files, {})
+        evaluated, ranked = _evaluated(run, name, f"files ({files.users})", files, {})
         done.append(evaluated)
         counts = {
             "name": files.name,
@@ -386,70 +360,48 @@ def evaluate_files(
             "users_with_targets": ranked.n_users,
             "users_without_targets": ranked.n_without_targets,
         }
-    return Result(
-        command="evaluate",
-        estimates=tuple(estimate for model in done for estimate in model.estimates),
-        bounds=tuple(entry for model in done for entry in model.bounded.bounds),
-        notes=tuple(note for model in done for note in model.bounded.notes),
-        data=counts,
-        provenance={
-            "engine": str(place.engine),
-            "models": {model.name: model.model for model in done},
-            "ties": chosen.ties,
-            "seen": chosen.seen,
-            "interval": str(chosen.interval),
-            "uncertainty": str(chosen.uncertainty),
-            "target": chosen.target,
-            "sampler": None if chosen.sampler is None else str(chosen.sampler),
-            "seed": chosen.seed,
-            "data_hash": {name: files.key for name, files in named.items()},
-            "versions": {"python": platform.python_version(), "numpy": np.__version__},
-            "seconds": {model.name: dict(model.seconds) for model in done},
-            "scores_computed": {model.name: model.n_scores for model in done},
-        },
-        ranks={model.name: model.ranks for model in done if model.ranks is not None},
-        sampled={model.name: model.sampled for model in done if model.sampled is not None},
-    )
+    keys = {name: files.key for name, files in named.items()}
+    return assemble_result(done, options, counts, keys, engine=str(run.engine))
 
 
 def _evaluated(
-    place: Place, name: str, described: str, files: Files, seconds: dict[str, float]
-) -> tuple[Evaluated, JobRanks]:
+    run: EngineRun, name: str, described: str, files: Files, seconds: dict[str, float]
+) -> tuple[EvaluatedModel, JobRanks]:
     """Rank one model's users as the options ask and estimate its metrics."""
-    options, estimates, n_scores = place.options, list[Estimate](), 0
+    options, estimates, n_scores = run.options, list[Estimate](), 0
     kept, drawn, found, bounded = None, None, None, BoundsWithMessages()
     if options.sampler is not None:
         started = time.perf_counter()
-        found = place.run(name, files, is_sampled=True)
+        found = run.run(name, files, is_sampled=True)
         seconds["sample"] = time.perf_counter() - started
         assert isinstance(found.ranks, SampledRanks)  # noqa: S101 - what samplers give
         drawn = found.ranks
         chosen = options.estimation()
         counted = chosen.tally(drawn)
-        estimates += estimate_each(name, drawn, chosen, counted=counted, progress=place.progress)
+        estimates += estimate_each(name, drawn, chosen, counted=counted, progress=run.progress)
         if options.bounds is not False:
             bounded = bound_metrics(
                 name,
                 counted,
                 chosen,
                 is_limited=options.bounds is None,
-                progress=place.progress,
+                progress=run.progress,
             )
         n_scores += found.n_scores
     if options.sampler is None or options.check:
         started = time.perf_counter()
-        found = place.run(name, files, is_sampled=False)
+        found = run.run(name, files, is_sampled=False)
         seconds["rank"] = time.perf_counter() - started
         n_scores += found.n_scores
         if isinstance(found.ranks, Ranks):
             kept = found.ranks
             per_user = values(options.metrics, kept, ties=options.ties, seed=options.seed)
-            asked = replace(options, interval=place.interval())
+            asked = replace(options, interval=run.interval())
             estimates += metric_estimates(name, per_user, asked, n_test_users=files.n_test_users)
         else:
             estimates += _from_sums(name, found, options, files.n_test_users)
     assert found is not None  # noqa: S101 - one of the two ran
-    return Evaluated(name, described, tuple(estimates), kept, seconds, n_scores, bounded, drawn), found
+    return EvaluatedModel(name, described, tuple(estimates), kept, seconds, n_scores, bounded, drawn), found
 
 
 def _from_sums(

@@ -1,16 +1,23 @@
-"""How to evaluate."""
+"""Settings of an evaluation, an estimate or a comparison, checked once before any work starts.
+
+``RunSettings`` holds what all of them share; the options of one workflow derive from it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Literal, TypeAlias
 
-from truerank.core.errors import InvalidParameter, check_choice, check_level
+from truerank.core.errors import InvalidParameter, check_at_least, check_choice, check_level
 from truerank.core.random import check_seed
-from truerank.core.ranks import SEEN_POLICIES, TIE_POLICIES, SeenPolicy, TiePolicy
+from truerank.core.ranks import SEEN_POLICIES, TIE_POLICIES, SampledRanks, SeenPolicy, TiePolicy
+from truerank.distributed.engine import ENGINES, Engine
+from truerank.distributed.local import Gpu
 from truerank.estimation.base import Estimator
 from truerank.estimation.registry import ESTIMATORS
+from truerank.estimation.tally import WIDTH, Tally, tally
 from truerank.inference.estimate_interval.registry import TARGETS, UNCERTAINTIES, Target, Uncertainty
 from truerank.inference.user_interval import INTERVALS, Interval
 from truerank.metrics.base import Metric
@@ -18,54 +25,44 @@ from truerank.metrics.registry import make_metrics
 from truerank.ranking.negatives import Sampler
 from truerank.ranking.samplers.full import Full
 from truerank.ranking.samplers.registry import SAMPLERS
-from truerank.workflows.estimate import DEFAULT_ESTIMATORS, Estimation
+
+#: One metric or several, as spec strings (``"ndcg@10,recall@10"``) or objects.
+Metrics: TypeAlias = str | Metric | Sequence[str | Metric]
+#: One estimator or several, as spec strings or objects.
+Estimators: TypeAlias = str | Estimator | Sequence[str | Estimator]
+
+#: What comes back from workers: a rank per target, or sums of each metric.
+Keep: TypeAlias = Literal["auto", "ranks", "sums"]
+KEEPS: tuple[Keep, ...] = ("auto", "ranks", "sums")
 
 DEFAULT_METRICS = "ndcg@10,recall@10"
+#: The estimator with the least error of those tried (docs/smooth.md, docs/uncertainty.md).
+DEFAULT_ESTIMATORS = "smooth"
 
 
-@dataclass(frozen=True)
-class EvaluateOptions:
-    """How to evaluate; checked once, before any work starts.
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """What evaluations, estimates and comparisons have in common.
 
     Parameters
     ----------
-    metrics : metrics in the order of the result
-    ties : how equal scores count, see ``docs/glossary.md``
-    seen : what happens to items of train and valid: removed from the pool, put at its bottom, or kept
-    interval, level : the interval over users
-    users : how many test users to take, or their share, drawn at random; None takes all
-    target : what intervals are for: the value of all test users, or of all users like them. An exact value of
-        all test users is that value, so its interval is for the population.
+    ties : how equal scores count: ``expected``, ``best``, ``worst`` or ``random``, see ``docs/glossary.md``
+    seen : what happens to items of train and valid: ``remove`` from the pool, put at its ``bottom``, ``keep``
+    level : confidence level of the intervals
+    target : what intervals are for: the value of all ``test-users``, or of the ``population`` that they are a
+        sample of. An exact value of all test users is that value, so its interval is for the population.
     seed : of everything random
-    n_threads, device : threads for ranking, None takes all cores; ``cuda`` ranks models with factors on a GPU
-    sampler : how negatives are drawn; None ranks all items
-    estimators, uncertainty : what to make of sampled ranks, and how intervals of that are made
-    bounds : whether to add all values that the sampled ranks allow; None where they do not take long
-    check : whether to rank all items too, and show the exact values beside the estimates
+    n_threads : threads for ranking; None takes all cores
     """
 
-    metrics: tuple[Metric, ...]
     ties: TiePolicy = "expected"
     seen: SeenPolicy = "remove"
-    interval: Interval = field(default_factory=lambda: INTERVALS.make("auto"))
     level: float = 0.95
-    users: int | float | None = None
     target: Target = "test-users"
     seed: int = 0
     n_threads: int | None = None
-    device: str = "cpu"
-    sampler: Sampler | None = None
-    estimators: tuple[Estimator, ...] = ()
-    uncertainty: Uncertainty = field(default_factory=lambda: UNCERTAINTIES.make("auto"))
-    bounds: bool | None = False
-    check: bool = False
 
     def __post_init__(self) -> None:
-        if self.sampler is None and (self.estimators or self.check or self.bounds):
-            raise InvalidParameter(
-                "estimators, bounds and check need sampled ranks. "
-                "Say how to sample, for example sampler='uni100'."
-            )
         check_choice("ties", self.ties, TIE_POLICIES)
         check_choice("seen", self.seen, SEEN_POLICIES)
         check_level(self.level)
@@ -74,42 +71,163 @@ class EvaluateOptions:
         if self.n_threads is not None and self.n_threads < 1:
             raise InvalidParameter(f"n_threads must be an integer >= 1, got {self.n_threads}.")
 
-    def estimation(self) -> Estimation:
+
+@dataclass(frozen=True)
+class EstimateOptions(RunSettings):
+    """How metrics are estimated from sampled ranks.
+
+    Parameters
+    ----------
+    metrics, estimators : in the order of the result
+    width : relative width of the bins that pools of nearly equal size share
+    uncertainty : how intervals of estimates are made
+    """
+
+    metrics: tuple[Metric, ...]
+    estimators: tuple[Estimator, ...]
+    width: float = WIDTH
+    uncertainty: Uncertainty = field(default_factory=lambda: UNCERTAINTIES.make("auto"))
+
+    def tally(self, ranks: SampledRanks) -> Tally:
+        """Return the counts of one model's sampled ranks, which estimates and bounds share."""
+        return tally(ranks, ties=self.ties, seed=self.seed, width=self.width)
+
+
+@dataclass(frozen=True)
+class EvaluateOptions(RunSettings):
+    """How models are evaluated.
+
+    Parameters
+    ----------
+    metrics : metrics in the order of the result
+    interval : the interval over users
+    users : how many test users to take, or which fraction of them, sampled at random; None takes all
+    device : ``cuda`` ranks models with factors on a GPU
+    sampler : how negatives are sampled; None ranks all items
+    estimators, uncertainty : what to make of sampled ranks, and how intervals of that are made
+    bounds : whether to add identification bounds of sampled ranks; None where they do not take long
+    check : whether to rank all items too, and show the exact values beside the estimates
+    precision, budget : half-width that every interval shall have, and the scores that each model may take;
+        users and items are then chosen by the evaluation itself
+    engine : where ranks are computed; None for threads of this process
+    work_dir : for engines with workers, a folder or URL that all of them can read
+    keep, rows : for engines with workers, what comes back from them, and users per task
+    """
+
+    metrics: tuple[Metric, ...]
+    interval: Interval = field(default_factory=lambda: INTERVALS.make("auto"))
+    users: int | float | None = None
+    device: str = "cpu"
+    sampler: Sampler | None = None
+    estimators: tuple[Estimator, ...] = ()
+    uncertainty: Uncertainty = field(default_factory=lambda: UNCERTAINTIES.make("auto"))
+    bounds: bool | None = False
+    check: bool = False
+    precision: float | None = None
+    budget: int | None = None
+    engine: Engine | None = None
+    work_dir: str | Path | None = None
+    keep: Keep = "auto"
+    rows: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("keep", self.keep, KEEPS)
+        if self.rows is not None:
+            check_at_least("rows", self.rows, 1)
+        if self.sampler is None and (self.estimators or self.check or self.bounds):
+            raise InvalidParameter(
+                "estimators, bounds and check need sampled ranks. "
+                "Say how to sample, for example sampler='uni100'."
+            )
+        if self.work_dir is not None and not self.has_workers:
+            raise InvalidParameter(
+                "work_dir is for engines with workers. Name one, such as dask, or leave it out."
+            )
+        if self.precision is None:
+            if self.budget is not None:
+                raise InvalidParameter("budget needs precision, the half-width to reach, such as 0.01.")
+            return
+        chosen = {"sampler": self.sampler, "users": self.users, "engine": self.engine}
+        given = [name for name, value in chosen.items() if value is not None]
+        if given:
+            raise InvalidParameter(
+                f"precision chooses users and items itself. Leave out {', '.join(given)}, or leave out "
+                "precision."
+            )
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether an engine ranks in tasks, so that users and item vectors are written to files first."""
+        return self.engine is not None and not isinstance(self.engine, Gpu)
+
+    def estimation(self) -> EstimateOptions:
         """Return how sampled ranks are estimated."""
-        return Estimation(
+        return EstimateOptions(
             self.metrics,
             self.estimators,
-            self.ties,
-            self.level,
-            self.seed,
             uncertainty=self.uncertainty,
+            ties=self.ties,
+            level=self.level,
             target=self.target,
+            seed=self.seed,
         )
 
 
 def make_options(
-    metrics: str | Metric | Sequence[str | Metric] = DEFAULT_METRICS,
+    metrics: Metrics = DEFAULT_METRICS,
     *,
-    interval: str | Interval = "auto",
     sampler: str | Sampler | None = None,
-    estimators: str | Estimator | Sequence[str | Estimator] | None = None,
+    estimators: Estimators | None = None,
     uncertainty: str | Uncertainty = "auto",
-    **options: Any,
+    bounds: bool | None = False,
+    check: bool = False,
+    ties: TiePolicy = "expected",
+    seen: SeenPolicy = "remove",
+    interval: str | Interval = "auto",
+    level: float = 0.95,
+    target: Target = "test-users",
+    users: int | float | None = None,
+    seed: int = 0,
+    n_threads: int | None = None,
+    device: str = "cpu",
+    precision: float | None = None,
+    budget: int | None = None,
+    engine: str | Engine | None = None,
+    work_dir: str | Path | None = None,
+    keep: Keep = "auto",
+    rows: int | None = None,
 ) -> EvaluateOptions:
     """Build ``EvaluateOptions`` from spec strings or objects.
 
-    Where all items are drawn the default estimator is ``naive``: there is nothing to correct.
+    Where all items are sampled the default estimator is ``naive``: there is nothing to correct.
     """
-    drawn = None if sampler is None else SAMPLERS.make(sampler)
+    made = None if sampler is None else SAMPLERS.make(sampler)
+    where = None if engine is None else ENGINES.make(engine)
     chosen: tuple[Estimator, ...] = ()
-    if estimators is not None or drawn is not None:
-        usual = "naive" if isinstance(drawn, Full) else DEFAULT_ESTIMATORS
+    if estimators is not None or made is not None:
+        usual = "naive" if isinstance(made, Full) else DEFAULT_ESTIMATORS
         chosen = ESTIMATORS.make_all(usual if estimators is None else estimators)
     return EvaluateOptions(
         metrics=make_metrics(metrics),
         interval=INTERVALS.make(interval),
-        sampler=drawn,
+        users=users,
+        device=where.device if isinstance(where, Gpu) else device,
+        sampler=made,
         estimators=chosen,
         uncertainty=UNCERTAINTIES.make(uncertainty),
-        **options,
+        bounds=bounds,
+        check=check,
+        precision=precision,
+        budget=budget,
+        engine=where,
+        work_dir=work_dir,
+        keep=keep,
+        rows=rows,
+        ties=ties,
+        seen=seen,
+        level=level,
+        target=target,
+        seed=seed,
+        n_threads=n_threads,
     )

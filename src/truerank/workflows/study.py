@@ -27,7 +27,8 @@ from truerank.ranking.exact import exact_ranks
 from truerank.ranking.negatives import Sampler
 from truerank.ranking.sampled import sample_ranks
 from truerank.ranking.samplers.registry import SAMPLERS
-from truerank.workflows.evaluate import data_hash, make_validate, name_models
+from truerank.workflows.assembly import data_hash
+from truerank.workflows.fitting import make_validate, name_models
 
 PriorMode: TypeAlias = Literal["per-run", "averaged", "both"]
 PRIOR_MODES: tuple[PriorMode, ...] = ("per-run", "averaged", "both")

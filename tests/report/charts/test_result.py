@@ -17,8 +17,9 @@ from truerank.metrics.registry import make_metrics
 from truerank.ranking.simulate import simulate_adaptive, simulate_sample
 from truerank.report.charts.result import result_charts
 from truerank.report.charts.setting import Setting
-from truerank.workflows.estimate import DEFAULT_ESTIMATORS, estimate
+from truerank.workflows.estimate import estimate
 from truerank.workflows.evaluate import evaluate
+from truerank.workflows.options import DEFAULT_ESTIMATORS
 
 DRAW = np.random.default_rng(5)
 EXACT = {

@@ -20,7 +20,7 @@ from truerank.inference.estimate_interval.bootstrap import Bootstrap
 from truerank.inference.estimate_interval.registry import UNCERTAINTIES, Target, Uncertainty
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
-from truerank.workflows.estimate import DEFAULT_ESTIMATORS, Estimation
+from truerank.workflows.options import DEFAULT_ESTIMATORS, EstimateOptions
 
 _RESAMPLES = 100  # a spread of so many is within a tenth, which nobody sees
 
@@ -32,7 +32,7 @@ class Setting:
     Parameters
     ----------
     estimators : in the order of the result; none for exact ranks
-    ties, level, seed, uncertainty, target : as in ``Estimation``
+    ties, level, seed, uncertainty, target : as in ``EstimateOptions``
     """
 
     estimators: tuple[Estimator, ...] = ()
@@ -79,16 +79,16 @@ class Setting:
         fitting = [one for one in self.estimators if isinstance(one, MixtureEstimator)]
         return fitting[0] if fitting else None
 
-    def estimation(self, metrics: Sequence[Metric]) -> Estimation:
+    def estimation(self, metrics: Sequence[Metric]) -> EstimateOptions:
         """Return how metrics are estimated for a chart: by one estimator, with 100 resamples at most."""
-        return Estimation(
+        return EstimateOptions(
             tuple(metrics),
             (self.estimator,),
-            self.ties,
-            self.level,
-            self.seed,
             uncertainty=_quick(self.uncertainty),
+            ties=self.ties,
+            level=self.level,
             target=self.target,
+            seed=self.seed,
         )
 
 

@@ -32,7 +32,7 @@ from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.exact import exact_ranks
 from truerank.split.base import make_split
 from truerank.subsampling.base import ProxyStrategy, Strategy
-from truerank.workflows.evaluate import make_validate
+from truerank.workflows.fitting import make_validate
 
 Selection: TypeAlias = Literal["validation", "test"]
 

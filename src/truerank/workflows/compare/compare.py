@@ -60,7 +60,7 @@ from truerank.workflows.compare.result import (
     verdict_sentence,
 )
 from truerank.workflows.estimate import DEFAULT_LINEAR
-from truerank.workflows.evaluate import check_targets, fit_scorer, make_validate, name_models
+from truerank.workflows.fitting import check_targets, fit_scorer, make_validate, name_models
 
 
 @dataclass(frozen=True, eq=False)

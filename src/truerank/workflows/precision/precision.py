@@ -36,15 +36,9 @@ from truerank.ranking.exact import exact_ranks
 from truerank.ranking.sampled import sample_ranks
 from truerank.ranking.samplers.uniform import UniformSampler
 from truerank.ranking.simulate import simulate_sample
+from truerank.workflows.assembly import data_hash
 from truerank.workflows.estimate import DEFAULT_LINEAR
-from truerank.workflows.evaluate import (
-    check_targets,
-    data_hash,
-    described,
-    fit_scorer,
-    make_validate,
-    name_models,
-)
+from truerank.workflows.fitting import check_targets, described, fit_scorer, make_validate, name_models
 from truerank.workflows.options import DEFAULT_METRICS
 from truerank.workflows.precision.goal import PrecisionGoal, PrecisionResult, PrecisionTrace
 from truerank.workflows.precision.partial_rows import PartialRows
