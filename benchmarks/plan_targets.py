@@ -18,7 +18,7 @@ from truerank.data.catalogue import load
 from truerank.estimation.distribution.mle import MaximumLikelihood
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import tally
-from truerank.inference.estimate_interval.registry import UNCERTAINTIES, Estimated
+from truerank.inference.estimate_interval.registry import UNCERTAINTIES, PointEstimates
 from truerank.metrics.registry import make_metrics, values
 from truerank.models.registry import MODELS
 from truerank.ranking.exact import exact_ranks
@@ -57,7 +57,7 @@ def main() -> None:
     samples = [simulate_shared(ranks, SIZE, repeat=1 + run) for run in range(RUNS)]
     runs = np.stack([estimator.estimate(tally(sample), METRICS).value for sample in samples])
     counted = tally(samples[0])
-    found = Estimated(samples[0], counted, estimator, METRICS, runs[0])
+    found = PointEstimates(samples[0], counted, estimator, METRICS, runs[0])
     band = UNCERTAINTIES.make("delta").band(found)
     true = [
         exact.mean(axis=0),

@@ -29,7 +29,7 @@ from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import tally
 from truerank.inference.estimate_interval.linear import LinearisedEstimate
 from truerank.inference.estimate_interval.outcomes import n_possible
-from truerank.inference.estimate_interval.registry import UNCERTAINTIES, Estimated, Target
+from truerank.inference.estimate_interval.registry import UNCERTAINTIES, PointEstimates, Target
 from truerank.inference.estimate_interval.resampling import resampled
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.simulate import simulate_adaptive, simulate_sample
@@ -63,13 +63,13 @@ def designs() -> dict[str, SampledRanks]:
     }
 
 
-def estimated(sample: SampledRanks, name: str) -> Estimated:
+def estimated(sample: SampledRanks, name: str) -> PointEstimates:
     """Return what an interval is made for."""
     made, counted = ESTIMATORS.make(name), tally(sample)
-    return Estimated(sample, counted, made, METRICS, made.estimate(counted, METRICS).value)
+    return PointEstimates(sample, counted, made, METRICS, made.estimate(counted, METRICS).value)
 
 
-def plainly(found: Estimated, count: int) -> np.ndarray:
+def plainly(found: PointEstimates, count: int) -> np.ndarray:
     """Return resamples of users one by one; rows are users."""
     values = []
     for number in range(count):

@@ -13,7 +13,7 @@ from truerank.core.ranks import Ranks
 from truerank.core.types import FloatArray
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import tally
-from truerank.inference.estimate_interval.registry import UNCERTAINTIES, Estimated
+from truerank.inference.estimate_interval.registry import UNCERTAINTIES, PointEstimates
 from truerank.metrics.registry import make_metrics, values
 
 METRICS = tuple(f"{name}@{k}" for name in ("recall", "ndcg", "ap") for k in (1, 10, 50))
@@ -45,7 +45,7 @@ def of_estimates(ranks: Ranks, drawing: Drawing, case: Case, repeats: range, exa
         counted = tally(sample, ties=drawing.ties)
         try:
             value = estimator.estimate(counted, metrics).value
-            found = Estimated(sample, counted, estimator, metrics, value)
+            found = PointEstimates(sample, counted, estimator, metrics, value)
             count.add(uncertainty.band(found, level=LEVEL, seed=repeat), value, exact)
         except CannotEstimate as reason:
             return replace(Count.none(len(metrics)), method=(str(reason),) * len(metrics))
@@ -64,7 +64,7 @@ def of_bounds(ranks: Ranks, drawing: Drawing, case: Case, repeats: range, exact:
         if is_held and place >= SOLVED * len(repeats):
             count.add_held()
             continue
-        found = Estimated(sample, tally(sample, ties=drawing.ties), estimator, metrics, exact)
+        found = PointEstimates(sample, tally(sample, ties=drawing.ties), estimator, metrics, exact)
         before = count.held.copy()
         count.add(bounds.band(found, level=LEVEL, seed=repeat), exact, exact)
         assert not is_held or (count.held == before + 1).all(), "a region that holds, bounds that miss"

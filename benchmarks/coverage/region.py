@@ -15,7 +15,7 @@ from truerank.core.types import FloatArray
 from truerank.estimation.adaptive_law import stopping_of
 from truerank.estimation.tally import tally
 from truerank.inference.bounds.problem import BoundProblem
-from truerank.inference.bounds.region import CountEvents, observe
+from truerank.inference.bounds.region import ThresholdEvents, observed_region
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class TrueChances:
     ties : how tied items count
     """
 
-    events: CountEvents
+    events: ThresholdEvents
     chances: FloatArray
     ties: TiePolicy
 
@@ -56,5 +56,5 @@ class TrueChances:
         """Whether the region of a sample holds them."""
         counted = tally(sample, ties=self.ties, width=0.0)
         is_used = np.ones(len(counted.contexts), dtype=np.bool_)
-        region, _ = observe(counted, is_used, self.events, level=level)
+        region, _ = observed_region(counted, is_used, self.events, level=level)
         return bool(((region.low <= self.chances) & (self.chances <= region.high)).all())

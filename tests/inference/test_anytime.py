@@ -10,7 +10,7 @@ from scipy.stats import binom, norm
 
 from truerank.core.errors import InvalidData
 from truerank.core.types import FloatArray
-from truerank.inference.anytime import UserSequence, running_variance
+from truerank.inference.anytime import ConfidenceSequence, predictable_variance
 
 
 def literal_limits(value: list[float], aim: float, n_users: int | None, level: float) -> tuple[float, float]:
@@ -43,7 +43,7 @@ def literal_limits(value: list[float], aim: float, n_users: int | None, level: f
 @pytest.mark.parametrize("aim", [0.05, 0.3])
 def test_ends_are_those_of_the_literal_bets(n_users: int | None, aim: float) -> None:
     value = (np.random.default_rng(4).random(40) < 0.3) * 1.0
-    found = UserSequence.simple(value, aim, n_users=n_users).limits(level=0.9)
+    found = ConfidenceSequence.simple(value, aim, n_users=n_users).limits(level=0.9)
     literal = literal_limits(value.tolist(), aim, n_users, 0.9)
     known = [] if n_users is None else [value.sum() / n_users, (value.sum() + n_users - 40) / n_users]
     assert found[0] == pytest.approx(max([literal[0], *known[:1]]), abs=1 / 2000)
@@ -58,7 +58,7 @@ def test_more_users_never_widen_the_interval(value: list[float], more: int) -> N
     n_users = len(every) + more
     before = (0.0, 1.0)
     for n in range(1, len(every) + 1):
-        low, high = UserSequence.simple(every[:n], 0.1, n_users=n_users).limits()
+        low, high = ConfidenceSequence.simple(every[:n], 0.1, n_users=n_users).limits()
         assert before[0] - 1e-7 <= low <= high <= before[1] + 1e-7
         before = (low, high)
     if more == 0:
@@ -70,28 +70,28 @@ def test_so_many_users_give_the_half_width(n_users: int | None, n: int) -> None:
     """2 log(2/0.05) 0.08 / 0.02^2 = 1,476; of 6,000 users 1,476 / (1 + 1,476/6,000) = 1,185."""
     value = np.tile([0.4, 0.0, 0.0, 0.4, 0.0, 0.8, 0.0, 0.4, 0.0, 0.9], 200)[:n] * 1.0
     scale = np.sqrt(0.08 / value.var())
-    low, high = UserSequence.simple(np.clip(value * scale, 0, 1), 0.02, n_users=n_users).limits()
+    low, high = ConfidenceSequence.simple(np.clip(value * scale, 0, 1), 0.02, n_users=n_users).limits()
     assert (high - low) / 2 == pytest.approx(0.02, rel=0.06)
 
 
 def test_no_hit_at_all_leaves_what_it_must() -> None:
     """300 users without a hit do not make the mean 0: rule of three and a little more."""
-    low, high = UserSequence.simple(np.zeros(300), 0.01, n_users=None).limits()
+    low, high = ConfidenceSequence.simple(np.zeros(300), 0.01, n_users=None).limits()
     assert low == 0
     assert 3 / 300 < high < 8 / 300
 
 
 def test_values_beyond_one_are_refused() -> None:
     with pytest.raises(InvalidData, match=r"values per user must lie in \[0, 1\]"):
-        UserSequence.simple(np.array([0.5, 1.5]), 0.1, n_users=None).limits()
+        ConfidenceSequence.simple(np.array([0.5, 1.5]), 0.1, n_users=None).limits()
 
 
 def test_variance_uses_the_past_alone() -> None:
     value = np.random.default_rng(0).random(20)
-    found = running_variance(value)
-    changed = running_variance(np.append(value[:10], np.zeros(10)))
+    found = predictable_variance(value)
+    changed = predictable_variance(np.append(value[:10], np.zeros(10)))
     np.testing.assert_array_equal(found[:11], changed[:11])
-    np.testing.assert_allclose(running_variance(value[5:], value[:5]), found[5:])
+    np.testing.assert_allclose(predictable_variance(value[5:], value[:5]), found[5:])
 
 
 def naive_limits(value: FloatArray, n_users: int) -> tuple[float, float]:
@@ -111,7 +111,7 @@ def hits(is_betting: bool, n_runs: int) -> int:
         drawn = rng.permutation(population)
         for n in (20, 60, 150, 300, 600):
             low, high = (
-                UserSequence.simple(drawn[:n], aim, n_users=n_users).limits()
+                ConfidenceSequence.simple(drawn[:n], aim, n_users=n_users).limits()
                 if is_betting
                 else naive_limits(drawn[:n], n_users)
             )

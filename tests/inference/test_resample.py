@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from truerank.core.random import stream
 from truerank.inference import resample
-from truerank.inference.resample import draw_counts, resampled_means
+from truerank.inference.resample import resample_counts, resampled_means
 
 
 def literal(n_users: int, numbers: range, seed: int, stage: str) -> np.ndarray:
@@ -52,7 +52,7 @@ def test_draws_that_are_rejected_are_drawn_again(n_users: int) -> None:
 def test_narrow_integers_are_the_same_draws() -> None:
     """Comparisons and bootstraps once drew 32-bit integers; they still draw the same users."""
     drawn = stream(3, "bootstrap/users", 9).integers(0, 1000, 1000, dtype=np.int32)
-    (counts,) = draw_counts(1000, range(9, 10), seed=3, stage="bootstrap/users")
+    (counts,) = resample_counts(1000, range(9, 10), seed=3, stage="bootstrap/users")
     assert np.array_equal(counts, np.bincount(drawn, minlength=1000))
 
 

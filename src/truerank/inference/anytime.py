@@ -19,7 +19,7 @@ _HALVINGS = 24  # ends are found to 6e-8, outwards
 
 
 @dataclass(frozen=True, eq=False)
-class UserSequence:
+class ConfidenceSequence:
     r"""Values of users in the order in which they were drawn, and what was known before each.
 
     Parameters
@@ -70,7 +70,7 @@ class UserSequence:
 
         Examples
         --------
-        >>> draws = UserSequence.simple(np.array([1.0, 0.0, 1.0, 1.0]), 0.1, n_users=4)
+        >>> draws = ConfidenceSequence.simple(np.array([1.0, 0.0, 1.0, 1.0]), 0.1, n_users=4)
         >>> draws.limits()  # all users were drawn: the mean is known
         (0.75, 0.75)
         """
@@ -84,7 +84,7 @@ class UserSequence:
         return (low, high) if low <= high else (high, low)
 
     @classmethod
-    def simple(cls, value: FloatArray, aim: float, *, n_users: int | None) -> UserSequence:
+    def simple(cls, value: FloatArray, aim: float, *, n_users: int | None) -> ConfidenceSequence:
         """Return draws one after the other, with nothing known but the values drawn before.
 
         ``aim`` is the half-width that bets are made for.
@@ -96,7 +96,7 @@ class UserSequence:
             value,
             sums[:-1],
             total - drawn,
-            aim / running_variance(value),
+            aim / predictable_variance(value),
             n_users,
             float(sums[-1]),
             total - len(value),
@@ -131,12 +131,12 @@ class UserSequence:
         return float(np.cumsum(np.log1p(bets * gain)).max(initial=0.0))
 
 
-def running_variance(value: FloatArray, seen: FloatArray | None = None) -> FloatArray:
+def predictable_variance(value: FloatArray, seen: FloatArray | None = None) -> FloatArray:
     """Return the variance of all values before each one; ``seen`` come before the first.
 
     Examples
     --------
-    >>> running_variance(np.array([1.0, 0.0, 1.0])).round(3).tolist()
+    >>> predictable_variance(np.array([1.0, 0.0, 1.0])).round(3).tolist()
     [0.25, 0.125, 0.25]
     """
     first = np.zeros(0) if seen is None else seen

@@ -17,7 +17,7 @@ _HELD = 1 << 19  # counts that a thread holds at once: 4 MB
 Fill = Callable[[range, FloatArray], None]
 
 
-def draw_counts(n_users: int, numbers: range, *, seed: int, stage: str) -> FloatArray:
+def resample_counts(n_users: int, numbers: range, *, seed: int, stage: str) -> FloatArray:
     """Return how often each user is in each resample, (len(numbers), n_users).
 
     Resample b is drawn from the stream (seed, stage, b): it depends on nothing but these and the number of
@@ -31,7 +31,7 @@ def draw_counts(n_users: int, numbers: range, *, seed: int, stage: str) -> Float
 
     Examples
     --------
-    >>> draw_counts(5, range(3), seed=0, stage="demo").sum(axis=1).tolist()
+    >>> resample_counts(5, range(3), seed=0, stage="demo").sum(axis=1).tolist()
     [5.0, 5.0, 5.0]
     """
     counts = np.empty((len(numbers), n_users))
@@ -51,7 +51,7 @@ def resampled_means(
     Parameters
     ----------
     values : (n_users, n_columns)
-    numbers, seed, stage : as in ``draw_counts``
+    numbers, seed, stage : as in ``resample_counts``
     n_threads : None takes all processors where resamples are drawn without the interpreter lock
 
     Examples
@@ -93,7 +93,7 @@ def _plain(seed: int, stage: str) -> Fill:
 
 
 def _compiled(seed: int, stage: str) -> Fill:
-    from truerank.inference.resample_compiled import count_draws
+    from truerank.inference.resample_compiled import fill_resample_counts
 
     key_0, key_1 = (np.uint64(word) for word in stage_key(seed, stage))
-    return lambda numbers, out: count_draws(key_0, key_1, numbers.start, out)
+    return lambda numbers, out: fill_resample_counts(key_0, key_1, numbers.start, out)

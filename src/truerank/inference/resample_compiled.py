@@ -53,7 +53,7 @@ def _words(counter: int, stream: int, key_0: Word, key_1: Word) -> tuple[Word, W
 
 
 @compiled
-def count_draws(key_0: Word, key_1: Word, first: int, out: FloatArray) -> None:
+def fill_resample_counts(key_0: Word, key_1: Word, first: int, out: FloatArray) -> None:
     """Fill row i with how often each of n users is among n draws from stream ``first + i``.
 
     Halves of words are mapped to users by multiplication, and drawn again where that would favour some

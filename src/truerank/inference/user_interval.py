@@ -45,7 +45,7 @@ class Interval(Plugin, ABC):
         """Return intervals for the column means of ``values``, (n_users, n_columns), each within [0, 1]."""
 
 
-def band_of(
+def make_band(
     values: FloatArray,
     level: float,
     name: str,
@@ -59,7 +59,7 @@ def band_of(
 
     Examples
     --------
-    >>> band = band_of(np.zeros((100, 1)), 0.95, "normal", lambda v: (v[0], v[0]))
+    >>> band = make_band(np.zeros((100, 1)), 0.95, "normal", lambda v: (v[0], v[0]))
     >>> float(band.low[0]), round(float(band.high[0]), 4), band.method
     (0.0, 0.0362, ('constant',))
     """
@@ -97,7 +97,7 @@ class Normal(Interval):
 
     def band(self, values: FloatArray, *, level: float = 0.95, seed: int = 0) -> Band:
         """Return the intervals."""
-        return band_of(values, level, self.key, lambda varying: _limits(varying, level))
+        return make_band(values, level, self.key, lambda varying: _limits(varying, level))
 
 
 def _limits(values: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
@@ -153,7 +153,7 @@ class BCa(Interval):
             ``resample``: for those who draw them elsewhere
         """
         drawn = means if means is not None else lambda varying: self.resample(varying, seed)
-        return band_of(
+        return make_band(
             values, level, self.key, lambda varying: self._limits(varying, drawn(varying).copy(), level)
         )
 

@@ -24,7 +24,7 @@ from truerank.inference.bounds.identify import bound_seconds
 from truerank.inference.bounds.sample_size import resolution
 from truerank.inference.estimate_interval.registry import (
     UNCERTAINTIES,
-    Estimated,
+    PointEstimates,
     Target,
     Uncertainty,
 )
@@ -145,7 +145,7 @@ def estimate_each(
     n_negatives = int(sizes[0]) if len(sizes) == 1 else None
     for estimator in chosen.estimators:
         value = estimator.estimate(counted, chosen.metrics).value
-        found = Estimated(ranks, counted, estimator, chosen.metrics, value)
+        found = PointEstimates(ranks, counted, estimator, chosen.metrics, value)
         band = chosen.uncertainty.band(
             found, target=chosen.target, level=chosen.level, seed=chosen.seed, progress=progress
         )

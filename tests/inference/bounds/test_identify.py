@@ -19,7 +19,7 @@ from truerank.estimation.law import make_law
 from truerank.estimation.tally import Contexts, tally
 from truerank.inference.bounds.identify import IdentificationBound, identification_bounds
 from truerank.inference.bounds.problem import BoundProblem, Shape
-from truerank.inference.bounds.region import CountEvents, make_events, make_region
+from truerank.inference.bounds.region import ThresholdEvents, make_events, make_region
 from truerank.inference.bounds.sample_size import CUTOFFS, resolution
 from truerank.metrics.registry import make_metrics
 from truerank.models.registry import MODELS
@@ -39,7 +39,7 @@ def contexts_of(sizes: Sequence[int], m: int) -> Contexts:
 
 
 def chances_of(
-    events: CountEvents, size: int, m: int, replacement: bool, stopping: Stopping | None
+    events: ThresholdEvents, size: int, m: int, replacement: bool, stopping: Stopping | None
 ) -> FloatArray:
     """Return the chances of the events for every J, (size + 1, n_events)."""
     if stopping is not None:

@@ -16,7 +16,7 @@ from truerank.core.ranks import SampledRanks
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.tally import Contexts, tally
 from truerank.inference.bounds.identify import IdentificationBound, Resolution, needed_size
-from truerank.inference.bounds.program import Program, envelope, points_between
+from truerank.inference.bounds.program import LinearProgram, envelope, interior_points
 from truerank.inference.bounds.region import (
     Method,
     binomial_limits,
@@ -24,7 +24,7 @@ from truerank.inference.bounds.region import (
     group_contexts,
     make_events,
     make_region,
-    observe,
+    observed_region,
 )
 
 chances = st.lists(st.floats(0, 1), min_size=1, max_size=7)
@@ -94,7 +94,7 @@ def test_regions_of_the_three_methods() -> None:
         make_region(share, 500, level=1, method="dkw")
 
 
-def random_program(seed: int, n_groups: int, n_places: int, n_events: int, slack: float) -> Program:
+def random_program(seed: int, n_groups: int, n_places: int, n_events: int, slack: float) -> LinearProgram:
     """Return a program that some random masses fit."""
     draw = np.random.default_rng(seed)
     middle = np.sort(draw.random((n_groups, n_places, n_events)), axis=1)[:, ::-1]
@@ -102,7 +102,7 @@ def random_program(seed: int, n_groups: int, n_places: int, n_events: int, slack
     shares = draw.dirichlet(np.ones(n_groups))
     masses = draw.dirichlet(np.full(n_places, 0.1), n_groups) * shares[:, None]
     mean = np.einsum("gb,gbe->e", masses, middle)
-    return Program(lower, upper, shares, np.clip(mean - slack, 0, 1), np.clip(mean + slack, 0, 1))
+    return LinearProgram(lower, upper, shares, np.clip(mean - slack, 0, 1), np.clip(mean + slack, 0, 1))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -142,7 +142,7 @@ def test_column_generation_finds_the_optimum_of_the_whole(seed: int) -> None:
 
 def test_empty_region_is_said() -> None:
     table = np.array([[[0.2], [0.4]]])
-    program = Program(table, table, np.ones(1), np.array([0.6]), np.array([0.7]))
+    program = LinearProgram(table, table, np.ones(1), np.array([0.6]), np.array([0.7]))
     with pytest.raises(CannotEstimate, match=r"no rank distribution fits .* Check how they were drawn"):
         _ = program.feasible
 
@@ -161,7 +161,7 @@ def test_program_against_all_rank_lists(n_users: int) -> None:
         mean = table[list(ranks)].mean(axis=0)
         if (mean >= low).all() and (mean <= high).all():
             values.append(gain[list(ranks)].mean())
-    program = Program(table[None], table[None], np.ones(1), low, high)
+    program = LinearProgram(table[None], table[None], np.ones(1), low, high)
     largest = program.largest(gain[None], program.feasible)
     smallest = -program.largest(-gain[None], program.feasible)
     assert smallest <= min(values) and max(values) <= largest
@@ -175,7 +175,7 @@ def test_envelope_holds_between_looks(seed: int, n_places: int) -> None:
     draw = np.random.default_rng(seed)
     places = np.sort(draw.random(n_places)) * 2
     phase, speed = draw.random(2) * 6, 0.5 + 2 * draw.random(2)
-    at = points_between(places)
+    at = interior_points(places)
     curves = [np.sin(f * at + p)[..., None] for f, p in zip(speed, phase, strict=True)]
     low, high = (line[:, 0] for line in envelope(places, at, np.stack(curves)))
     x = np.linspace(places[0], places[-1], 1000)
@@ -188,7 +188,7 @@ def test_envelope_holds_between_looks(seed: int, n_places: int) -> None:
 def test_envelope_sees_kinks() -> None:
     """A peak between two looks is found where it is said to be, and missed where it is not."""
     places = np.array([0.0, 1.0, 2.0])
-    at = points_between(places)
+    at = interior_points(places)
 
     def peak(x: FloatArray) -> FloatArray:
         found: FloatArray = np.maximum(0, 0.05 - np.abs(x - 0.56))[..., None]
@@ -212,12 +212,12 @@ def test_observed_shares_count_users() -> None:
     events = make_events(2)
     one = tally(SampledRanks.single([0, 1, 2, 0], n_negatives=2, n_pool=9), width=0)
     everything = np.ones(1, dtype=np.bool_)
-    region, n = observe(one, everything, events, level=0.9)
+    region, n = observed_region(one, everything, events, level=0.9)
     wanted = make_region(np.array([0.5, 0.75]), 4, level=0.9, method="binomial")
     assert n == 4 and region.method == "binomial"
     np.testing.assert_allclose(region.low, wanted.low)
     tied = SampledRanks.single([0, 1], n_negatives=2, n_pool=9, n_tied=np.array([1, 0]))
-    region, _ = observe(tally(tied, width=0), everything, events, level=0.9)
+    region, _ = observed_region(tally(tied, width=0), everything, events, level=0.9)
     wanted = make_region(np.array([0.25, 1.0]), 2, level=0.9, method="chernoff")
     assert region.method == "chernoff"
     np.testing.assert_allclose(region.high, wanted.high)
@@ -230,7 +230,7 @@ def test_more_rows_than_targets_is_said() -> None:
     )
     counted = tally(sample, width=0)
     with pytest.raises(InvalidData, match="n_relevant must be at least the number of rows of a user"):
-        observe(counted, np.ones(len(counted.contexts), dtype=np.bool_), make_events(2), level=0.9)
+        observed_region(counted, np.ones(len(counted.contexts), dtype=np.bool_), make_events(2), level=0.9)
 
 
 def contexts_of(sizes: IntArray, m: IntArray | int, relevant: IntArray | int) -> Contexts:

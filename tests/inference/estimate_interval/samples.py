@@ -8,7 +8,7 @@ from truerank.core.ranks import Ranks, SampledRanks
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import tally
-from truerank.inference.estimate_interval.registry import Estimated
+from truerank.inference.estimate_interval.registry import PointEstimates
 from truerank.metrics.registry import make_metrics
 
 METRICS = "recall@10,ndcg@10,auc"
@@ -16,10 +16,10 @@ METRICS = "recall@10,ndcg@10,auc"
 
 def estimated(
     sample: SampledRanks, estimator: str = "bv", metrics: str = METRICS, width: float = 0.01
-) -> Estimated:
+) -> PointEstimates:
     """Return what the composer of estimates hands to an interval."""
     made, chosen, counted = ESTIMATORS.make(estimator), make_metrics(metrics), tally(sample, width=width)
-    return Estimated(sample, counted, made, chosen, made.estimate(counted, chosen).value)
+    return PointEstimates(sample, counted, made, chosen, made.estimate(counted, chosen).value)
 
 
 def population(n_users: int, n_pool: int | IntArray, seed: int = 0) -> Ranks:

@@ -18,8 +18,8 @@ from truerank.estimation.distribution.base import MixtureEstimator
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import tally
 from truerank.inference.bounds.identify import identification_bounds
-from truerank.inference.estimate_interval.base import about_users, range_for
-from truerank.inference.estimate_interval.registry import UNCERTAINTIES, Estimated, Target
+from truerank.inference.estimate_interval.base import target_range, user_sampling_limits
+from truerank.inference.estimate_interval.registry import UNCERTAINTIES, PointEstimates, Target
 from truerank.inference.estimate_interval.resampling import bootstrap_seconds, resampled
 from truerank.ranking.simulate import simulate_adaptive, simulate_sample
 
@@ -141,8 +141,8 @@ def test_bounds_are_those_of_the_sample() -> None:
 def test_limits_of_other_users() -> None:
     """All of them: nothing is added. Nearly all: Serfling's is the narrower. Zeros: the binomial limit."""
     ends = np.array([[0.2, 0.4], [0.0, 0.0]])
-    assert about_users(ends, 100, 100, 0.05) is ends
-    free, near = about_users(ends, 100, None, 0.05), about_users(ends, 100, 101, 0.05)
+    assert user_sampling_limits(ends, 100, 100, 0.05) is ends
+    free, near = user_sampling_limits(ends, 100, None, 0.05), user_sampling_limits(ends, 100, 101, 0.05)
     assert (free[0] - near[0])[0] < 0 < (free[0] - near[0])[1]
     assert near[0, 1] - 0.4 == pytest.approx(np.sqrt(2 / 101 * np.log(40) / 200))
     assert free[1, 0] == 0 and free[1, 1] == pytest.approx(1 - 0.025**0.01, rel=1e-6)
@@ -170,7 +170,7 @@ def test_ends_are_ordered_and_possible(sample: SampledRanks, kind: str, estimato
     """Whatever the targets, pools and ties; bias-aware intervals lie within bounds of their region."""
     found = estimated(sample, estimator, "recall@2,ndcg@3,ap")
     for target in ("test-users", "population"):
-        least, most = range_for(found, target)
+        least, most = target_range(found, target)
         band = UNCERTAINTIES.make(kind).band(found, target=target, level=0.9)
         assert (least - 1e-9 <= band.low).all() and (band.low <= band.high).all()
         assert (band.high <= most + 1e-9).all() and len(band.method) == 3
@@ -207,7 +207,7 @@ def test_what_has_no_interval_is_said() -> None:
         with pytest.raises(InvalidParameter, match="level must lie between 0 and 1, got 95"):
             UNCERTAINTIES.make(kind).band(found, level=95)
     none = SampledRanks.single([], n_negatives=5, n_pool=50)
-    empty = Estimated(none, tally(none), found.estimator, found.metrics, np.full(3, np.nan))
+    empty = PointEstimates(none, tally(none), found.estimator, found.metrics, np.full(3, np.nan))
     for kind in ALL:
         with pytest.raises(InvalidData, match="at least one user, got none"):
             UNCERTAINTIES.make(kind).band(empty)

@@ -21,7 +21,7 @@ from truerank.estimation.distribution.smooth import PENALTIES, Smooth, log_prior
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import Tally, tally
 from truerank.inference.estimate_interval.outcomes import completed, outcomes_of
-from truerank.inference.estimate_interval.registry import Estimated
+from truerank.inference.estimate_interval.registry import PointEstimates
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.simulate import simulate_adaptive, simulate_sample
 
@@ -58,7 +58,7 @@ FITTED = {
 }
 
 
-def made(found: Estimated) -> MixtureEstimator:
+def made(found: PointEstimates) -> MixtureEstimator:
     assert isinstance(found.estimator, MixtureEstimator)
     return found.estimator
 
@@ -73,7 +73,7 @@ def moved(counted: Tally, origin: int, goal: int, weight: float) -> Tally:
     )
 
 
-def slope(found: Estimated, counted: Tally, origin: int, goal: int, step: float) -> FloatArray:
+def slope(found: PointEstimates, counted: Tally, origin: int, goal: int, step: float) -> FloatArray:
     """Return the derivative along a move of weight; from one side only into a cell that is empty."""
 
     def value(size: float) -> FloatArray:
@@ -113,7 +113,7 @@ def test_values_are_derivatives(design: str, estimator: str) -> None:
         assert (np.abs(x[goal] - x[origin] - expected) <= 20 * FITTED[estimator] * scale).all()
 
 
-def by_three(found: Estimated, counted: Tally, best: int) -> FloatArray:
+def by_three(found: PointEstimates, counted: Tally, best: int) -> FloatArray:
     """Slow twin of ``smooth``: three fits to the end, a parabola, a fourth fit."""
     likelihood, _ = made(found).fit_tallies([counted])
     problem = problem_of(likelihood, counted)

@@ -13,7 +13,7 @@ from truerank.core.ranks import Ranks, Stopping
 from truerank.estimation.distribution.likelihood import RankGrid
 from truerank.estimation.distribution.smooth import Smooth
 from truerank.estimation.tally import tally
-from truerank.inference.estimate_interval.linear import LinearisedEstimate, Noise
+from truerank.inference.estimate_interval.linear import LinearisedEstimate, VarianceComponents
 from truerank.inference.estimate_interval.outcomes import completed, outcomes_of
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.simulate import simulate_adaptive, simulate_sample
@@ -62,7 +62,7 @@ def test_targets_of_a_user_add_their_standard_deviations() -> None:
 
 
 def test_parts_of_the_variance() -> None:
-    noise = Noise(np.array([1.0]), np.array([4.0]), np.zeros(1))
+    noise = VarianceComponents(np.array([1.0]), np.array([4.0]), np.zeros(1))
     assert noise.variance("test-users", 10, None) == pytest.approx(0.1)
     assert noise.variance("test-users", 10, 10) == pytest.approx(0.1)
     assert noise.variance("population", 10, 20) == pytest.approx(0.4)

@@ -15,7 +15,7 @@ from truerank.core.ranks import SampledRanks, Stopping
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.tally import tally
 from truerank.inference.estimate_interval.linear import LinearisedEstimate
-from truerank.inference.estimate_interval.registry import Estimated, Target
+from truerank.inference.estimate_interval.registry import PointEstimates, Target
 from truerank.inference.estimate_interval.resampling import OtherNegatives, OtherUsers, resampled
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.simulate import simulate_adaptive, simulate_sample
@@ -36,7 +36,7 @@ def pick(sample: SampledRanks, users: IntArray) -> SampledRanks:
     return SampledRanks(user=number, design=sample.design, **columns)
 
 
-def by_loop(found: Estimated, resamples: int, seed: int) -> FloatArray:
+def by_loop(found: PointEstimates, resamples: int, seed: int) -> FloatArray:
     """Slow twin: draw users, tally them, estimate."""
     n_users = found.tally.n_users
     values = []
@@ -132,7 +132,7 @@ def test_some_of_the_test_users() -> None:
     """Both parts are put together by the share of users; all of them is the same as none missing."""
     sample = simulate_sample(population(80, 100), 20)
 
-    def with_users(n: int | None) -> Estimated:
+    def with_users(n: int | None) -> PointEstimates:
         return estimated(replace(sample, design=replace(sample.design, n_test_users=n)), "mle")
 
     plain = resampled(with_users(None), resamples=30)
@@ -171,7 +171,7 @@ def test_what_cannot_be_resampled_is_said() -> None:
     fewer = estimated(simulate_sample(population(29, 100), 20), "naive")
     with pytest.raises(InvalidData, match="the same users in the same order"):
         resampled([found, fewer])
-    other = Estimated(sample, found.tally, found.estimator, make_metrics("auc"), found.value[2:])
+    other = PointEstimates(sample, found.tally, found.estimator, make_metrics("auc"), found.value[2:])
     with pytest.raises(InvalidData, match="the same metrics"):
         resampled([found, other])
     given = estimated(replace(sample, design=replace(sample.design, law="given")), "naive", METRICS)

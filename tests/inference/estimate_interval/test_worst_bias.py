@@ -12,10 +12,10 @@ from truerank.core.ranks import Ranks, Stopping
 from truerank.core.types import FloatArray
 from truerank.estimation.corrections.equations import gain_at
 from truerank.inference.bounds.problem import Shape
-from truerank.inference.bounds.region import make_events, observe
+from truerank.inference.bounds.region import make_events, observed_region
 from truerank.inference.estimate_interval.linear import LinearisedEstimate
 from truerank.inference.estimate_interval.outcomes import outcomes_of
-from truerank.inference.estimate_interval.registry import UNCERTAINTIES, Estimated
+from truerank.inference.estimate_interval.registry import UNCERTAINTIES, PointEstimates
 from truerank.inference.estimate_interval.worst_bias import largest_bias, worst_bias
 from truerank.ranking.simulate import simulate_adaptive, simulate_sample
 
@@ -33,7 +33,7 @@ def by_all_ranks(linear: LinearisedEstimate, level: float, shape: Shape | None) 
     events = make_events(law.sizes[-1] if stopping is None else stopping.sizes[-1])
     happen = events.happen(law.outcome_sizes, law.outcome_above)
     everyone = np.ones(len(linear.counted.contexts), dtype=bool)
-    region, _ = observe(linear.counted, everyone, events, level=level)
+    region, _ = observed_region(linear.counted, everyone, events, level=level)
     chances, one = rows @ happen, linear.counted.contexts.take(outcomes.contexts[:1])
     gains = np.stack([gain_at(metric, every, one)[0] for metric in linear.found.metrics], axis=1)
     bias = rows @ linear.x[cells] - gains
@@ -127,7 +127,7 @@ def test_bias_aware_holds_noise_and_bias() -> None:
 
 def test_an_impossible_estimate_leaves_the_bounds() -> None:
     found = estimated(simulate_sample(population(300, 150), 25), "naive", "recall@10")
-    away = Estimated(found.ranks, found.tally, found.estimator, found.metrics, found.value + 5)
+    away = PointEstimates(found.ranks, found.tally, found.estimator, found.metrics, found.value + 5)
     band = UNCERTAINTIES.make("bias-aware").band(away, level=0.9)
     bounds = UNCERTAINTIES.make("bounds").band(found, level=0.95)
     np.testing.assert_allclose([band.low, band.high], [bounds.low, bounds.high])

@@ -12,7 +12,7 @@ from truerank.core.random import stage_key
 from truerank.core.ranks import Ranks, SampledRanks
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import tally
-from truerank.inference.estimate_interval.registry import Estimated
+from truerank.inference.estimate_interval.registry import PointEstimates
 from truerank.inference.estimate_interval.resampling import resampled
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.simulate import simulate_sample
@@ -82,7 +82,7 @@ def test_exact_and_fitted_models_draw_the_same_users() -> None:
     sample = simulate_sample(exact(3, 50), 9)
     counted, naive = tally(sample), ESTIMATORS.make("naive")
     per_user = naive.per_user(counted, METRICS)
-    found = Estimated(sample, counted, naive, METRICS, per_user.mean(axis=0))
+    found = PointEstimates(sample, counted, naive, METRICS, per_user.mean(axis=0))
     theirs = resampled(found, target="population", resamples=7, seed=5)
     assert paired_resampled_means(per_user, 7, 5) == pytest.approx(theirs, abs=1e-12)
 

@@ -28,7 +28,7 @@ from truerank.estimation.adaptive_law import check_outcomes, stopping_of
 from truerank.estimation.corrections.equations import gain_at
 from truerank.estimation.tally import Tally, tally
 from truerank.inference.bounds.problem import STEP, BoundProblem, Pools, Shape
-from truerank.inference.bounds.region import observe
+from truerank.inference.bounds.region import observed_region
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
 
@@ -199,9 +199,9 @@ def identification_bounds(
     if not 0 < step <= 1:
         raise InvalidParameter(f"step must lie in (0, 1], got {step!r}. Use {STEP}.")
     counted = unbinned_tally(ranks, ties)
-    check_tally(counted)
+    check_bound_tally(counted)
     _check_cutoffs(chosen, counted)
-    is_known = known_contexts(counted)
+    is_known = fully_ranked_contexts(counted)
     fixed = np.array([_known_value(counted, metric, is_known) for metric in chosen])
     if is_known.all():
         return tuple(
@@ -210,7 +210,7 @@ def identification_bounds(
         )
     contexts = counted.contexts.take(np.flatnonzero(~is_known))
     problem = BoundProblem.of(contexts, counted.design, stopping_of(counted), shape)
-    region, n_users = observe(counted, ~is_known, problem.events, level=level)
+    region, n_users = observed_region(counted, ~is_known, problem.events, level=level)
     weight = np.add.reduceat(counted.cell_weights, counted.offsets[:-1])[~is_known] / contexts.n_relevant
     shares = np.bincount(problem.group, weight) / n_users
     with tracked(progress, "bounds", len(chosen)) as task:
@@ -227,7 +227,7 @@ def unbinned_tally(ranks: SampledRanks | Tally, ties: TiePolicy = "expected") ->
     return ranks if isinstance(ranks, Tally) else tally(ranks, ties=ties, width=0.0)
 
 
-def check_tally(counted: Tally) -> None:
+def check_bound_tally(counted: Tally) -> None:
     """Raise unless the law of every row is known exactly."""
     if counted.n_rows == 0:
         raise InvalidData("bounds need at least one user, got none.")
@@ -260,7 +260,7 @@ def _check_cutoffs(metrics: Sequence[Metric], counted: Tally) -> None:
             )
 
 
-def known_contexts(counted: Tally) -> BoolArray:
+def fully_ranked_contexts(counted: Tally) -> BoolArray:
     """Return the contexts in which every candidate was drawn once."""
     contexts = counted.contexts
     if counted.design.replacement or stopping_of(counted) is not None:
@@ -308,8 +308,8 @@ def bound_seconds(ranks: SampledRanks | Tally, ties: TiePolicy = "expected") -> 
     True
     """
     counted = unbinned_tally(ranks, ties)
-    check_tally(counted)
-    is_known = known_contexts(counted)
+    check_bound_tally(counted)
+    is_known = fully_ranked_contexts(counted)
     if is_known.all():
         return 0.0
     contexts = counted.contexts.take(np.flatnonzero(~is_known))

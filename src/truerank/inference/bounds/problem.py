@@ -19,8 +19,8 @@ from truerank.estimation.distribution.base import bin_gains
 from truerank.estimation.distribution.likelihood import RankGrid, make_grid, make_nodes
 from truerank.estimation.law import Law, make_law
 from truerank.estimation.tally import Contexts
-from truerank.inference.bounds.program import Program, envelope, points_between
-from truerank.inference.bounds.region import CountEvents, Region, group_contexts, make_events
+from truerank.inference.bounds.program import LinearProgram, envelope, interior_points
+from truerank.inference.bounds.region import ConfidenceRegion, ThresholdEvents, group_contexts, make_events
 from truerank.metrics.base import Metric
 
 Shape: TypeAlias = Literal["decreasing"]
@@ -52,7 +52,7 @@ class BoundProblem:
     stopping: Stopping | None
     group: IntArray
     kind: IntArray
-    events: CountEvents
+    events: ThresholdEvents
     shape: Shape | None
 
     @classmethod
@@ -67,7 +67,7 @@ class BoundProblem:
     def ends(
         self,
         metrics: Sequence[Metric],
-        region: Region,
+        region: ConfidenceRegion,
         shares: FloatArray,
         *,
         step: float = STEP,
@@ -92,7 +92,7 @@ class BoundProblem:
         total = weights.sum(axis=1)
         weights /= total[:, None]
         lower, upper = (np.tensordot(weights, table, 1) for table in self.chances(places))
-        program = Program(lower, upper, total, region.low, region.high)
+        program = LinearProgram(lower, upper, total, region.low, region.high)
         columns = program.feasible  # for all metrics
 
         def both(metric: Metric) -> tuple[float, float]:
@@ -141,7 +141,7 @@ class BoundProblem:
 
     def chances(self, places: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return chances of the events below and above those of any rank, (n_groups, n_places, n_events)."""
-        at = points_between(places)
+        at = interior_points(places)
         lower, upper = np.empty((2, len(self.kind), len(places), len(self.events)))
         largest = self.contexts.n_candidates.max()
         for group, members in enumerate(self.members):
@@ -156,7 +156,7 @@ class BoundProblem:
 
     def gains(self, metric: Metric, places: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return gains times targets of the user, below and above those of any rank, (n_groups, n_places)."""
-        at = points_between(places)
+        at = interior_points(places)
         lower, upper = np.empty((2, len(self.kind), len(places)))
         for group, members in enumerate(self.members):
             curves = self._gains_at(metric, members, np.broadcast_to(at, (len(members), *at.shape)))

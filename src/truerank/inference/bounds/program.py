@@ -31,7 +31,7 @@ _NOTHING = 1e-9  # what lies so little beyond them fits
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class LinearProgram:
     r"""Masses over places, group by group, whose mean chances lie between limits.
 
     .. math:: \sum_b \pi_{gb} = s_g, \quad \sum_{gb} \pi_{gb} A^-_{gbe} \le h_e, \quad
@@ -190,7 +190,7 @@ _SAFETY = 1.25  # what lies between two looks may be further off than at either
 _OTHER = 0.05  # and on the other side of the chord: a cubic by less than 0.03 of what it is off on this one
 
 
-def points_between(places: FloatArray) -> FloatArray:
+def interior_points(places: FloatArray) -> FloatArray:
     """Return the positions where curves are looked at, (n_places - 1, PARTS + 1); ends included."""
     found: FloatArray = places[:-1, None] + np.diff(places)[:, None] * (np.arange(PARTS + 1) / PARTS)
     return found
@@ -220,7 +220,7 @@ def envelope(
     Examples
     --------
     >>> x = np.array([0.0, 1.0, 2.0])
-    >>> at = points_between(x)
+    >>> at = interior_points(x)
     >>> low, high = envelope(x, at, (at**2)[None, ..., None])
     >>> low.ravel().tolist(), high.ravel().tolist()  # a parabola is at most 1/4 below its chords
     ([-0.325, 0.675, 3.675], [0.0125, 1.0125, 4.0125])

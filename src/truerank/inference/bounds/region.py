@@ -22,7 +22,7 @@ _HALVINGS = 60
 
 
 @dataclass(frozen=True, eq=False)
-class Region:
+class ConfidenceRegion:
     """Limits within which the mean chances of all events lie at once.
 
     Parameters
@@ -38,7 +38,7 @@ class Region:
     method: Method
 
 
-def make_region(share: FloatArray, n: int, *, level: float, method: Method) -> Region:
+def make_region(share: FloatArray, n: int, *, level: float, method: Method) -> ConfidenceRegion:
     r"""Return limits of :math:`\bar p_e = \frac1n \sum_i p_{ie}` for all events e, from the shares seen.
 
     Each of n independent rows has its own chances. ``binomial`` and ``chernoff`` split what the level leaves
@@ -70,11 +70,11 @@ def make_region(share: FloatArray, n: int, *, level: float, method: Method) -> R
     share = np.clip(np.asarray(share, dtype=np.float64), 0.0, 1.0)
     if method == "dkw":
         half = np.sqrt((1 + np.log(2 / (1 - level))) / (2 * n))
-        return Region(np.maximum(share - half, 0.0), np.minimum(share + half, 1.0), level, method)
+        return ConfidenceRegion(np.maximum(share - half, 0.0), np.minimum(share + half, 1.0), level, method)
     alpha = (1 - level) / (2 * len(share))
     limits = binomial_limits if method == "binomial" else chernoff_limits
     low, high = limits(share, n, alpha)
-    return Region(low, high, level, method)
+    return ConfidenceRegion(low, high, level, method)
 
 
 def binomial_limits(share: FloatArray, n: int, alpha: float) -> tuple[FloatArray, FloatArray]:
@@ -126,7 +126,7 @@ _RATIO = 1.25  # then each k is so much larger than the one before
 
 
 @dataclass(frozen=True, eq=False)
-class CountEvents:
+class ThresholdEvents:
     """At most a certain share of the sampled items stand above the target: (2 j + 1)/(m + 1) is small.
 
     Chosen from the largest sample alone, never from what was seen, so the limits hold for them all.
@@ -157,16 +157,18 @@ class CountEvents:
         return found
 
 
-def make_events(largest: int) -> CountEvents:
+def make_events(largest: int) -> ThresholdEvents:
     """Return the events for samples of at most ``largest`` negatives."""
     found, k = [], 0
     while k < largest:
         found.append(k)
         k = max(k + 1, round(k * _RATIO)) if k >= _SINGLES else k + 1
-    return CountEvents(largest, np.array(found, dtype=np.int64))
+    return ThresholdEvents(largest, np.array(found, dtype=np.int64))
 
 
-def observe(tally: Tally, is_used: BoolArray, events: CountEvents, *, level: float) -> tuple[Region, int]:
+def observed_region(
+    tally: Tally, is_used: BoolArray, events: ThresholdEvents, *, level: float
+) -> tuple[ConfidenceRegion, int]:
     """Return limits of the mean chances of the events over users, and the number of users.
 
     A user counts the mean over its targets. With one untied target each these are events, and the limits are

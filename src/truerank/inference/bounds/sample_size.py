@@ -77,7 +77,7 @@ def resolution(
     if not wide or not advise:
         pairs = zip(chosen, bounds, strict=True)
         return tuple(Resolution(one, half_width, metric.cutoff, is_sought=advise) for metric, one in pairs)
-    first = smallest_resolved(wide, int(counted.contexts.n_pool.max()), widths, half_width)
+    first = smallest_resolved_cutoff(wide, int(counted.contexts.n_pool.max()), widths, half_width)
     method: Method = "binomial" if bounds[0].method == "binomial" else "chernoff"
     plan = SampleDesign.of(counted, level=level, method=method, shape=shape, pools=pools)
     needed: dict[Metric, int | None] = {}
@@ -91,7 +91,7 @@ def resolution(
     )
 
 
-def smallest_resolved(
+def smallest_resolved_cutoff(
     metrics: Sequence[Metric],
     largest: int,
     widths: Callable[[Sequence[Metric]], Sequence[IdentificationBound]],

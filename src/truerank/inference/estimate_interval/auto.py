@@ -1,4 +1,4 @@
-"""The interval that suits the estimator."""
+"""Default interval of estimates: delta method or bootstrap, whichever suits the estimator and the sample."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from typing import ClassVar
 
 from truerank.estimation.distribution.base import MixtureEstimator
 from truerank.estimation.distribution.influence import has_influence
-from truerank.inference.estimate_interval.base import Asked, EstimateInterval
+from truerank.inference.estimate_interval.base import EstimateInterval, IntervalRequest
 from truerank.inference.estimate_interval.bootstrap import Bootstrap
 from truerank.inference.estimate_interval.delta import delta_band
 from truerank.inference.estimate_interval.linear import LinearisedEstimate
-from truerank.inference.estimate_interval.registry import Estimated
+from truerank.inference.estimate_interval.registry import PointEstimates
 from truerank.inference.estimate_interval.resampling import bootstrap_seconds, resampled_tally
 from truerank.inference.user_interval import Band
 
 _SECONDS = 5.0  # of CPU time that a bootstrap may take
-_MANY = 1000  # users; derivatives were tried with so many
-_FEWEST = 50  # resamples; a spread of so many is within a tenth
+_MANY = 1000  # users from which the delta method was checked against the bootstrap
+_FEWEST = 50  # resamples, whose standard deviation has a relative error of a tenth
 
 
 @dataclass(frozen=True)
 class AutoInterval(EstimateInterval):
-    """``delta``, but ``bootstrap`` for fits that have few users or no derivative.
+    """``delta``; ``bootstrap`` for fitted rank distributions with few users or no influence function.
 
-    Both say the same of 1,000 users and more (docs/uncertainty.md), and ``delta`` is many times faster. With
-    fewer users a fit is bootstrapped while that takes at most about 5 CPU seconds, which samples from pools
-    of many sizes exceed; fits without a derivative have fewer resamples then, 50 at least.
+    The two agree from 1,000 users on (docs/uncertainty.md), where ``delta`` is many times faster. With fewer
+    users a fitted estimate is bootstrapped if that takes at most about 5 CPU seconds; samples from pools of
+    many sizes take longer. Fits without an influence function then get fewer resamples, at least 50.
 
-    The method ends in ``ignores bias`` unless the estimate is known to be nearly unbiased: by at most a fifth
-    of its standard error for all ranks that the sample allows. AUC under ``naive`` is so, and estimates of
-    metrics with large cut-offs may be. A fit to a sample is always taken for biased.
+    The method's name ends in ``ignores bias`` unless the bias is at most a fifth of the standard error for
+    all rank distributions compatible with the sample. That holds for AUC under ``naive``, and may hold for
+    metrics with large cut-offs. Estimates from a fitted distribution always count as biased.
 
     Parameters
     ----------
-    resamples : of the bootstrap
+    resamples : bootstrap repetitions, at least 50
     """
 
     resamples: int = 1000
@@ -43,19 +43,19 @@ class AutoInterval(EstimateInterval):
     def __post_init__(self) -> None:
         Bootstrap(self.resamples)
 
-    def inexact(self, found: Estimated, asked: Asked) -> Band:
-        """Return the intervals of the chosen kind."""
+    def estimate_band(self, estimates: PointEstimates, request: IntervalRequest) -> Band:
+        """Return the intervals of the chosen method."""
         resamples = self.resamples
-        estimator = found.estimator
+        estimator = estimates.estimator
         has_delta = not isinstance(estimator, MixtureEstimator) or has_influence(estimator)
-        if isinstance(estimator, MixtureEstimator) and not (has_delta and found.tally.n_users >= _MANY):
-            counted = resampled_tally(found)
-            took = bootstrap_seconds(estimator, counted, asked.target, resamples)
-            if took > _SECONDS:
-                resamples = max(int(resamples * _SECONDS / took), _FEWEST)
-            if took <= _SECONDS or not has_delta:
-                return Bootstrap(resamples).inexact(found, asked)
-        linear = LinearisedEstimate.of(found, asked.target)
-        error = linear.standard_error(asked.target)
-        is_biased = ~linear.is_unbiased(error, level=asked.level)
-        return delta_band(found, linear, error, is_biased, asked)
+        if isinstance(estimator, MixtureEstimator) and not (has_delta and estimates.tally.n_users >= _MANY):
+            counted = resampled_tally(estimates)
+            seconds = bootstrap_seconds(estimator, counted, request.target, resamples)
+            if seconds > _SECONDS:
+                resamples = max(int(resamples * _SECONDS / seconds), _FEWEST)
+            if seconds <= _SECONDS or not has_delta:
+                return Bootstrap(resamples).estimate_band(estimates, request)
+        linear = LinearisedEstimate.of(estimates, request.target)
+        error = linear.standard_error(request.target)
+        is_biased = ~linear.is_unbiased(error, level=request.level)
+        return delta_band(estimates, linear, error, is_biased, request)

@@ -1,8 +1,7 @@
-"""What all kinds of intervals do first.
+"""Base class of intervals for estimates: validates the request; zero width when every candidate was ranked.
 
-What all intervals share: checks, exact values, the possible range, samples without spread.
-
-What a metric can be at all, and what needs no interval.
+Also here is what the methods share: the attainable range of a metric, to which all limits are clipped, and
+the identification bounds that replace an interval where the sample has no spread.
 """
 
 from __future__ import annotations
@@ -20,52 +19,52 @@ from truerank.core.types import BoolArray, FloatArray
 from truerank.estimation.adaptive_law import stopping_of
 from truerank.estimation.corrections.equations import gain_at
 from truerank.estimation.tally import Tally
-from truerank.inference.bounds.identify import identification_bounds, known_contexts
+from truerank.inference.bounds.identify import fully_ranked_contexts, identification_bounds
 from truerank.inference.bounds.problem import Pools, Shape
 from truerank.inference.bounds.region import chernoff_limits, group_contexts
-from truerank.inference.estimate_interval.registry import TARGETS, Estimated, Target, Uncertainty
+from truerank.inference.estimate_interval.registry import TARGETS, PointEstimates, Target, Uncertainty
 from truerank.inference.user_interval import Band
 from truerank.metrics.base import Metric
 
 
-def possible_range(tally: Tally, metrics: Sequence[Metric]) -> tuple[FloatArray, FloatArray]:
-    """Return each metric with all targets last and with all of them first, the smaller one first.
+def attainable_range(tally: Tally, metrics: Sequence[Metric]) -> tuple[FloatArray, FloatArray]:
+    """Return the smallest and the largest mean over these users that each metric can have.
 
-    A design that is not uniform says nothing about the whole pool; there it is the range of the sampled
-    metric.
+    The extremes are the values with all targets ranked last and with all of them ranked first. Samples that
+    are not uniform do not identify the rank in the whole pool; there it is the range of the sampled metric.
     """
-    ends = _user_ends(tally, metrics).mean(axis=1)
-    return ends.min(axis=0), ends.max(axis=0)
+    extremes = _extreme_user_values(tally, metrics).mean(axis=1)
+    return extremes.min(axis=0), extremes.max(axis=0)
 
 
-def range_of_any(tally: Tally, metrics: Sequence[Metric]) -> tuple[FloatArray, FloatArray]:
-    """Return the least and the largest value that any of these users can have."""
-    ends = _user_ends(tally, metrics)
-    return ends.min(axis=(0, 1)), ends.max(axis=(0, 1))
+def attainable_user_range(tally: Tally, metrics: Sequence[Metric]) -> tuple[FloatArray, FloatArray]:
+    """Return the smallest and the largest value that any single one of these users can have."""
+    extremes = _extreme_user_values(tally, metrics)
+    return extremes.min(axis=(0, 1)), extremes.max(axis=(0, 1))
 
 
-def _user_ends(tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
-    """Return the values of each user with all targets first and all of them last, (2, n_users, n_metrics)."""
+def _extreme_user_values(tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
+    """Return each user's values with all targets first and with all of them last, (2, n_users, n_metrics)."""
     contexts, last = tally.contexts, tally.contexts.n_candidates
     if tally.design.law != "uniform":
         last = contexts.n_negatives
         contexts = replace(contexts, n_pool=contexts.n_negatives + contexts.n_relevant)
-    ends = []
-    for place in (np.zeros_like(last), last):
-        gains = np.stack([gain_at(metric, place[:, None], contexts)[:, 0] for metric in metrics], axis=1)
-        ends.append(tally.per_user(np.repeat(gains, contexts.n_negatives + 1, axis=0)))
-    return np.stack(ends)
+    extremes = []
+    for n_above in (np.zeros_like(last), last):
+        gains = np.stack([gain_at(metric, n_above[:, None], contexts)[:, 0] for metric in metrics], axis=1)
+        extremes.append(tally.per_user(np.repeat(gains, contexts.n_negatives + 1, axis=0)))
+    return np.stack(extremes)
 
 
 def is_exact(tally: Tally, ranks: SampledRanks) -> bool:
-    """Whether every candidate of every target was drawn once, so that its rank is known."""
+    """Whether every candidate of every target was ranked, so that its global rank is known."""
     if tally.design.law != "uniform" or (tally.ties == "random" and bool((ranks.n_tied > 0).any())):
         return False
-    return bool(known_contexts(tally).all())
+    return bool(fully_ranked_contexts(tally).all())
 
 
 def exact_gains(tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
-    """Return the gain in each cell, (n_cells, n_metrics), where all candidates were drawn."""
+    """Return the gain in each cell of a sample that ranked all candidates, (n_cells, n_metrics)."""
     contexts = tally.contexts
     each = contexts.take(np.repeat(np.arange(len(contexts)), contexts.n_negatives + 1))
     j = np.arange(tally.n_cells) - np.repeat(tally.offsets[:-1], contexts.n_negatives + 1)
@@ -74,80 +73,85 @@ def exact_gains(tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
     return np.stack([np.broadcast_to(column, j.shape) for column in columns], axis=1).astype(np.float64)
 
 
-def is_flat(tally: Tally) -> bool:
-    """Whether all targets have the same share of their sample above them, so that nothing tells of spread."""
-    share = (tally.cell - tally.offsets[tally.context]) / tally.contexts.n_negatives[tally.context]
-    return bool(np.ptp(share) == 0)
+def is_degenerate(tally: Tally) -> bool:
+    """Whether all targets have the same fraction of their sample above them: no variance can be estimated."""
+    fraction = (tally.cell - tally.offsets[tally.context]) / tally.contexts.n_negatives[tally.context]
+    return bool(np.ptp(fraction) == 0)
 
 
+#: Method name of intervals that are identification bounds.
 BOUNDS = "identification bounds"
 _ROUNDING = 1e-9
 
 
-def check_asked(found: Estimated, target: str, level: float) -> None:
-    """Raise unless an interval can be asked for."""
+def check_request(estimates: PointEstimates, target: str, level: float) -> None:
+    """Raise unless target and level are valid and the sample has users."""
     check_choice("target", target, TARGETS)
     check_level(level)
-    if found.tally.n_users == 0:
-        raise InvalidData("an interval needs at least one user, got none.")
+    if estimates.tally.n_users == 0:
+        raise InvalidData(
+            "an interval needs at least one user, got none. Check that the table of sampled ranks has rows."
+        )
 
 
-def has_all_users(found: Estimated, target: Target) -> bool:
-    """Whether the target is the value of just the users at hand."""
-    n_test_users = found.tally.design.n_test_users
-    return target == "test-users" and n_test_users in (None, found.tally.n_users)
+def has_all_users(estimates: PointEstimates, target: Target) -> bool:
+    """Whether the target is the mean over exactly the sampled users, so that users add no variance."""
+    n_test_users = estimates.tally.design.n_test_users
+    return target == "test-users" and n_test_users in (None, estimates.tally.n_users)
 
 
-def exact_band(found: Estimated, target: Target) -> Band | None:
-    """Return intervals of no width where all candidates of all test users were ranked, else None.
+def exact_band(estimates: PointEstimates, target: Target) -> Band | None:
+    """Return intervals of zero width where all candidates of all test users were ranked, else None.
 
-    They lie at the exact value, which smoothing estimators may miss even then.
+    They lie at the exact value, from which a smoothing estimator can differ even then.
     """
-    if not has_all_users(found, target) or not is_exact(found.tally, found.ranks):
+    if not has_all_users(estimates, target) or not is_exact(estimates.tally, estimates.ranks):
         return None
-    value = found.tally.cell_weights @ exact_gains(found.tally, found.metrics) / found.tally.n_users
-    value = np.where(np.abs(value - found.value) <= _ROUNDING, found.value, value)
+    tally = estimates.tally
+    value = tally.cell_weights @ exact_gains(tally, estimates.metrics) / tally.n_users
+    value = np.where(np.abs(value - estimates.value) <= _ROUNDING, estimates.value, value)
     return Band(value, value, ("exact",) * len(value))
 
 
-def range_for(found: Estimated, target: Target) -> tuple[FloatArray, FloatArray]:
-    """Return what the metrics can be for a target: of other users, what any of these can have."""
-    limits = possible_range if has_all_users(found, target) else range_of_any
-    return limits(found.tally, found.metrics)
+def target_range(estimates: PointEstimates, target: Target) -> tuple[FloatArray, FloatArray]:
+    """Return the attainable range of each metric; for other users than these, that of a single user."""
+    attainable = attainable_range if has_all_users(estimates, target) else attainable_user_range
+    return attainable(estimates.tally, estimates.metrics)
 
 
-def within_range(
-    found: Estimated, target: Target, low: FloatArray, high: FloatArray
+def clip_to_range(
+    estimates: PointEstimates, target: Target, low: FloatArray, high: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return ends that lie within what the metrics can be."""
-    least, most = range_for(found, target)
+    """Return the limits clipped to the attainable range of each metric."""
+    least, most = target_range(estimates, target)
     return np.clip(low, least, most), np.clip(high, least, most)
 
 
-def with_spread(found: Estimated, band: Band, has_spread: BoolArray, *, target: Target, level: float) -> Band:
-    """Return the band, with bounds in place of intervals of metrics that do not differ between samples.
+def replace_degenerate(
+    estimates: PointEstimates, band: Band, has_spread: BoolArray, *, target: Target, level: float
+) -> Band:
+    """Return the intervals, with identification bounds for metrics whose estimated variance is zero.
 
-    All users in one cell say something about other samples, but not through their variance. Where there are
-    no bounds, the interval is all that the metric can be.
+    Users with equal sampled ranks do inform about other samples, but not through a variance. Where there are
+    no bounds either, the interval is the attainable range.
     """
     if has_spread.all():
         return band
-    flat = np.flatnonzero(~has_spread)
-    least, most = range_for(found, target)
+    least, most = target_range(estimates, target)
     name = "possible range, no spread"
     try:
-        ends = allowed(found, target=target, level=level)
-        least, most, name = ends[:, 0], ends[:, 1], f"{BOUNDS}, no spread"
+        limits = identification_limits(estimates, target=target, level=level)
+        least, most, name = limits[:, 0], limits[:, 1], f"{BOUNDS}, no spread"
     except (CannotEstimate, InvalidParameter):
         pass
     low, high, method = band.low.copy(), band.high.copy(), list(band.method)
-    for column in flat.tolist():
+    for column in np.flatnonzero(~has_spread).tolist():
         low[column], high[column], method[column] = least[column], most[column], name
     return Band(low, high, tuple(method))
 
 
-def allowed(
-    found: Estimated,
+def identification_limits(
+    estimates: PointEstimates,
     *,
     target: Target,
     level: float,
@@ -155,65 +159,73 @@ def allowed(
     pools: Pools = "free",
     progress: Progress = SILENT,
 ) -> FloatArray:
-    r"""Return the least and largest value of each metric that the sample allows, (n_metrics, 2).
+    r"""Return identification bounds of each metric for a target, (n_metrics, 2).
 
     Notes
     -----
-    ``identification_bounds`` bounds the value of the users at hand. For ``population`` these are drawn at
-    random, and
-    with a single group of targets so is each event: its chance is the mean over all users, the region holds
-    for it as well, and so do the bounds. In all other cases half of what the level leaves is spent on
-    the users: their mean lies within [low, high] and the mean over all users within ``about_users`` of it.
+    ``identification_bounds`` bounds the mean over the sampled users. Two cases need no more: a target of
+    exactly these users, and ``population`` with a single group of targets, because users drawn at random make
+    the mean probability of each event that over the population, so that the same confidence region covers
+    it. In all other cases half of 1 - level is spent on the sampling of users: their mean lies within the
+    bounds, and the mean over all users within ``user_sampling_limits`` of it.
     """
-    extra = not (has_all_users(found, target) or (target == "population" and is_one_group(found)))
-    own = 1 - (1 - level) / 2 if extra else level
+    is_direct = has_all_users(estimates, target) or (target == "population" and has_one_group(estimates))
     bounds = identification_bounds(
-        found.tally.unbinned, found.metrics, level=own, shape=shape, pools=pools, progress=progress
+        estimates.tally.unbinned,
+        estimates.metrics,
+        level=level if is_direct else 1 - (1 - level) / 2,
+        shape=shape,
+        pools=pools,
+        progress=progress,
     )
-    ends = np.array([[bound.low, bound.high] for bound in bounds])
-    if not extra:
-        return ends
-    n_test_users = found.tally.design.n_test_users if target == "test-users" else None
-    wide = about_users(ends, found.tally.n_users, n_test_users, (1 - level) / 2)
-    return np.stack(within_range(found, target, wide[:, 0], wide[:, 1]), axis=1)
+    limits = np.array([[bound.low, bound.high] for bound in bounds])
+    if is_direct:
+        return limits
+    n_test_users = estimates.tally.design.n_test_users if target == "test-users" else None
+    wide = user_sampling_limits(limits, estimates.tally.n_users, n_test_users, (1 - level) / 2)
+    return np.stack(clip_to_range(estimates, target, wide[:, 0], wide[:, 1]), axis=1)
 
 
-def about_users(ends: FloatArray, n_users: int, n_test_users: int | None, alpha: float) -> FloatArray:
-    r"""Return limits of the mean over all users, given those of the mean over some drawn from them.
+def user_sampling_limits(
+    limits: FloatArray, n_users: int, n_test_users: int | None, alpha: float
+) -> FloatArray:
+    r"""Return limits of the mean over all users, given limits of the mean over a random sample of them.
 
-    Values of users lie within [0, 1], so Chernoff's limits hold (Hoeffding 1963), for draws without
-    replacement too. Of N users n were drawn: Serfling's half-width
-    :math:`\sqrt{(1 - (n - 1)/N) \log(2/\alpha)/2n}` is taken where it is narrower. Both ends are missed with
-    at most alpha together.
+    Values of users lie within [0, 1], so Chernoff's limits hold (Hoeffding 1963), for sampling without
+    replacement too. With n of N users sampled, Serfling's half-width
+    :math:`\sqrt{(1 - (n - 1)/N) \log(2/\alpha)/2n}` is taken where it is narrower. The mean lies outside
+    either limit with probability at most alpha.
 
     Parameters
     ----------
-    ends : (n_metrics, 2)
-    n_users, n_test_users : n, and N or None for a whole population
-    alpha : what may be missed
+    limits : (n_metrics, 2) lower and upper
+    n_users, n_test_users : n, and N or None for an infinite population
+    alpha : error probability of both limits together
     """
     if n_test_users == n_users:
-        return ends
-    low = chernoff_limits(np.clip(ends[:, 0], 0, 1), n_users, alpha / 2)[0]
-    high = chernoff_limits(np.clip(ends[:, 1], 0, 1), n_users, alpha / 2)[1]
+        return limits
+    low = chernoff_limits(np.clip(limits[:, 0], 0, 1), n_users, alpha / 2)[0]
+    high = chernoff_limits(np.clip(limits[:, 1], 0, 1), n_users, alpha / 2)[1]
     if n_test_users is not None:
         half = np.sqrt((1 - (n_users - 1) / n_test_users) * np.log(2 / alpha) / (2 * n_users))
-        low, high = np.maximum(low, ends[:, 0] - half), np.minimum(high, ends[:, 1] + half)
+        low, high = np.maximum(low, limits[:, 0] - half), np.minimum(high, limits[:, 1] + half)
     return np.stack([low, high], axis=1)
 
 
-def is_one_group(found: Estimated) -> bool:
-    """Whether bounds take all targets for alike, and there is one per user."""
-    if bool(known_contexts(found.tally).any()) or found.tally.n_rows != found.tally.n_users:
+def has_one_group(estimates: PointEstimates) -> bool:
+    """Whether every user has one target and the bounds put all targets into one group."""
+    if bool(fully_ranked_contexts(estimates.tally).any()) or (
+        estimates.tally.n_rows != estimates.tally.n_users
+    ):
         return False
-    contexts = found.tally.unbinned.contexts
-    group, _ = group_contexts(contexts, by_sample=stopping_of(found.tally) is None)
+    contexts = estimates.tally.unbinned.contexts
+    group, _ = group_contexts(contexts, by_sample=stopping_of(estimates.tally) is None)
     return bool((group == 0).all())
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What an interval is asked for; see ``Uncertainty.band``."""
+class IntervalRequest:
+    """Target, level, seed and progress of one call of ``Uncertainty.band``."""
 
     target: Target
     level: float
@@ -223,24 +235,24 @@ class Asked:
 
 @dataclass(frozen=True)
 class EstimateInterval(Uncertainty, ABC):
-    """A way to make intervals of what is not known exactly."""
+    """Base class of intervals: treats exact values, leaves estimates to ``estimate_band``."""
 
     def band(
         self,
-        found: Estimated,
+        estimates: PointEstimates,
         *,
         target: Target = "test-users",
         level: float = 0.95,
         seed: int = 0,
         progress: Progress = SILENT,
     ) -> Band:
-        """Return the intervals; those of exact values have no width."""
-        check_asked(found, target, level)
-        settled = exact_band(found, target)
-        if settled is not None:
-            return settled
-        return self.inexact(found, Asked(target, level, seed, progress))
+        """Return the intervals; those of exact values have zero width."""
+        check_request(estimates, target, level)
+        exact = exact_band(estimates, target)
+        if exact is not None:
+            return exact
+        return self.estimate_band(estimates, IntervalRequest(target, level, seed, progress))
 
     @abstractmethod
-    def inexact(self, found: Estimated, asked: Asked) -> Band:
-        """Return the intervals of estimates."""
+    def estimate_band(self, estimates: PointEstimates, request: IntervalRequest) -> Band:
+        """Return the intervals of values that the sample does not determine."""

@@ -1,7 +1,4 @@
-"""Intervals that hold what an estimator may be off by.
-
-Identification bounds as an interval.
-"""
+"""Intervals that cover the bias of an estimator: bias-aware intervals and identification bounds."""
 
 from __future__ import annotations
 
@@ -18,29 +15,29 @@ from truerank.inference.bounds.identify import identification_bounds
 from truerank.inference.bounds.problem import Pools, Shape
 from truerank.inference.estimate_interval.base import (
     BOUNDS,
-    Asked,
     EstimateInterval,
-    about_users,
-    allowed,
+    IntervalRequest,
+    clip_to_range,
     has_all_users,
-    is_one_group,
-    within_range,
+    has_one_group,
+    identification_limits,
+    user_sampling_limits,
 )
-from truerank.inference.estimate_interval.delta import held
+from truerank.inference.estimate_interval.delta import held_fixed
 from truerank.inference.estimate_interval.linear import LinearisedEstimate
-from truerank.inference.estimate_interval.registry import Estimated
+from truerank.inference.estimate_interval.registry import PointEstimates
 from truerank.inference.estimate_interval.worst_bias import worst_bias
 from truerank.inference.user_interval import Band
 
 
 @dataclass(frozen=True)
 class BiasAware(EstimateInterval):
-    r"""The noise of a linear estimate, widened by the worst bias that the sample allows, within bounds.
+    r"""Interval of a linear estimate, widened by its worst-case bias and cut to the identification bounds.
 
     .. math:: [\hat\theta - h - b_+, \; \hat\theta + h - b_-] \cap [l, u]
 
-    with the half-width h of ``delta``, the least and largest bias :math:`b_\pm` over all rank distributions
-    in a confidence region, and the identification bounds [l, u] of the same region.
+    with the half-width h of ``delta``, the smallest and largest bias :math:`b_\pm` over all rank
+    distributions in a confidence region, and the identification bounds [l, u] of the same region.
 
     Parameters
     ----------
@@ -48,20 +45,23 @@ class BiasAware(EstimateInterval):
 
     Notes
     -----
-    *Level.* The region R misses the mean chances with at most a/2, and the noise :math:`\hat\theta - E
-    \hat\theta` exceeds h with a/2, up to the normal approximation that every standard error rests on. When
-    neither happens, the rank distribution of these users is in R. Its metric then lies within [l, u] and its
-    bias :math:`E \hat\theta - \theta` within :math:`[b_-, b_+]`: both are extremes over R of linear functions
-    of it, so one region serves them and all metrics, at the price of one. Hence :math:`\theta = \hat\theta -
-    (\hat\theta - E \hat\theta) - (E \hat\theta - \theta)` lies in the interval with 1 - a (union bound).
-    The intersection is empty only when one of the two has happened; then [l, u] is returned.
+    *Level.* With a = 1 - level, the region R fails to contain the mean probabilities of the sampled ranks
+    with probability at most a/2, and the sampling error :math:`\hat\theta - E \hat\theta` exceeds h with
+    probability a/2, up to the normal approximation of every standard error. When neither happens, the rank
+    distribution of these users is in R. Its metric then lies within [l, u] and its bias
+    :math:`E \hat\theta - \theta` within :math:`[b_-, b_+]`: both are extremes over R of linear functions of
+    it, so one region serves them and all metrics without a further correction. Hence :math:`\theta =
+    \hat\theta - (\hat\theta - E \hat\theta) - (E \hat\theta - \theta)` lies in the interval with probability
+    1 - a (union bound). The intersection is empty only when one of the two has happened; then [l, u] is
+    returned.
 
-    *Users.* For ``population`` and one group of targets, R is a region of all users' chances and h holds the
-    users' variance. In other cases than all test users, the interval is made for the users at hand with a/3
-    for each of the two, and a/3 goes to how far their mean lies from that of all (``about_users``).
+    *Users.* For ``population`` and one group of targets, R covers the mean probabilities over the population
+    and h includes the variance between users. In other cases than all test users, the interval is made for
+    the sampled users with a/3 for each of the two, and a/3 is spent on the difference between their mean and
+    that of all users (``user_sampling_limits``).
 
-    *Fitted estimators.* The bias of a fit is not linear in the rank distribution. The interval is the bounds
-    at the whole level, drawn out to the estimate where that lies outside.
+    *Fitted estimators.* The bias of an estimator that fits a rank distribution is not linear in it. The
+    interval is the identification bounds at the whole level, extended to the estimate where it lies outside.
     """
 
     shape: Shape | None = None
@@ -70,61 +70,60 @@ class BiasAware(EstimateInterval):
     def __post_init__(self) -> None:
         check_choice("shape", self.shape or "decreasing", ("decreasing",))
 
-    def inexact(self, found: Estimated, asked: Asked) -> Band:
+    def estimate_band(self, estimates: PointEstimates, request: IntervalRequest) -> Band:
         """Return the intervals."""
         suffix = "" if self.shape is None else f", {self.shape}"
-        if isinstance(found.estimator, MixtureEstimator):
-            ends = allowed(
-                found,
-                target=asked.target,
-                level=asked.level,
+        if isinstance(estimates.estimator, MixtureEstimator):
+            bounds = identification_limits(
+                estimates,
+                target=request.target,
+                level=request.level,
                 shape=self.shape,
-                progress=asked.progress,
+                progress=request.progress,
             )
-            low, high = np.minimum(ends[:, 0], found.value), np.maximum(ends[:, 1], found.value)
+            low, high = np.minimum(bounds[:, 0], estimates.value), np.maximum(bounds[:, 1], estimates.value)
             return Band(low, high, (f"{BOUNDS} around a fit{suffix}",) * len(low))
-        ends = self._ends(found, asked)
-        low, high = within_range(found, asked.target, ends[:, 0], ends[:, 1])
-        return Band(low, high, (f"bias-aware{held(found.estimator)}{suffix}",) * len(low))
+        limits = self._limits(estimates, request)
+        low, high = clip_to_range(estimates, request.target, limits[:, 0], limits[:, 1])
+        return Band(low, high, (f"bias-aware{held_fixed(estimates.estimator)}{suffix}",) * len(low))
 
-    def _ends(self, found: Estimated, asked: Asked) -> FloatArray:
-        n_users, target, alpha = found.tally.n_users, asked.target, 1 - asked.level
-        is_direct = has_all_users(found, target) or (target == "population" and is_one_group(found))
+    def _limits(self, estimates: PointEstimates, request: IntervalRequest) -> FloatArray:
+        """Return the limits for a linear estimator, (n_metrics, 2)."""
+        n_users, target, alpha = estimates.tally.n_users, request.target, 1 - request.level
+        is_direct = has_all_users(estimates, target) or (target == "population" and has_one_group(estimates))
         part = alpha / 2 if is_direct else alpha / 3
-        linear = LinearisedEstimate.of(found)
+        linear = LinearisedEstimate.of(estimates)
         error = linear.standard_error(target) if is_direct else linear.sampling_error()
         half = stdtrit(max(n_users - 1, 1), 1 - part / 2) * error
-        half = np.where(linear.has_spread(error), half, np.inf)  # no spread: bounds alone
-        bias = worst_bias(
-            found,
-            linear.counted,
-            linear.x,
-            level=1 - part,
-            shape=self.shape,
-            progress=asked.progress,
+        half = np.where(linear.has_spread(error), half, np.inf)  # without spread the bounds alone
+        shape, progress = self.shape, request.progress
+        bias = worst_bias(estimates, linear.counted, linear.x, level=1 - part, shape=shape, progress=progress)
+        bounds = np.array(
+            [
+                [bound.low, bound.high]
+                for bound in identification_bounds(
+                    estimates.tally.unbinned,
+                    estimates.metrics,
+                    level=1 - part,
+                    shape=shape,
+                    progress=progress,
+                )
+            ]
         )
-        bounds = self._bounds(found, part, asked)
-        low = np.maximum(found.value - half - bias[:, 1], bounds[:, 0])
-        high = np.minimum(found.value + half - bias[:, 0], bounds[:, 1])
-        ends = np.where((low <= high)[:, None], np.stack([low, high], axis=1), bounds)
+        low = np.maximum(estimates.value - half - bias[:, 1], bounds[:, 0])
+        high = np.minimum(estimates.value + half - bias[:, 0], bounds[:, 1])
+        limits = np.where((low <= high)[:, None], np.stack([low, high], axis=1), bounds)
         if is_direct:
-            return ends
-        n_test_users = found.tally.design.n_test_users if target == "test-users" else None
-        return about_users(ends, n_users, n_test_users, part)
-
-    def _bounds(self, found: Estimated, part: float, asked: Asked) -> FloatArray:
-        """Return the bounds of the users at hand, or of all where one region serves both."""
-        bounds = identification_bounds(
-            found.tally.unbinned, found.metrics, level=1 - part, shape=self.shape, progress=asked.progress
-        )
-        return np.array([[bound.low, bound.high] for bound in bounds])
+            return limits
+        n_test_users = estimates.tally.design.n_test_users if target == "test-users" else None
+        return user_sampling_limits(limits, n_users, n_test_users, part)
 
 
 @dataclass(frozen=True)
-class Identified(EstimateInterval):
-    """All values that the sampled ranks allow, whatever the estimator says.
+class IdentificationInterval(EstimateInterval):
+    """Identification bounds: all values compatible with the sampled ranks, whatever the estimate.
 
-    The only interval that holds at its level for every rank distribution; wide where K is small against the
+    The only interval that has its level for every rank distribution; wide where K is small relative to the
     pool. It need not contain the estimate. A quarter of a second per metric.
 
     Parameters
@@ -134,7 +133,7 @@ class Identified(EstimateInterval):
 
     Examples
     --------
-    >>> str(Identified(shape="decreasing"))
+    >>> str(IdentificationInterval(shape="decreasing"))
     'bounds(shape=decreasing)'
     """
 
@@ -146,15 +145,15 @@ class Identified(EstimateInterval):
         check_choice("shape", self.shape or "decreasing", ("decreasing",))
         check_choice("pools", self.pools, ("free", "shared"))
 
-    def inexact(self, found: Estimated, asked: Asked) -> Band:
+    def estimate_band(self, estimates: PointEstimates, request: IntervalRequest) -> Band:
         """Return the bounds."""
-        ends = allowed(
-            found,
-            target=asked.target,
-            level=asked.level,
+        limits = identification_limits(
+            estimates,
+            target=request.target,
+            level=request.level,
             shape=self.shape,
             pools=self.pools,
-            progress=asked.progress,
+            progress=request.progress,
         )
         name = BOUNDS if self.shape is None else f"{BOUNDS}, {self.shape}"
-        return Band(ends[:, 0], ends[:, 1], (name,) * len(ends))
+        return Band(limits[:, 0], limits[:, 1], (name,) * len(limits))

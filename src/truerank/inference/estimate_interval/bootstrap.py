@@ -1,4 +1,4 @@
-"""Resampling: intervals of estimators that fit a distribution of ranks."""
+"""Bootstrap intervals of estimates: Student's quantile times the spread of resampled estimates."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from truerank.core.plugin import Source
 from truerank.core.types import BoolArray
 from truerank.estimation.distribution.base import MixtureEstimator
 from truerank.inference.estimate_interval.base import (
-    Asked,
     EstimateInterval,
-    is_flat,
-    with_spread,
-    within_range,
+    IntervalRequest,
+    clip_to_range,
+    is_degenerate,
+    replace_degenerate,
 )
-from truerank.inference.estimate_interval.delta import named
+from truerank.inference.estimate_interval.delta import method_names
 from truerank.inference.estimate_interval.linear import LinearisedEstimate
-from truerank.inference.estimate_interval.registry import Estimated
+from truerank.inference.estimate_interval.registry import PointEstimates
 from truerank.inference.estimate_interval.resampling import resampled
 from truerank.inference.user_interval import Band
 
@@ -30,20 +30,21 @@ _NOTHING = 1e-12
 
 @dataclass(frozen=True)
 class Bootstrap(EstimateInterval):
-    r"""Estimate plus and minus Student's quantile times the spread of estimates from new samples.
+    r"""Estimate plus and minus Student's quantile times the standard deviation of resampled estimates.
 
-    For estimators of a rank distribution; others have ``delta``, with which it agrees. ``population`` draws
-    other users, ``test-users`` other negatives for the same ones; see ``resampling.resampled``. Seconds
-    for 1,000 resamples, whatever the number of users.
+    Meant for estimators that fit a rank distribution; for others ``delta`` gives the same faster. A target of
+    ``population`` resamples the users, ``test-users`` the negatives of the same users; see
+    ``resampling.resampled``. Seconds for 1,000 resamples, whatever the number of users.
 
     Parameters
     ----------
-    resamples : new samples, at least 50
+    resamples : bootstrap repetitions, at least 50
 
     Notes
     -----
-    The spread is taken rather than quantiles of the new estimates: fits are biased, and again so on samples
-    of what was fitted, so quantiles are off centre. docs/uncertainty.md has the coverage of each.
+    The standard deviation is used rather than quantiles of the resampled estimates: fitted estimates are
+    biased, and biased once more on samples from the fitted distribution, so quantiles would be off centre.
+    docs/uncertainty.md has the coverage of each.
     """
 
     resamples: int = 1000
@@ -53,17 +54,23 @@ class Bootstrap(EstimateInterval):
     def __post_init__(self) -> None:
         check_at_least("resamples of bootstrap", self.resamples, 50)
 
-    def inexact(self, found: Estimated, asked: Asked) -> Band:
+    def estimate_band(self, estimates: PointEstimates, request: IntervalRequest) -> Band:
         """Return the intervals."""
         values = resampled(
-            found, target=asked.target, resamples=self.resamples, seed=asked.seed, progress=asked.progress
+            estimates,
+            target=request.target,
+            resamples=self.resamples,
+            seed=request.seed,
+            progress=request.progress,
         )
         error = values.std(axis=0, ddof=1)
-        half = stdtrit(max(found.tally.n_users - 1, 1), (1 + asked.level) / 2) * error
-        low, high = within_range(found, asked.target, found.value - half, found.value + half)
+        half = stdtrit(max(estimates.tally.n_users - 1, 1), (1 + request.level) / 2) * error
+        low, high = clip_to_range(estimates, request.target, estimates.value - half, estimates.value + half)
         is_biased: BoolArray = np.ones(len(error), dtype=np.bool_)
-        if not isinstance(found.estimator, MixtureEstimator):
-            is_biased = ~LinearisedEstimate.of(found).is_surely_unbiased(error)
-        has_spread: BoolArray = (error > _NOTHING) & (found.tally.n_users > 1) & (not is_flat(found.tally))
-        band = Band(low, high, named("bootstrap", found, is_biased))
-        return with_spread(found, band, has_spread, target=asked.target, level=asked.level)
+        if not isinstance(estimates.estimator, MixtureEstimator):
+            is_biased = ~LinearisedEstimate.of(estimates).is_surely_unbiased(error)
+        has_spread: BoolArray = (
+            (error > _NOTHING) & (estimates.tally.n_users > 1) & (not is_degenerate(estimates.tally))
+        )
+        band = Band(low, high, method_names("bootstrap", estimates, is_biased))
+        return replace_degenerate(estimates, band, has_spread, target=request.target, level=request.level)

@@ -1,4 +1,4 @@
-"""Standard errors in closed form."""
+"""Delta-method intervals: standard errors in closed form, by influence values for fitted distributions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,17 @@ from truerank.estimation.base import Estimator
 from truerank.estimation.corrections.priors import fitted_prior
 from truerank.estimation.mapping.estimator import Mapped
 from truerank.estimation.mapping.functions import MappingFunction
-from truerank.inference.estimate_interval.base import Asked, EstimateInterval, with_spread, within_range
+from truerank.inference.estimate_interval.base import (
+    EstimateInterval,
+    IntervalRequest,
+    clip_to_range,
+    replace_degenerate,
+)
 from truerank.inference.estimate_interval.linear import LinearisedEstimate
-from truerank.inference.estimate_interval.registry import Estimated
+from truerank.inference.estimate_interval.registry import PointEstimates
 from truerank.inference.user_interval import Band
 
+#: End of the name of methods that do not cover the bias of the estimator.
 IGNORES = ", ignores bias"
 
 
@@ -28,17 +34,18 @@ class Delta(EstimateInterval):
     .. math:: \hat\theta \pm t_{n-1} \sqrt{\operatorname{Var}}, \qquad
               n \operatorname{Var} = f V_s + (1 - f) V_t
 
-    with the variance over users :math:`V_t`, the part of it that other negatives would change :math:`V_s`,
-    and f = 1 for ``test-users``, 0 for ``population``, n/N where n of N test users were evaluated. Tens of
-    milliseconds, for fits up to seconds where samples have thousands of outcomes. Linear estimators have
-    values per cell; those of a fitted distribution are its derivatives in the weights of the cells
-    (``truerank.estimation.distribution.influence``). Priors and mappings that are fitted to the sample are
-    held as they are, and the method says so. A design that is not uniform says nothing of the whole pool:
-    the interval is for the sampled metric.
+    with the total variance over users :math:`V_t`, its part due to the sampled negatives :math:`V_s`, and
+    f = 1 for ``test-users``, 0 for ``population``, n/N where n of N test users were evaluated. Tens of
+    milliseconds; up to seconds for fits to samples with thousands of outcomes. An estimate that is linear in
+    the sample is a mean of corrected values; one from a fitted rank distribution is linearised by its
+    influence function (``truerank.estimation.distribution.influence``). Priors and mappings that are fitted
+    to the sample are held fixed, and the method's name says so. Samples that are not uniform do not identify
+    the rank in the whole pool: there the interval is for the sampled metric.
 
     Notes
     -----
-    How :math:`V_s` is had without knowing ranks: ``truerank.inference.estimate_interval.linear.noise_of``.
+    :math:`V_s` depends on the unknown ranks; ``variance_components`` in
+    ``truerank.inference.estimate_interval.linear`` says how it is estimated.
 
     Examples
     --------
@@ -48,36 +55,39 @@ class Delta(EstimateInterval):
 
     key: ClassVar[str] = "delta"
 
-    def inexact(self, found: Estimated, asked: Asked) -> Band:
+    def estimate_band(self, estimates: PointEstimates, request: IntervalRequest) -> Band:
         """Return the intervals."""
-        linear = LinearisedEstimate.of(found, asked.target)
-        error = linear.standard_error(asked.target)
+        linear = LinearisedEstimate.of(estimates, request.target)
+        error = linear.standard_error(request.target)
         is_biased = ~linear.is_surely_unbiased(error)
-        return delta_band(found, linear, error, is_biased, asked)
+        return delta_band(estimates, linear, error, is_biased, request)
 
 
 def delta_band(
-    found: Estimated, linear: LinearisedEstimate, error: FloatArray, is_biased: BoolArray, asked: Asked
+    estimates: PointEstimates,
+    linear: LinearisedEstimate,
+    error: FloatArray,
+    is_biased: BoolArray,
+    request: IntervalRequest,
 ) -> Band:
-    """Return the intervals from standard errors, named by what they leave out."""
-    half = stdtrit(max(found.tally.n_users - 1, 1), (1 + asked.level) / 2) * error
-    low, high = within_range(found, asked.target, found.value - half, found.value + half)
-    method = named("delta", found, is_biased)
+    """Return the intervals from standard errors, with method names that say what they leave out."""
+    half = stdtrit(max(estimates.tally.n_users - 1, 1), (1 + request.level) / 2) * error
+    low, high = clip_to_range(estimates, request.target, estimates.value - half, estimates.value + half)
     has_spread = linear.has_spread(error)
-    band = Band(low, high, method)
-    return with_spread(found, band, has_spread, target=asked.target, level=asked.level)
+    band = Band(low, high, method_names("delta", estimates, is_biased))
+    return replace_degenerate(estimates, band, has_spread, target=request.target, level=request.level)
 
 
-def named(method: str, found: Estimated, is_biased: BoolArray) -> tuple[str, ...]:
-    """Return the method of each metric: what is held, what it is for, and whether it ignores bias."""
-    name = f"{method}{held(found.estimator)}"
-    if found.tally.design.law != "uniform":
+def method_names(method: str, estimates: PointEstimates, is_biased: BoolArray) -> tuple[str, ...]:
+    """Return the method's name per metric: what it holds fixed, and whether it ignores bias."""
+    name = f"{method}{held_fixed(estimates.estimator)}"
+    if estimates.tally.design.law != "uniform":
         name += ", of the sampled metric"
     return tuple(name + (IGNORES if biased else "") for biased in np.atleast_1d(is_biased))
 
 
-def held(estimator: Estimator) -> str:
-    """Return what an interval of a linear estimator takes for given although it is fitted."""
+def held_fixed(estimator: Estimator) -> str:
+    """Return the part of a method's name that says which fitted prior or mapping is held fixed, or ""."""
     if fitted_prior(estimator) is not None:
         return ", prior held"
     if isinstance(estimator, Mapped) and getattr(type(estimator.f), "fit", None) is not MappingFunction.fit:

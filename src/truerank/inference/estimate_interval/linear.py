@@ -17,9 +17,9 @@ from truerank.estimation.distribution.base import MixtureEstimator, bin_gains
 from truerank.estimation.distribution.influence import influence
 from truerank.estimation.distribution.smooth import Smooth
 from truerank.estimation.tally import Tally
-from truerank.inference.estimate_interval.base import is_flat
+from truerank.inference.estimate_interval.base import is_degenerate
 from truerank.inference.estimate_interval.outcomes import completed, outcomes_of
-from truerank.inference.estimate_interval.registry import Estimated, Target
+from truerank.inference.estimate_interval.registry import PointEstimates, Target
 from truerank.inference.estimate_interval.worst_bias import largest_bias, worst_bias
 from truerank.metrics.base import Metric
 
@@ -27,7 +27,7 @@ _CHUNK = 1 << 22  # gains held at once: 32 MB
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
+class VarianceComponents:
     """Variances of one user's value, mean over users.
 
     Parameters
@@ -62,7 +62,7 @@ class Noise:
         return variance
 
 
-def noise_of(tally: Tally, x: FloatArray, metrics: tuple[Metric, ...]) -> Noise:
+def variance_components(tally: Tally, x: FloatArray, metrics: tuple[Metric, ...]) -> VarianceComponents:
     r"""Return the variances of a linear estimate.
 
     Parameters
@@ -84,20 +84,20 @@ def noise_of(tally: Tally, x: FloatArray, metrics: tuple[Metric, ...]) -> Noise:
     of a tied target are treated alike. Where that exceeds *total*, or nothing can be fitted, *total* is
     taken.
     """
-    plain, fitted = users_noise(tally, x), _fitted(tally, x, metrics)
+    plain, fitted = user_variance(tally, x), _fitted(tally, x, metrics)
     if fitted is None:
         return plain
     variance, bias = fitted
     spread = tally.per_user(np.sqrt(variance))
-    return Noise(np.fmin((spread**2).mean(axis=0), plain.total), plain.total, bias)
+    return VarianceComponents(np.fmin((spread**2).mean(axis=0), plain.total), plain.total, bias)
 
 
-def users_noise(tally: Tally, x: FloatArray) -> Noise:
+def user_variance(tally: Tally, x: FloatArray) -> VarianceComponents:
     """Return the variance over users, which stands in for that of the sample as well."""
     values = tally.per_user(x)
     n_users, n_metrics = values.shape
     total = values.var(axis=0, ddof=1) if n_users > 1 else np.full(n_metrics, np.nan)
-    return Noise(total, total, np.full(n_metrics, np.nan))
+    return VarianceComponents(total, total, np.full(n_metrics, np.nan))
 
 
 def _fitted(tally: Tally, x: FloatArray, metrics: tuple[Metric, ...]) -> tuple[FloatArray, FloatArray] | None:
@@ -132,7 +132,7 @@ def _fitted(tally: Tally, x: FloatArray, metrics: tuple[Metric, ...]) -> tuple[F
 
 
 #: A bias below this many standard errors lets an interval of 95 % hold in 94.5 %.
-SMALL = 0.2
+NEGLIGIBLE_BIAS = 0.2
 _NOTHING = 1e-12
 _RANKS = 1 << 21  # so many are looked at one by one, all contexts together
 
@@ -149,13 +149,13 @@ class LinearisedEstimate:
     has_all : whether cells that nobody is in have values
     """
 
-    found: Estimated
+    found: PointEstimates
     counted: Tally
     x: FloatArray
     has_all: bool = True
 
     @classmethod
-    def of(cls, found: Estimated, target: Target = "test-users") -> LinearisedEstimate:
+    def of(cls, found: PointEstimates, target: Target = "test-users") -> LinearisedEstimate:
         """Compute the values; those of a fit are its derivatives.
 
         A fit has none in cells that nobody is in where its target, ``population``, does not ask for them.
@@ -175,11 +175,11 @@ class LinearisedEstimate:
         return isinstance(self.found.estimator, MixtureEstimator)
 
     @cached_property
-    def noise(self) -> Noise:
+    def noise(self) -> VarianceComponents:
         """The variances."""
         if not self.has_all:
-            return users_noise(self.counted, self.x)
-        return noise_of(self.counted, self.x, self.found.metrics)
+            return user_variance(self.counted, self.x)
+        return variance_components(self.counted, self.x, self.found.metrics)
 
     def standard_error(self, target: Target) -> FloatArray:
         """Return the standard error of each metric for a target; NaN for a single user."""
@@ -191,7 +191,7 @@ class LinearisedEstimate:
 
     def has_spread(self, error: FloatArray) -> BoolArray:
         """Return which standard errors are more than rounding, if the sample has any spread."""
-        if is_flat(self.counted):
+        if is_degenerate(self.counted):
             return np.zeros(len(error), dtype=np.bool_)
         spread: BoolArray = error > _NOTHING * np.maximum(np.ptp(self.x, axis=0), 1.0)
         return spread
@@ -203,7 +203,7 @@ class LinearisedEstimate:
             return found
         for column in np.flatnonzero(~self._is_plainly_biased(error)).tolist():
             bias = largest_bias(self.counted, self.x, self.found.metrics[column], column)
-            found[column] = bias <= SMALL * float(error[column])
+            found[column] = bias <= NEGLIGIBLE_BIAS * float(error[column])
         return found
 
     def is_unbiased(self, error: FloatArray, *, level: float) -> BoolArray:
@@ -219,7 +219,7 @@ class LinearisedEstimate:
                 ends = worst_bias(some, self.counted, self.x[:, left], level=level)
             except (CannotEstimate, InvalidData, InvalidParameter):
                 return found
-            found[left] = np.abs(ends).max(axis=1) <= SMALL * error[left]
+            found[left] = np.abs(ends).max(axis=1) <= NEGLIGIBLE_BIAS * error[left]
         return found
 
     def _root(self, target: Target, n_test_users: int | None) -> FloatArray:
@@ -230,5 +230,5 @@ class LinearisedEstimate:
 
     def _is_plainly_biased(self, error: FloatArray) -> BoolArray:
         """Return which metrics have a bias where ranks are as fitted, or where that is not known."""
-        plain: BoolArray = ~(np.abs(self.noise.bias) <= SMALL * error)
+        plain: BoolArray = ~(np.abs(self.noise.bias) <= NEGLIGIBLE_BIAS * error)
         return plain

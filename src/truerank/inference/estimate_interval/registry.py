@@ -1,7 +1,4 @@
-"""The intervals of estimates there are.
-
-Intervals of estimates from sampled ranks as plug-ins.
-"""
+"""Interface and registry of intervals for estimates from sampled ranks."""
 
 from __future__ import annotations
 
@@ -18,21 +15,21 @@ from truerank.estimation.tally import Tally
 from truerank.inference.user_interval import Band
 from truerank.metrics.base import Metric
 
-#: What an interval is for: the value that exact evaluation of these test users would print, or the value that
-#: it would print for all users like them.
+#: What an interval covers: the value that exact evaluation of these test users would print, or its mean over
+#: the population that the users are a sample of.
 Target: TypeAlias = Literal["test-users", "population"]
 TARGETS: tuple[str, ...] = get_args(Target)
 
 
 @dataclass(frozen=True, eq=False)
-class Estimated:
-    """Estimates of several metrics by one estimator, and what they were made from.
+class PointEstimates:
+    """Point estimates of several metrics by one estimator, with the sample they were made from.
 
     Parameters
     ----------
     ranks : the sampled ranks
     tally : their counts, with the tie policy applied
-    estimator, metrics : what was asked
+    estimator, metrics : the estimator and the metrics that it estimated
     value : (n_metrics,) the estimates
     """
 
@@ -45,12 +42,12 @@ class Estimated:
 
 @dataclass(frozen=True)
 class Uncertainty(Plugin, ABC):
-    """A way to say how far an estimate from sampled ranks may lie from its target."""
+    """Method that makes confidence intervals for estimates from sampled ranks."""
 
     @abstractmethod
     def band(
         self,
-        found: Estimated,
+        estimates: PointEstimates,
         *,
         target: Target = "test-users",
         level: float = 0.95,
@@ -59,15 +56,15 @@ class Uncertainty(Plugin, ABC):
     ) -> Band:
         """Return one interval per metric, and the name of the method that made it.
 
-        Ends are NaN where no interval can be given. The name ends in ``ignores bias`` where the interval
-        holds the noise of the sample but not what the estimator is off by on average.
+        Limits are NaN where no interval can be given. The name ends in ``ignores bias`` where the interval
+        covers the sampling error but not the bias of the estimator.
 
         Parameters
         ----------
-        found : the estimates
-        target, level : what the intervals are for, and how surely
-        seed : of everything random
-        progress : where kinds that take long report
+        estimates : the point estimates
+        target, level : what the intervals cover, and their nominal coverage
+        seed : of the bootstrap
+        progress : where methods that take long report
         """
 
 
@@ -77,7 +74,7 @@ UNCERTAINTIES: Registry[Uncertainty] = Registry(
         "auto": "truerank.inference.estimate_interval.auto:AutoInterval",
         "bias-aware": "truerank.inference.estimate_interval.bias_aware:BiasAware",
         "bootstrap": "truerank.inference.estimate_interval.bootstrap:Bootstrap",
-        "bounds": "truerank.inference.estimate_interval.bias_aware:Identified",
+        "bounds": "truerank.inference.estimate_interval.bias_aware:IdentificationInterval",
         "delta": "truerank.inference.estimate_interval.delta:Delta",
     },
 )

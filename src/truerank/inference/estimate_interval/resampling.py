@@ -27,8 +27,8 @@ from truerank.estimation.distribution.refit import make_replicates
 from truerank.estimation.distribution.smooth import Smooth
 from truerank.estimation.tally import Tally
 from truerank.inference.estimate_interval.outcomes import completed, n_possible, outcomes_of
-from truerank.inference.estimate_interval.registry import TARGETS, Estimated, Target
-from truerank.inference.resample import draw_counts
+from truerank.inference.estimate_interval.registry import TARGETS, PointEstimates, Target
+from truerank.inference.resample import resample_counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,9 @@ class OtherUsers(Resamples):
     def weights(self, number: int) -> FloatArray:
         """Return the weights of the cells in one new sample, (n,)."""
         n_users, n_cells = self.tally.n_users, len(self.cells)
-        (times,) = draw_counts(n_users, range(number, number + 1), seed=self.seed, stage="bootstrap/users")
+        (times,) = resample_counts(
+            n_users, range(number, number + 1), seed=self.seed, stage="bootstrap/users"
+        )
         weight = times if self.is_plain else self.tally.weight * times[self.tally.user]
         return np.bincount(self.place, weight, n_cells).astype(np.float64)
 
@@ -249,7 +251,7 @@ _WIDTH = 0.1  # relative width of such sizes
 
 
 def resampled(
-    found: Estimated | Sequence[Estimated],
+    found: PointEstimates | Sequence[PointEstimates],
     *,
     target: Target = "test-users",
     resamples: int = 1000,
@@ -285,17 +287,17 @@ def resampled(
     """
     check_choice("target", target, TARGETS)
     check_at_least("resamples", resamples, 2)
-    named = {"": found} if isinstance(found, Estimated) else {str(i): one for i, one in enumerate(found)}
-    if not isinstance(found, Estimated):
+    named = {"": found} if isinstance(found, PointEstimates) else {str(i): one for i, one in enumerate(found)}
+    if not isinstance(found, PointEstimates):
         _check_same_users(found)
     parts = sum(_n_parts(one, target) for one in named.values())
     with tracked(progress, "resampling", parts * resamples) as task:
         values = [_values(one, target, resamples, seed, label, task) for label, one in named.items()]
-    return values[0] if isinstance(found, Estimated) else np.stack(values)
+    return values[0] if isinstance(found, PointEstimates) else np.stack(values)
 
 
 def _values(
-    found: Estimated, target: Target, resamples: int, seed: int, label: str, task: ProgressTask
+    found: PointEstimates, target: Target, resamples: int, seed: int, label: str, task: ProgressTask
 ) -> FloatArray:
     used = _coarser(found)
     if isinstance(used.estimator, MixtureEstimator):
@@ -303,7 +305,7 @@ def _values(
     return _resampled(used, target, resamples, seed, label, task) + (found.value - used.value)
 
 
-def _coarser(found: Estimated) -> Estimated:
+def _coarser(found: PointEstimates) -> PointEstimates:
     """Return the estimate with pools of similar size put together where fits would take very long.
 
     A fit costs as many products as there are outcomes, and every size of pool has outcomes of its own.
@@ -316,26 +318,26 @@ def _coarser(found: Estimated) -> Estimated:
     return replace(found, tally=wide, value=found.estimator.estimate(wide, found.metrics).value)
 
 
-def resampled_tally(found: Estimated) -> Tally:
+def resampled_tally(found: PointEstimates) -> Tally:
     """Return the tally whose outcomes new samples of a fitted estimate have, pools put together or not."""
     counted = found.tally
     is_fine = counted.width >= _WIDTH or counted.design.law != "uniform" or n_possible(counted) <= _OUTCOMES
     return counted if is_fine else counted.unbinned.binned(_WIDTH)
 
 
-def _share(found: Estimated, target: Target) -> float:
+def _share(found: PointEstimates, target: Target) -> float:
     """Return f: how much of what an interval is for are the users at hand."""
     n_users = found.tally.n_users
     return 0.0 if target == "population" else n_users / (found.tally.design.n_test_users or n_users)
 
 
-def _n_parts(found: Estimated, target: Target) -> int:
+def _n_parts(found: PointEstimates, target: Target) -> int:
     """Return 2 where both other users and other negatives are drawn, else 1."""
     return 1 + (0 < _share(found, target) < 1)
 
 
 def _resampled(
-    found: Estimated, target: Target, resamples: int, seed: int, label: str, task: ProgressTask
+    found: PointEstimates, target: Target, resamples: int, seed: int, label: str, task: ProgressTask
 ) -> FloatArray:
     share = _share(found, target)
     values = np.tile(found.value, (resamples, 1))
@@ -354,7 +356,7 @@ def _resampled(
     return values
 
 
-def _apply(found: Estimated, draws: Resamples, resamples: int, task: ProgressTask) -> FloatArray:
+def _apply(found: PointEstimates, draws: Resamples, resamples: int, task: ProgressTask) -> FloatArray:
     """Return the estimates of all new samples, a block of them at a time."""
     replicates = make_replicates(found.estimator, draws.tally, found.metrics, draws.cells)
     block = min(max(_WEIGHTS // len(draws.cells), 1), _RUNS)
@@ -367,7 +369,7 @@ def _apply(found: Estimated, draws: Resamples, resamples: int, task: ProgressTas
     return values
 
 
-def _check_same_users(found: Sequence[Estimated]) -> None:
+def _check_same_users(found: Sequence[PointEstimates]) -> None:
     if not found:
         raise InvalidData("resamples need at least one estimate, got none.")
     first = found[0].ranks

@@ -13,18 +13,18 @@ from truerank.estimation.adaptive_law import stopping_of
 from truerank.estimation.corrections.equations import gain_at
 from truerank.estimation.law import Law, make_law
 from truerank.estimation.tally import Contexts, Tally
-from truerank.inference.bounds.identify import check_tally, known_contexts
+from truerank.inference.bounds.identify import check_bound_tally, fully_ranked_contexts
 from truerank.inference.bounds.problem import STEP, BoundProblem, Pools, Shape
-from truerank.inference.bounds.region import observe
+from truerank.inference.bounds.region import observed_region
 from truerank.inference.estimate_interval.outcomes import outcomes_of
-from truerank.inference.estimate_interval.registry import Estimated
+from truerank.inference.estimate_interval.registry import PointEstimates
 from truerank.metrics.base import Metric
 
 _CHUNK = 1 << 22  # chances held at once: 32 MB
 
 
 def worst_bias(
-    found: Estimated,
+    found: PointEstimates,
     counted: Tally,
     x: FloatArray,
     *,
@@ -54,9 +54,9 @@ def worst_bias(
         When ranks cannot be bounded; see ``identified``.
     """
     plain = found.tally.unbinned
-    check_tally(plain)
+    check_bound_tally(plain)
     applied = Applied.of(plain, counted, x)
-    is_known = known_contexts(plain)
+    is_known = fully_ranked_contexts(plain)
     fixed = np.zeros(len(found.metrics))
     for row in np.flatnonzero(is_known).tolist():
         own = plain.contexts.take(np.array([row]))
@@ -72,7 +72,7 @@ def worst_bias(
     contexts = plain.contexts.take(np.flatnonzero(~is_known))
     base = BoundProblem.of(contexts, plain.design, stopping_of(plain), shape)
     problem = BiasProblem(**_parts(base), applied=applied, metrics=found.metrics)
-    region, n_users = observe(plain, ~is_known, problem.events, level=level)
+    region, n_users = observed_region(plain, ~is_known, problem.events, level=level)
     weight = np.add.reduceat(plain.cell_weights, plain.offsets[:-1])[~is_known] / contexts.n_relevant
     shares = np.bincount(problem.group, weight) / n_users
     with tracked(progress, "worst biases", len(found.metrics)) as task:

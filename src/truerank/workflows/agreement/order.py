@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from truerank.core.parallel import single_threaded_blas
 from truerank.core.random import stream
 from truerank.core.types import BoolArray, FloatArray
-from truerank.inference.resample import draw_counts
+from truerank.inference.resample import resample_counts
 
 
 def pair_signs(values: FloatArray) -> FloatArray:
@@ -164,7 +164,7 @@ def resample_users(seed: int, n_users: int, n_resamples: int) -> Counts:
     counts = np.empty((n_resamples, n_users), dtype=np.uint16)
     for start in range(0, n_resamples, _BLOCK):
         numbers = range(start, min(start + _BLOCK, n_resamples))
-        counts[start : numbers.stop] = draw_counts(n_users, numbers, seed=seed, stage="agreement users")
+        counts[start : numbers.stop] = resample_counts(n_users, numbers, seed=seed, stage="agreement users")
     return counts
 
 

@@ -23,9 +23,9 @@ from truerank.estimation.base import Estimator
 from truerank.estimation.distribution.base import MixtureEstimator
 from truerank.inference.bounds.identify import identification_bounds
 from truerank.inference.bounds.sample_size import SampleDesign
-from truerank.inference.estimate_interval.delta import held
+from truerank.inference.estimate_interval.delta import held_fixed
 from truerank.inference.estimate_interval.outcomes import completed
-from truerank.inference.estimate_interval.registry import Estimated
+from truerank.inference.estimate_interval.registry import PointEstimates
 from truerank.inference.estimate_interval.worst_bias import worst_bias
 from truerank.metrics.base import Metric
 from truerank.workflows.compare.options import ComparedModel, CompareOptions
@@ -113,7 +113,7 @@ def model_bounds(
 
 def has_linear_bias(estimator: Estimator) -> bool:
     """Whether the estimator is a fixed linear function of the observed counts, with no fitted prior."""
-    return not isinstance(estimator, MixtureEstimator) and held(estimator) == ""
+    return not isinstance(estimator, MixtureEstimator) and held_fixed(estimator) == ""
 
 
 def region_level(options: CompareOptions, n_models: int) -> float:
@@ -122,7 +122,7 @@ def region_level(options: CompareOptions, n_models: int) -> float:
     return 1 - (1 - options.level) / (n_parts * max(n_models, 1))
 
 
-def _bias(estimated: Estimated, level: float, options: CompareOptions) -> FloatArray:
+def _bias(estimated: PointEstimates, level: float, options: CompareOptions) -> FloatArray:
     """Return the smallest and the largest bias of each metric, (2, n_metrics)."""
     counted = completed(estimated.tally)
     x = estimated.estimator.corrected(counted, options.metrics)
@@ -183,7 +183,7 @@ class NegativesNeeded:
     def _design(self, index: int) -> SampleDesign:
         if index not in self._designs:
             self._designs[index] = SampleDesign.of(
-                cast(Estimated, self.models[index].estimated).tally,
+                cast(PointEstimates, self.models[index].estimated).tally,
                 level=region_level(self.options, self.n_sampled),
                 method="binomial" if self.bounds.methods[index] == "binomial" else "chernoff",
                 shape=self.options.shape,

@@ -23,8 +23,8 @@ from truerank.core.random import stage_key, stream
 from truerank.core.ranks import Design, Ranks, SampledRanks
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.corrections.naive import Naive
-from truerank.inference.estimate_interval.registry import Estimated
-from truerank.inference.resample import draw_counts
+from truerank.inference.estimate_interval.registry import PointEstimates
+from truerank.inference.resample import resample_counts
 from truerank.workflows.compare.options import ComparedModel, CompareOptions, Correction
 
 _CHUNK = 1 << 22  # counts of resampled users in memory at once: 32 MB
@@ -105,7 +105,7 @@ class _ResampledValues:
         if fitted:
             from truerank.inference.estimate_interval.resampling import resampled
 
-            estimated = [cast(Estimated, self.models[index].estimated) for index in fitted]
+            estimated = [cast(PointEstimates, self.models[index].estimated) for index in fitted]
             estimates = resampled(
                 estimated, target="population", resamples=options.resamples, seed=seed, progress=progress
             )
@@ -183,7 +183,7 @@ def paired_resampled_means(
     with tracked(progress, "resampling users", resamples) as task:
         for first in range(0, resamples, block):
             size = min(block, resamples - first)
-            counts = draw_counts(n, range(first, first + size), seed=seed, stage="bootstrap/users")
+            counts = resample_counts(n, range(first, first + size), seed=seed, stage="bootstrap/users")
             means[first : first + size] = counts @ values / n
             task.advance(size)
     return means

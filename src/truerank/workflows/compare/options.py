@@ -28,7 +28,7 @@ from truerank.estimation.base import Estimator
 from truerank.estimation.distribution.base import MixtureEstimator
 from truerank.estimation.tally import tally
 from truerank.inference.bounds.problem import Shape
-from truerank.inference.estimate_interval.registry import TARGETS, Estimated, Target
+from truerank.inference.estimate_interval.registry import TARGETS, PointEstimates, Target
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import values
 
@@ -101,7 +101,7 @@ class ComparedModel:
     ranks: Ranks | SampledRanks
     value: FloatArray
     per_user: FloatArray | None
-    estimated: Estimated | None
+    estimated: PointEstimates | None
 
     @property
     def users(self) -> IntArray:
@@ -145,5 +145,5 @@ def make_compared_model(name: str, ranks: Ranks | SampledRanks, options: Compare
         per_user = estimator.per_user(counted, options.metrics)
         value = per_user.mean(axis=0)
     return ComparedModel(
-        name, ranks, value, per_user, Estimated(ranks, counted, estimator, options.metrics, value)
+        name, ranks, value, per_user, PointEstimates(ranks, counted, estimator, options.metrics, value)
     )

@@ -13,7 +13,7 @@ import numpy as np
 from truerank.core.random import pair_keys
 from truerank.core.ranks import TiePolicy
 from truerank.core.types import FloatArray, IntArray
-from truerank.inference.anytime import UserSequence, running_variance
+from truerank.inference.anytime import ConfidenceSequence, predictable_variance
 from truerank.inference.estimate_interval.registry import Target
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import values
@@ -37,7 +37,7 @@ class Forecast:
 
 
 def needed_information(half_width: float, level: float) -> float:
-    """Return the sum over draws of squared weight / variance that bets need, see ``UserSequence``."""
+    """Return the sum over draws of squared weight / variance that bets need, see ``ConfidenceSequence``."""
     return float(2 * np.log(2 / (1 - level)) / half_width**2)
 
 
@@ -98,7 +98,7 @@ def forecast(
 
 def _variance(value: FloatArray) -> float:
     """Return the guess of the next draw's variance."""
-    return float(running_variance(np.zeros(1), value)[0])
+    return float(predictable_variance(np.zeros(1), value)[0])
 
 
 class UserSample:
@@ -166,7 +166,7 @@ class UserSample:
         sums = np.cumsum(value, axis=0)
         seen = self.value[self._is_open()]
         variance = np.stack(
-            [running_variance(value[:, c], seen[:, c]) for c in range(len(self.metrics))], axis=1
+            [predictable_variance(value[:, c], seen[:, c]) for c in range(len(self.metrics))], axis=1
         )
         self.before = np.concatenate([self.before, self.known + sums - value])
         self.left = np.concatenate([self.left, len(self.queue) - np.arange(len(row))])
@@ -208,7 +208,7 @@ class UserSample:
         """
         is_open = self._is_open()
         for column in range(len(self.metrics)):
-            variance = float(running_variance(np.zeros(1), self.value[is_open, column])[0])
+            variance = float(predictable_variance(np.zeros(1), self.value[is_open, column])[0])
             if self.n_users is None:
                 more = n_rows / variance
             else:
@@ -221,7 +221,7 @@ class UserSample:
     def limits(self) -> FloatArray:
         """Return the interval of each metric, (n_metrics, 2)."""
         found = [
-            UserSequence(
+            ConfidenceSequence(
                 self.value[:, c],
                 self.before[:, c],
                 self.left,
