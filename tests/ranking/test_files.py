@@ -84,7 +84,7 @@ def test_the_number_of_test_users_is_kept(tmp_path: Path, suffix: str) -> None:
     [
         ("0", "n_test_users of .* must be an integer >= 1, got"),
         ("few", "n_test_users of .* must be an integer >= 1, got 'few'"),
-        ("1", "must be at most the 1 test users they were drawn from, got 2"),
+        ("1", "must be at most the 1 test users they were sampled from, got 2"),
     ],
 )
 def test_a_wrong_number_of_test_users(tmp_path: Path, text: str, sentence: str) -> None:

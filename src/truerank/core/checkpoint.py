@@ -1,8 +1,8 @@
-"""Writing files so that no half-written one is ever left.
+"""Atomic output files, and a store of finished pieces that lets an interrupted experiment resume.
 
-Finished pieces of a long experiment, kept in a folder so that it can be resumed.
-
-Work that counts only when it is finished.
+Files are written under a temporary name and renamed, so that no half-written one is ever left. Inside
+``whole_or_nothing`` Ctrl-C discards an unfinished training instead of keeping its best epoch, because a piece
+that is kept under the name of a whole one must be whole.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _named_failure(path: Path, what: str) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise InvalidParameter(
-            f"{what} must be written to '{path}', but that failed ({reason}). Choose another place."
+            f"{what} must be written to '{path}', but that failed ({reason}). Choose another path."
         ) from None
 
 
@@ -92,9 +92,9 @@ _WHOLE: ContextVar[bool] = ContextVar("whole", default=False)
 
 @contextmanager
 def whole_or_nothing() -> Iterator[None]:
-    """Within this, Ctrl-C goes through: a training must not end early with its best epoch so far.
+    """All-or-nothing section: Ctrl-C inside it discards the unfinished training.
 
-    For what is kept under a name that says nothing of an interruption.
+    Outside such a section an interrupted training ends early and keeps its best epoch so far.
 
     Examples
     --------
@@ -112,12 +112,12 @@ def whole_or_nothing() -> Iterator[None]:
 
 
 def must_be_whole() -> bool:
-    """Whether half of a piece of work is worth nothing here."""
+    """Whether the current code runs inside an all-or-nothing section."""
     return _WHOLE.get()
 
 
 class Store:
-    """Results by key; each is written in one step when it is finished, and read instead of computed later.
+    """Results by key: computed once, written in one step when finished, and read from then on.
 
     The key must say everything that the result depends on; the version of truerank is added. What cannot be
     read (a damaged file) is computed again. What is interrupted is not kept.
@@ -140,7 +140,7 @@ class Store:
             except OSError as error:
                 raise InvalidParameter(
                     f"results must be kept in a folder, but '{folder}' cannot be made one "
-                    f"({error.strerror}). Choose another place."
+                    f"({error.strerror}). Choose another path."
                 ) from None
         self.folder = folder
         self._held: dict[str, Any] = {}
@@ -148,14 +148,14 @@ class Store:
     def value(self, key: str, compute: Callable[[], Any]) -> Any:
         """Return a result that JSON can hold; floats come back to the digit."""
         if key not in self._held:
-            found = self._read(key, ".json", _read_json)
-            if found is None:
+            value = self._read(key, ".json", _read_json)
+            if value is None:
                 with whole_or_nothing():
-                    found = json.loads(json.dumps(compute()))
+                    value = json.loads(json.dumps(compute()))
                 path = self.path_of(key, ".json")
                 if path is not None:
-                    replace_text(path, json.dumps({"key": key, "value": found}), "a finished result")
-            self._held[key] = found
+                    replace_text(path, json.dumps({"key": key, "value": value}), "a finished result")
+            self._held[key] = value
         return self._held[key]
 
     def arrays(
@@ -165,17 +165,17 @@ class Store:
         if key in self._held:
             held: Mapping[str, np.ndarray] = self._held[key]
             return held
-        found: Mapping[str, np.ndarray] | None = self._read(key, ".npz", _read_arrays)
-        if found is None:
+        arrays: Mapping[str, np.ndarray] | None = self._read(key, ".npz", _read_arrays)
+        if arrays is None:
             with whole_or_nothing():
-                found = dict(compute())
+                arrays = dict(compute())
             path = self.path_of(key, ".npz")
             if path is not None:
-                named: dict[str, Any] = {**found, "key": np.array(key)}
+                named: dict[str, Any] = {**arrays, "key": np.array(key)}
                 replace_file(path, lambda part: np.savez(part, **named), "a finished result")
         if hold:
-            self._held[key] = found
-        return found
+            self._held[key] = arrays
+        return arrays
 
     def path_of(self, key: str, suffix: str) -> Path | None:
         """Return the file of a key, None without a folder."""
@@ -192,16 +192,16 @@ class Store:
 
 def _read_json(path: Path, key: str) -> Any:
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return held["value"] if isinstance(held, dict) and held.get("key") == key else None
+    return content["value"] if isinstance(content, dict) and content.get("key") == key else None
 
 
 def _read_arrays(path: Path, key: str) -> dict[str, np.ndarray] | None:
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
-            found = {name: held[name] for name in held.files}
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as file_arrays:
+            arrays = {name: file_arrays[name] for name in file_arrays.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):
         return None
-    return found if str(found.pop("key", "")) == key else None
+    return arrays if str(arrays.pop("key", "")) == key else None

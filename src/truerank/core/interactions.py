@@ -1,6 +1,6 @@
-"""Interactions: who met what.
+"""Interactions: events of users with items, as integer codes into two vocabularies.
 
-The two-way table between a user's own ids and codes 0..n-1.
+A ``Vocabulary`` maps the ids of a data set (integers or strings) to codes 0..n-1 and back.
 """
 
 from __future__ import annotations
@@ -67,16 +67,16 @@ class Vocabulary:
         """Return the code of each id, -1 where it is unknown."""
         import polars as pl
 
-        wanted = pl.Series("id", ids)
+        series = pl.Series("id", ids)
         if self.ids.dtype == pl.String:
-            wanted = wanted.cast(pl.String)
-        elif wanted.dtype == pl.String:
-            wanted = wanted.cast(self.ids.dtype, strict=False)
-        elif len(wanted) == 0:
-            wanted = wanted.cast(self.ids.dtype)
+            series = series.cast(pl.String)
+        elif series.dtype == pl.String:
+            series = series.cast(self.ids.dtype, strict=False)
+        elif len(series) == 0:
+            series = series.cast(self.ids.dtype)
         codes = self.ids.to_frame().with_row_index("code")
-        found = wanted.to_frame().join(codes, on="id", how="left", maintain_order="left")
-        return found["code"].cast(pl.Int64).fill_null(-1).to_numpy()
+        joined = series.to_frame().join(codes, on="id", how="left", maintain_order="left")
+        return joined["code"].cast(pl.Int64).fill_null(-1).to_numpy()
 
     def decode(self, codes: IntArray) -> list[Any]:
         """Return the ids of the codes as Python objects; for a few ids, such as in messages."""

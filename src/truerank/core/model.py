@@ -1,4 +1,4 @@
-"""Models: hyper-parameters that can be fitted."""
+"""Models: the hyper-parameters of a recommender, and the epochs in which some of them are trained."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ OnEpoch: TypeAlias = Callable[[Epoch], None]
 
 @dataclass(frozen=True)
 class EpochModel(Model, ABC):
-    """A model that is trained in epochs and lets others look on."""
+    """A model that is trained in epochs; a callback sees the scorer after each of them."""
 
     @abstractmethod
     def fit(

@@ -1,4 +1,4 @@
-"""How long jobs report progress, without knowing who shows it."""
+"""The interface through which long jobs report progress; the command line shows it, the library is silent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ProgressTask(Protocol):
 
 @runtime_checkable
 class NotedTask(ProgressTask, Protocol):
-    """A job that can show a few words on how it goes."""
+    """A job that can show a short text, such as the current loss."""
 
     def note(self, text: str) -> None:
         """Show ``text`` beside the job, in place of what stood there."""
@@ -50,7 +50,7 @@ SILENT_TASK: ProgressTask = _SilentTask()
 
 
 def note(task: ProgressTask, text: str) -> None:
-    """Say how a job goes, where whoever shows it can show that too."""
+    """Show a short text beside a job, where the display can do that."""
     if isinstance(task, NotedTask):
         task.note(text)
 

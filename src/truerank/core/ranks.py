@@ -1,8 +1,9 @@
-"""Ranks as counts: one row per (user, target).
+"""Ranks of targets, exact or among sampled negatives, and distributions over ranks.
 
-Adaptive samples: negatives are added in rounds until the target is no longer near the top.
-
-What an estimator infers: weights over global ranks.
+Ranks are kept as counts (items above, items tied), one row per (user, target); the tie policy is applied
+last. ``Design`` says how negatives were sampled, ``Stopping`` how an adaptive sample grows: negatives are
+added in rounds until the target is no longer near the top. ``RankDistribution`` holds what an estimator
+infers: weights over the ranks among all items.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from truerank.core.types import FloatArray, IntArray, frozen
 
 @dataclass(frozen=True)
 class Stopping:
-    """Draw up to the next size while the sampled rank is at most ``rank``; stop at the last size.
+    """Stopping rule of adaptive samples: grow to the next size while the sampled rank is at most ``rank``.
 
     Parameters
     ----------
@@ -155,7 +156,7 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Design:
-    """How negatives were drawn.
+    """How negatives were sampled.
 
     Parameters
     ----------
@@ -241,7 +242,7 @@ class SampledRanks:
         if self.design.n_test_users is not None and self.n_users > self.design.n_test_users:
             raise InvalidData(
                 f"the users of a sample must be at most the {self.design.n_test_users:,} test users they "
-                f"were drawn from, got {self.n_users:,}. Correct n_test_users."
+                f"were sampled from, got {self.n_users:,}. Correct n_test_users."
             )
 
     @classmethod

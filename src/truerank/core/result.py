@@ -1,7 +1,4 @@
-"""A result: estimates and all that is needed to repeat them.
-
-A number and what it does not know.
-"""
+"""Results: point estimates with confidence limits, and the provenance that is needed to repeat them."""
 
 from __future__ import annotations
 
@@ -23,15 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Estimate:
-    """One metric of one model with its interval.
+    """Point estimate of one metric for one model, with confidence limits and the method that made them.
 
     Parameters
     ----------
     model, metric, estimator : spec strings; the estimator of an exact value is ``exact``
     value : the number
     low, high, level : the interval and its confidence level; None where there is none
-    target : what the interval is for: the value of all test users (``test-users``) or that of all users like
-        them (``population``); empty where there is no interval
+    target : what the interval is for: the value of all test users (``test-users``) or that of the population
+        they are a sample of (``population``); empty where there is no interval
     kind : ``exact`` (all items ranked), ``estimate`` (from a sample) or ``bound``
     method : how the interval was made, such as ``bca`` or ``normal``
     n_users : users averaged over
@@ -78,14 +75,14 @@ class Result:
 
     Parameters
     ----------
-    command : the stage that made it, such as ``evaluate``
+    command : the workflow that made it, such as ``evaluate``
     estimates : one per model and metric
     data : counts of the data and the split
     provenance : options, seed, data hash, versions, seconds and scores computed
     version : of truerank
     bounds : per model and metric all values that its sampled ranks allow, where that was asked; the value of
-        such an entry is the middle of its ends
-    notes : what a person should be told in words, such as that a sample cannot resolve a metric
+        such an entry is the middle between its limits
+    notes : remarks in words, such as that a sample cannot resolve a metric
     ranks, sampled : exact and sampled ranks behind the estimates by model; not part of the JSON form
     charts : pictures of what is behind the estimates, where they were asked for; not part of the JSON form
 
@@ -108,23 +105,23 @@ class Result:
     charts: tuple[Picture, ...] = field(default=(), compare=False, repr=False)
 
     def value(self, metric: str, model: str | None = None, estimator: str | None = None) -> float:
-        """Return one value by metric, model and estimator; what there is only one of may be left out."""
+        """Return one value by metric, model and estimator; a name that is the only one may be left out."""
         return self.estimate(metric, model, estimator).value
 
     def estimate(self, metric: str, model: str | None = None, estimator: str | None = None) -> Estimate:
         """Return one estimate by the names of metric, model and estimator."""
-        found = [
+        matching = [
             e
             for e in self.estimates
             if e.metric == metric and model in (None, e.model) and estimator in (None, e.estimator)
         ]
-        if len(found) != 1:
+        if len(matching) != 1:
             known = sorted({f"{e.metric} of {e.model} ({e.estimator})" for e in self.estimates})
             raise InvalidData(
                 f"there must be exactly one estimate of {metric!r}{f' of {model!r}' if model else ''}, "
-                f"found {len(found)}. There are: {'; '.join(known)}."
+                f"found {len(matching)}. There are: {'; '.join(known)}."
             )
-        return found[0]
+        return matching[0]
 
     def models(self) -> list[str]:
         """Return model names in the order they were evaluated."""
@@ -135,13 +132,17 @@ class Result:
         return list(dict.fromkeys(e.metric for e in self.estimates))
 
     def best(self, metric: str, estimator: str) -> list[str]:
-        """Return the models with the highest value by one estimator; none where there is no rival."""
-        found = {
+        """Return the models with the highest value by one estimator; none where there is only one model."""
+        value_of = {
             e.model: e.value
             for e in self.estimates
             if (e.metric, e.estimator) == (metric, estimator) and math.isfinite(e.value)
         }
-        return [model for model, value in found.items() if len(found) > 1 and value == max(found.values())]
+        return [
+            model
+            for model, value in value_of.items()
+            if len(value_of) > 1 and value == max(value_of.values())
+        ]
 
     def to_table(self, *, intervals: bool = True) -> Table:
         """Return models by metrics, the highest value of each metric by each estimator marked as strong.
@@ -159,25 +160,25 @@ class Result:
         (('a', '0.8000 [0.7000, 0.9000]'), ('b', '0.6000'))
         """
         metrics = self.metrics()
-        places = {name: decimals(e.value for e in self.estimates if e.metric == name) for name in metrics}
-        has_ways = bool(self.bounds) or any(e.kind != "exact" for e in self.estimates)
+        digits = {name: decimals(e.value for e in self.estimates if e.metric == name) for name in metrics}
+        has_estimators = bool(self.bounds) or any(e.kind != "exact" for e in self.estimates)
         rows: list[tuple[str, ...]] = []
         strong: set[tuple[int, int]] = set()
-        for model, way in dict.fromkeys((e.model, e.estimator) for e in self.estimates):
-            found = {e.metric: e for e in self.estimates if (e.model, e.estimator) == (model, way)}
-            start = (model, way) if has_ways else (model,)
+        for model, estimator in dict.fromkeys((e.model, e.estimator) for e in self.estimates):
+            by_metric = {e.metric: e for e in self.estimates if (e.model, e.estimator) == (model, estimator)}
+            start = (model, estimator) if has_estimators else (model,)
             strong |= {
                 (len(rows), len(start) + at)
                 for at, name in enumerate(metrics)
-                if model in self.best(name, way)
+                if model in self.best(name, estimator)
             }
-            cells = (_cell(found.get(name), places[name], intervals) for name in metrics)
+            cells = (_cell(by_metric.get(name), digits[name], intervals) for name in metrics)
             rows.append((*start, *cells))
         for model in dict.fromkeys(bound.model for bound in self.bounds):
             allowed = {bound.metric: bound for bound in self.bounds if bound.model == model}
-            ends = (_ends(allowed.get(name), places[name]) or MISSING for name in metrics)
-            rows.append((model, "bounds", *ends))
-        columns = ("model", *(("estimator",) if has_ways else ()), *metrics)
+            limits = (_limits(allowed.get(name), digits[name]) or MISSING for name in metrics)
+            rows.append((model, "bounds", *limits))
+        columns = ("model", *(("estimator",) if has_estimators else ()), *metrics)
         return Table(columns, tuple(rows), strong=frozenset(strong))
 
     def plot(self, which: str = "leaderboard", *, width: float | None = None) -> Figure:
@@ -239,20 +240,20 @@ class Result:
             raise InvalidData(f"a result must be the JSON that truerank wrote ({error!r}).") from None
 
 
-def _cell(estimate: Estimate | None, places: int, intervals: bool) -> str:
+def _cell(estimate: Estimate | None, digits: int, intervals: bool) -> str:
     if estimate is None:
         return MISSING
-    ends = _ends(estimate, places) if intervals else ""
-    return f"{_number(estimate.value, places)} {ends}".rstrip()
+    limits = _limits(estimate, digits) if intervals else ""
+    return f"{_number(estimate.value, digits)} {limits}".rstrip()
 
 
-def _ends(estimate: Estimate | None, places: int) -> str:
+def _limits(estimate: Estimate | None, digits: int) -> str:
     if estimate is None or estimate.low is None or estimate.high is None:
         return ""
     if not (math.isfinite(estimate.low) and math.isfinite(estimate.high)):
         return ""
-    return f"[{_number(estimate.low, places)}, {_number(estimate.high, places)}]"
+    return f"[{_number(estimate.low, digits)}, {_number(estimate.high, digits)}]"
 
 
-def _number(value: float, places: int) -> str:
-    return fixed(value, places).replace("\N{MINUS SIGN}", "-")  # that programs can read too
+def _number(value: float, digits: int) -> str:
+    return fixed(value, digits).replace("\N{MINUS SIGN}", "-")  # that programs can read too

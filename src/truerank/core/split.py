@@ -1,4 +1,4 @@
-"""Split: what a model may learn from and what it is judged on."""
+"""Split: train, validation and test events of one data set, which share no user-item pair."""
 
 from __future__ import annotations
 

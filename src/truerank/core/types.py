@@ -1,4 +1,4 @@
-"""Array aliases and the read-only rule."""
+"""Aliases of array types, and arrays that cannot be written to."""
 
 from __future__ import annotations
 
