@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 import truerank
+from truerank.core.digest import data_hash
 from truerank.core.errors import InvalidData, InvalidParameter, UnknownArgument
 from truerank.core.interactions import Interactions
 from truerank.core.model import Model
@@ -18,7 +19,6 @@ from truerank.core.split import Split
 from truerank.data.catalogue import find_local, load
 from truerank.data.demo import demo
 from truerank.split.base import SPLITS
-from truerank.workflows.assembly import data_hash
 from truerank.workflows.evaluate import evaluate
 
 

@@ -7,7 +7,6 @@ How many users a task gets.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import itertools
 import json
@@ -18,6 +17,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
+from truerank.core.digest import content_digest
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions, Lists, Vocabulary
 from truerank.core.plugin import Plugin
@@ -114,7 +114,7 @@ class Files:
         else:
             known = {"digest": self.digest, "n_test_users": self.n_test_users}
         text = json.dumps(known, sort_keys=True)
-        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        return content_digest([text])
 
 
 @dataclass(frozen=True)
@@ -345,15 +345,11 @@ def _pickled(scorer: Scorer) -> bytes:
 
 def _digest(queries: Queries, arrays: list[AnyArray | None], pickled: bytes) -> str:
     """Return a digest of all that is written."""
-    digest = hashlib.blake2b(pickled, digest_size=12)
+    content: list[str | bytes | AnyArray] = [pickled]
     lists = (queries.targets, queries.excluded)
     for array in (queries.users, *(part for one in lists for part in (one.indptr, one.items)), *arrays):
-        if array is None:
-            digest.update(b"none")
-            continue
-        digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
+        content += ["none"] if array is None else [f"{array.dtype.str}{array.shape}", array]
+    return content_digest(content, size=12)
 
 
 #: Tasks of a job that is small, so that a few slots end at about the same time.

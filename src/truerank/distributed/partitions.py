@@ -7,7 +7,6 @@ Writing events anew in partitions that hold whole users.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from truerank.core.checkpoint import Store
+from truerank.core.digest import content_digest
 from truerank.core.errors import InvalidData, check_choice
 from truerank.core.interactions import Interactions, Vocabulary
 from truerank.core.progress import SILENT, Progress
@@ -101,7 +101,7 @@ def file_digest(layout: Layout, partitions: list[Partition]) -> str:
     """Return what changes when a file or the way it is read does."""
     stamps = [[file, stamp(file)] for partition in partitions for file in partition]
     text = json.dumps([asdict(layout), stamps], sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+    return content_digest([text], size=12)
 
 
 def scan_file(file: str) -> pl.LazyFrame:

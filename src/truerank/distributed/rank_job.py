@@ -7,7 +7,6 @@ Means and intervals of values per user from sums that lose nothing, however user
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from scipy.special import stdtrit
 
+from truerank.core.digest import content_digest
 from truerank.core.errors import InvalidData
 from truerank.core.interactions import Vocabulary
 from truerank.core.ranks import Design, Ranks, SampledRanks, SeenPolicy, Stopping, TiePolicy
@@ -280,7 +280,7 @@ class RankJob(Job):
             asked += ["" if self.sampler.is_shared else self.label]
         if self.form == "sums":
             asked += [self.ties, *map(str, self.metrics)]
-        return f"rank {hashlib.blake2b(repr(asked).encode(), digest_size=16).hexdigest()}"
+        return f"rank {content_digest([repr(asked)])}"
 
     @property
     def is_thread_safe(self) -> bool:

@@ -5,7 +5,6 @@ Partials: a few named arrays and facts as bytes that do not depend on time or pl
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import io
 import json
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from truerank.core.digest import content_digest
 from truerank.core.errors import InvalidData, InvalidParameter, MissingDependency
 from truerank.core.types import AnyArray
 
@@ -184,7 +184,7 @@ def _here(place: str) -> str:
     if not is_remote(place):
         return place
     system, path = _remote(place)
-    digest = hashlib.blake2b(f"{place}\n{stamp(place)}".encode(), digest_size=12).hexdigest()
+    digest = content_digest([f"{place}\n{stamp(place)}"], size=12)
     copy = Path(tempfile.gettempdir()) / f"truerank-{digest}{Path(path).suffix}"
     if not copy.is_file():
         part = copy.with_name(f"{copy.name}.{os.getpid()}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -14,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from truerank.core.checkpoint import Store
+from truerank.core.digest import content_digest
 from truerank.core.errors import InvalidParameter, JobFailed, check_at_least
 from truerank.core.interactions import Interactions
 from truerank.core.progress import SILENT, Progress
@@ -214,7 +214,7 @@ def subsample_files(
                 running, layout, partitions, gather, place, progress=progress, store=kept
             )
         census = count(running, layout, partitions, place, digest, progress=progress, store=kept)
-        drawn = hashlib.blake2b(asked.encode(), digest_size=6).hexdigest()
+        drawn = content_digest([asked], size=6)
         sheet = Worksheet(layout, place, drawn)
         _mark(target, {"done": False, "asked": asked})
         loss = _keep(running, chosen, fraction, seed, census, sheet, partitions, target, progress)

@@ -12,6 +12,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from truerank.core.digest import events_hash
 from truerank.core.errors import InvalidData
 from truerank.core.types import FloatArray
 from truerank.data.catalogue import find_local, load
@@ -32,7 +33,6 @@ from truerank.workflows.agreement.plan import (
 )
 from truerank.workflows.agreement.result import Agreement
 from truerank.workflows.agreement.scenarios import SCENARIOS as REGISTRY
-from truerank.workflows.agreement.tasks import events_digest
 
 SCENARIOS = ("explicit", "implicit", "sequential")
 #: group and sampler in Table 1 to the strategy
@@ -178,7 +178,7 @@ def measured(settings: Settings, data: PaperData) -> Agreement:
         experiment = AgreementExperiment(plan, events, folder=folder, workers=settings.workers)
         return experiment.run(settings.progress).to_dict()
 
-    return Agreement.from_json(json.dumps(store.value(_key(plan, data, events_digest(events)), run)))
+    return Agreement.from_json(json.dumps(store.value(_key(plan, data, events_hash(events)), run)))
 
 
 def measure_at_hand(settings: Settings) -> tuple[dict[str, Agreement], list[str]]:

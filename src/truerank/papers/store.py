@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from truerank.core.checkpoint import Store, whole_or_nothing
+from truerank.core.digest import data_hash
 from truerank.core.errors import InvalidData
 from truerank.core.interactions import Interactions
 from truerank.core.model import EpochModel, Model, Validate
@@ -28,7 +29,6 @@ from truerank.models.registry import MODELS
 from truerank.models.saved_scorer import load_scorer, save_scorer
 from truerank.ranking.exact import exact_ranks
 from truerank.split.base import SPLITS, make_split
-from truerank.workflows.assembly import data_hash
 from truerank.workflows.fitting import make_validate
 
 _COLUMNS = (

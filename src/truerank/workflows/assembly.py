@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ import numpy as np
 
 from truerank.core.ranks import Ranks, SampledRanks
 from truerank.core.result import Estimate, Result
-from truerank.core.split import Split
 from truerank.core.types import FloatArray
 from truerank.inference.estimate_interval.registry import Target
 from truerank.inference.user_interval import Band
@@ -91,17 +89,6 @@ def assemble_result(
 def versions() -> dict[str, str]:
     """Return the versions that a result depends on."""
     return {"python": platform.python_version(), "numpy": np.__version__}
-
-
-def data_hash(split: Split) -> str:
-    """Return a digest of the pairs in each part; equal for equal data in any row order."""
-    digest = hashlib.blake2b(digest_size=16)
-    for part in (split.train, split.test, split.valid):
-        if part is not None:
-            lists = part.by_user()
-            digest.update(np.ascontiguousarray(lists.indptr).tobytes())
-            digest.update(np.ascontiguousarray(lists.items).tobytes())
-    return digest.hexdigest()
 
 
 def metric_estimates(

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from truerank.core.digest import data_hash
 from truerank.core.errors import DataWarning, suggests_arguments
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress
@@ -30,7 +31,7 @@ from truerank.ranking.exact import exact_ranks
 from truerank.ranking.negatives import Sampler
 from truerank.ranking.sampled import sample_ranks
 from truerank.split.base import sample_users
-from truerank.workflows.assembly import EvaluatedModel, assemble_result, data_hash, metric_estimates
+from truerank.workflows.assembly import EvaluatedModel, assemble_result, metric_estimates
 from truerank.workflows.estimate import BoundsWithMessages, bound_metrics, estimate_each
 from truerank.workflows.fitting import check_targets, described, fit_scorer, make_validate, name_models
 from truerank.workflows.options import (

@@ -7,7 +7,6 @@ on the size of tasks or on which worker did them.
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from truerank.core.checkpoint import Store
+from truerank.core.digest import content_digest
 from truerank.core.errors import (
     InvalidData,
     InvalidParameter,
@@ -124,7 +124,7 @@ def resampled_means_on(
     values = np.ascontiguousarray(values, dtype=np.float64)
     if values.ndim != 2 or len(values) == 0:
         raise InvalidData(f"there must be values of at least one user, got shape {values.shape}.")
-    digest = hashlib.blake2b(values.data, digest_size=12).hexdigest()
+    digest = content_digest([values], size=12)
     with tempfile.TemporaryDirectory(prefix="truerank-work-") as own:
         folder = own if work_dir is None else str(work_dir)
         folder = folder if is_remote(folder) else str(Path(folder).resolve())

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from truerank.core.checkpoint import Store
+from truerank.core.digest import data_hash
 from truerank.core.errors import InvalidParameter, check_choice
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress, tracked
@@ -27,7 +28,6 @@ from truerank.ranking.exact import exact_ranks
 from truerank.ranking.negatives import Sampler
 from truerank.ranking.sampled import sample_ranks
 from truerank.ranking.samplers.registry import SAMPLERS
-from truerank.workflows.assembly import data_hash
 from truerank.workflows.fitting import make_validate, name_models
 
 PriorMode: TypeAlias = Literal["per-run", "averaged", "both"]

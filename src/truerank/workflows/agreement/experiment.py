@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from truerank.core.checkpoint import replace_text
+from truerank.core.digest import events_hash
 from truerank.core.errors import InvalidData, InvalidParameter, check_at_least
 from truerank.core.interactions import Interactions
 from truerank.core.model import Model
@@ -26,7 +27,6 @@ from truerank.workflows.agreement.tasks import (
     FitTask,
     SubsampleTask,
     TaskRunner,
-    events_digest,
 )
 
 _MANIFEST = "experiment.json"
@@ -73,7 +73,7 @@ class AgreementExperiment:
         for scenario, split in splits.items():
             self._check(scenario, split)
         if folder is not None:
-            _claim(folder, events_digest(data), data.name)
+            _claim(folder, events_hash(data), data.name)
         self.name = data.name
         self.workshop = TaskRunner(splits, folder)
 

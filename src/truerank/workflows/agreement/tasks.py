@@ -5,7 +5,6 @@ Where pieces of an experiment are made and kept; every worker process has its ow
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from truerank.core.checkpoint import Store
+from truerank.core.digest import events_hash
 from truerank.core.errors import MissingDependency, TruerankError
 from truerank.core.interactions import Interactions
 from truerank.core.model import Model, Validate
@@ -99,36 +99,6 @@ class FitTask:
 AgreementTask: TypeAlias = ImportanceTask | SubsampleTask | FitTask
 
 
-def events_digest(*parts: Interactions | None) -> str:
-    """Return a digest of users, items, times and values in their order.
-
-    Examples
-    --------
-    >>> a = Interactions.from_codes([0, 1], [1, 0], value=np.array([4.0, 5.0]))
-    >>> again = a.take(np.array([0, 1]))
-    >>> events_digest(a) == events_digest(again), events_digest(a) == events_digest(a, None)
-    (True, False)
-    """
-    digest = hashlib.blake2b(digest_size=12)
-    for part in parts:
-        if part is None:
-            digest.update(b"none")
-            continue
-        digest.update(f"{part.n_users} {part.n_items} {len(part)}".encode())
-        for name in ("user", "item", "time", "value"):
-            column = getattr(part, name)
-            if column is not None:
-                plain = np.float64 if column.dtype.kind == "f" else np.int64
-                digest.update(name.encode())
-                digest.update(np.ascontiguousarray(column.astype(plain)).tobytes())
-    return digest.hexdigest()
-
-
-def digest_of_split(split: Split) -> str:
-    """Return a digest of all parts."""
-    return events_digest(split.train, split.test, split.valid)
-
-
 Arrays = Mapping[str, np.ndarray]
 _TINY = 256  # events of the fit that loads compiled code before the clock runs
 
@@ -165,7 +135,9 @@ class TaskRunner:
     def __init__(self, splits: Mapping[Scenario, Split], folder: Path | None) -> None:
         self.splits, self.folder = dict(splits), folder
         self.store = Store(folder)
-        self.digests = {scenario: digest_of_split(split) for scenario, split in splits.items()}
+        self.digests = {
+            scenario: events_hash(split.train, split.test, split.valid) for scenario, split in splits.items()
+        }
         self._done: set[str] = set()
         self._warm: set[tuple[type, str]] = set()
 

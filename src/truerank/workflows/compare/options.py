@@ -6,13 +6,13 @@ distribution there is no value per user, only the estimate.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
+from truerank.core.digest import content_digest
 from truerank.core.errors import (
     InvalidData,
     InvalidParameter,
@@ -112,8 +112,7 @@ class ComparedModel:
     @property
     def digest(self) -> str:
         """Hash of the user codes: models with the same users get the same resamples."""
-        content = np.ascontiguousarray(self.users, np.int64).tobytes()
-        return hashlib.blake2b(content, digest_size=8).hexdigest()
+        return content_digest([np.asarray(self.users, np.int64)], size=8)
 
     @property
     def n_negatives(self) -> int | None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from truerank.core.digest import data_hash
 from truerank.core.errors import InvalidParameter, TruerankError
 from truerank.core.model import Model, Validate
 from truerank.core.progress import SILENT, Progress, tracked
@@ -36,7 +37,6 @@ from truerank.ranking.exact import exact_ranks
 from truerank.ranking.sampled import sample_ranks
 from truerank.ranking.samplers.uniform import UniformSampler
 from truerank.ranking.simulate import simulate_sample
-from truerank.workflows.assembly import data_hash
 from truerank.workflows.estimate import DEFAULT_LINEAR
 from truerank.workflows.fitting import check_targets, described, fit_scorer, make_validate, name_models
 from truerank.workflows.options import DEFAULT_METRICS
