@@ -71,7 +71,7 @@ def test_digits_do_not_depend_on_threads_nor_on_how_resamples_are_put_together(
     whole = resampled_means(values, range(60), seed=1, stage="demo")
     parts = [resampled_means(values, range(i, i + 7), seed=1, stage="demo", n_threads=1) for i in range(53)]
     assert all(np.array_equal(whole[i : i + 7], part) for i, part in enumerate(parts))
-    monkeypatch.setattr(resample, "_HELD", 101 * 8)
+    monkeypatch.setattr(resample, "_BLOCK", 101 * 8)
     assert np.array_equal(resampled_means(values, range(60), seed=1, stage="demo", n_threads=3), whole)
     monkeypatch.setattr(resample, "_is_worth_loading", lambda n_draws: False)
     assert np.array_equal(resampled_means(values, range(60), seed=1, stage="demo"), whole)

@@ -1,4 +1,4 @@
-"""Intervals for means over users that hold at every moment, so that looking after each user is allowed."""
+"""Confidence sequences by betting: intervals for means over users that are valid at any stopping time."""
 
 from __future__ import annotations
 
@@ -10,129 +10,129 @@ from truerank.core.errors import InvalidData
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray, IntArray
 
-#: Where the bets come from; that they are made for a wanted half-width is ours.
+#: Source of the bets; choosing them for a wanted half-width is ours.
 SOURCE = Source("waudbysmith2024", "Sec. 4 and 5")
-_LARGEST = 0.75  # of the capital, at stake in one bet
-_PRIOR = 0.25  # variance of one user before any is seen: the largest there is
+_LARGEST = 0.75  # fraction of the capital at risk in one bet
+_PRIOR = 0.25  # variance before any user is seen: the largest that values in [0, 1] can have
 _ROUNDING = 1e-9
-_HALVINGS = 24  # ends are found to 6e-8, outwards
+_HALVINGS = 24  # bisection finds limits to 6e-8, rounded outwards
 
 
 @dataclass(frozen=True, eq=False)
 class ConfidenceSequence:
-    r"""Values of users in the order in which they were drawn, and what was known before each.
+    r"""Confidence sequence for a mean over users who are drawn at random one after the other.
 
     Parameters
     ----------
-    value : (n,) in [0, 1]
-    before : (n,) sum of all values known before the draw, those that needed no draw included
-    left : (n,) users whose value was not known before the draw; the drawn one is any of them alike
-    stake : (n,) bet per unit of weight N/left, fixed before the draw: the half-width that is aimed at / a
-        guess of the variance of the draw
-    n_users : users the mean is over; None for all users like them, of whom the drawn ones are a sample
-    known : sum of all values known at the end
-    unknown : users whose value is not known at the end
+    value : (n,) in [0, 1], in the order of the draws
+    sum_before : (n,) sum of all values known before the draw, those that needed no draw included
+    n_remaining : (n,) users whose value was not known before the draw, from whom it is uniform
+    bet : (n,) bet per unit of weight N/n_remaining, fixed before the draw: the half-width that is aimed at
+        divided by a predicted variance
+    n_users : size N of the finite population; None for an infinite population
+    known_sum : sum of all values known at the end
+    n_unknown : users whose value is not known at the end
 
     Notes
     -----
     **Claim.** With probability at least ``level`` the mean lies within ``limits`` after every draw at once.
-    So it lies within the limits at the end whatever made one stop.
+    So the limits are valid at the end whatever rule decided to stop there.
 
     Proof, as in [waudbysmith2024]_. Let m be the true mean over the N users. Given all that was known before
-    draw i, the drawn user is any of the ``left`` ones alike, so the mean of its value x is
+    draw i, the drawn user is uniform on the remaining ones, so the mean of its value x is
 
-    .. math:: \mu_i(m) = (N m - \text{before}_i) / \text{left}_i
+    .. math:: \mu_i(m) = (N m - \text{sum before}_i) / \text{remaining}_i
 
-    exactly, and mu = m where users are drawn from a population. Somebody who bets a share
-    :math:`\lambda_i \mu_i \le 3/4` of what they own on x being larger has
+    exactly, and mu = m for an infinite population. Bets of :math:`\lambda_i` with
+    :math:`\lambda_i \mu_i \le 3/4` on x being larger have the capital
     :math:`K_i = K_{i-1} (1 + \lambda_i (x_i - \mu_i))`. The factor is positive and has mean 1, because
     lambda_i was fixed before the draw: K is a nonnegative martingale that starts at 1. By Ville's inequality
     it ever reaches 2/(1 - level) with probability (1 - level)/2 at most. The same holds for bets on x being
-    smaller. An m against which one of both ever earned that much is left out. A factor falls (or grows)
-    with m, so the m that are left form an interval, whose ends are found by halving.
+    smaller. A mean m is rejected once the capital of either side has reached that much. Each factor is
+    monotone in m, so the means that are not rejected form an interval, whose limits are found by bisection.
 
-    Bets of :math:`\lambda_i = (N / \text{left}_i)\, h / \text{variance}_i` earn most against means that lie h
-    away. Then the half-width h is reached when :math:`\sum_i (N / \text{left}_i)^2` is about
-    2 log(2/(1 - level)) variance / h^2. That sum is n N/(N - n) for n users of N: the correction for a finite
-    population comes out by itself.
+    Bets of :math:`\lambda_i = (N / \text{remaining}_i)\, h / \text{variance}_i` grow fastest against means
+    that lie h away. Then the half-width h is reached when :math:`\sum_i (N / \text{remaining}_i)^2` is about
+    2 log(2/(1 - level)) variance / h^2. That sum is n N/(N - n) for n users of N, which is the
+    finite-population correction.
     """
 
     value: FloatArray
-    before: FloatArray
-    left: IntArray
-    stake: FloatArray
+    sum_before: FloatArray
+    n_remaining: IntArray
+    bet: FloatArray
     n_users: int | None
-    known: float
-    unknown: int
+    known_sum: float
+    n_unknown: int
 
     def limits(self, *, level: float = 0.95) -> tuple[float, float]:
-        """Return the ends of the interval.
+        """Return the lower and the upper limit after the last draw.
 
         Examples
         --------
-        >>> draws = ConfidenceSequence.simple(np.array([1.0, 0.0, 1.0, 1.0]), 0.1, n_users=4)
-        >>> draws.limits()  # all users were drawn: the mean is known
+        >>> sequence = ConfidenceSequence.simple(np.array([1.0, 0.0, 1.0, 1.0]), 0.1, n_users=4)
+        >>> sequence.limits()  # all users were drawn: the mean is known
         (0.75, 0.75)
         """
         if len(self.value) and not (self.value.min() >= 0 and self.value.max() <= 1 + _ROUNDING):
-            raise InvalidData("values per user must lie in [0, 1] for an interval by betting.")
-        goal = float(np.log(2 / (1 - level)))
-        low, high = self._end(True, goal), self._end(False, goal)
+            raise InvalidData(
+                "values per user must lie in [0, 1] for a betting confidence sequence, got "
+                f"{self.value.min():g} to {self.value.max():g}. Use a metric with values in [0, 1]."
+            )
+        threshold = float(np.log(2 / (1 - level)))
+        low, high = self._limit(True, threshold), self._limit(False, threshold)
         if self.n_users is not None:
-            low = max(low, self.known / self.n_users)
-            high = min(high, (self.known + self.unknown) / self.n_users)
+            low = max(low, self.known_sum / self.n_users)
+            high = min(high, (self.known_sum + self.n_unknown) / self.n_users)
         return (low, high) if low <= high else (high, low)
 
     @classmethod
-    def simple(cls, value: FloatArray, aim: float, *, n_users: int | None) -> ConfidenceSequence:
-        """Return draws one after the other, with nothing known but the values drawn before.
-
-        ``aim`` is the half-width that bets are made for.
-        """
-        drawn = np.arange(len(value))
+    def simple(cls, value: FloatArray, half_width: float, *, n_users: int | None) -> ConfidenceSequence:
+        """Return the sequence of users drawn without replacement, with bets aimed at a half-width."""
+        n_drawn = np.arange(len(value))
         sums = np.concatenate([[0.0], np.cumsum(value)])
         total = len(value) if n_users is None else n_users
         return cls(
             value,
             sums[:-1],
-            total - drawn,
-            aim / predictable_variance(value),
+            total - n_drawn,
+            half_width / predictable_variance(value),
             n_users,
             float(sums[-1]),
             total - len(value),
         )
 
-    def _end(self, is_lower: bool, goal: float) -> float:
-        """Return the mean furthest in that is left out, or the last one possible."""
+    def _limit(self, is_lower: bool, threshold: float) -> float:
+        """Return the innermost mean that is rejected, or the extreme of [0, 1] when none is."""
         outside, inside = (0.0, 1.0) if is_lower else (1.0, 0.0)
-        if self._earned(outside, is_lower) < goal:
+        if self._log_capital(outside, is_lower) < threshold:
             return outside
         for _ in range(_HALVINGS):
             middle = (outside + inside) / 2
-            if self._earned(middle, is_lower) >= goal:
+            if self._log_capital(middle, is_lower) >= threshold:
                 outside = middle
             else:
                 inside = middle
         return outside
 
-    def _earned(self, mean: float, is_lower: bool) -> float:
-        """Return the largest logarithm of the capital of bets against a mean."""
-        weight = 1.0 if self.n_users is None else self.n_users / self.left
+    def _log_capital(self, mean: float, is_lower: bool) -> float:
+        """Return the largest logarithm that the capital of bets against a mean ever had."""
+        weight = 1.0 if self.n_users is None else self.n_users / self.n_remaining
         if self.n_users is None:
             expected = np.full(len(self.value), mean)
         else:
-            expected = (self.n_users * mean - self.before) / self.left
+            expected = (self.n_users * mean - self.sum_before) / self.n_remaining
         room, gain = expected, self.value - expected
         if not is_lower:
             room, gain = 1 - expected, -gain
-        if (room < -_ROUNDING).any():  # the values known so far leave no place for such a mean
+        if (room < -_ROUNDING).any():  # impossible given the values known so far
             return np.inf
-        bets = np.minimum(weight * self.stake, _LARGEST / np.maximum(room, _ROUNDING))
+        bets = np.minimum(weight * self.bet, _LARGEST / np.maximum(room, _ROUNDING))
         return float(np.cumsum(np.log1p(bets * gain)).max(initial=0.0))
 
 
 def predictable_variance(value: FloatArray, seen: FloatArray | None = None) -> FloatArray:
-    """Return the variance of all values before each one; ``seen`` come before the first.
+    """Return, for each value, the variance of those before it, shrunk towards 1/4; ``seen`` come first.
 
     Examples
     --------

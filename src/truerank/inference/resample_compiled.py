@@ -1,6 +1,6 @@
-"""Users drawn with replacement: the draws of ``Generator(Philox).integers``, counted as they come.
+"""Compiled kernels of the bootstrap: resampled users, and new sampled ranks of targets with given ranks.
 
-New outcomes of targets whose ranks are given.
+Users are those that NumPy's ``Generator(Philox).integers`` would draw, counted without storing the draws.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def _words(counter: int, stream: int, key_0: Word, key_1: Word) -> tuple[Word, W
 
 @compiled
 def fill_resample_counts(key_0: Word, key_1: Word, first: int, out: FloatArray) -> None:
-    """Fill row i with how often each of n users is among n draws from stream ``first + i``.
+    """Fill row i with how often each of n users is among n draws with replacement from stream ``first + i``.
 
-    Halves of words are mapped to users by multiplication, and drawn again where that would favour some
-    (Lemire 2019); the lower half comes first.
+    Each half of a random word, the lower one first, is mapped to a user by multiplication, and rejected where
+    that would favour some users (Lemire 2019).
 
     Parameters
     ----------
-    key_0, key_1 : of seed and stage
+    key_0, key_1 : Philox key of (seed, stage)
     first : stream of the first row
     out : (n_rows, n_users), n_users from 1 to 2**32 - 1
     """
@@ -70,7 +70,7 @@ def fill_resample_counts(key_0: Word, key_1: Word, first: int, out: FloatArray) 
     least = (_HALF - span + np.uint64(1)) % span
     words = np.empty(4 * ((n + 7) // 8), np.uint64)
     for row in range(len(out)):
-        if n == 1:  # nothing is drawn
+        if n == 1:  # NumPy uses no random numbers here
             out[row] = 1.0
             continue
         counts = out[row]
@@ -106,10 +106,10 @@ def add_outcomes(
     cells: IntArray,
     out: FloatArray,
 ) -> None:
-    """Add the weight of each entry to the cell that its user's uniform number falls into.
+    """Draw an outcome for each entry by inversion and add the entry's weight to the cell of that outcome.
 
-    Entry i reads the ascending sums[starts[t]:starts[t + 1]] with t = table[i]; the k-th of them stands for
-    cells[base[i] + k].
+    The cumulative probabilities of entry i are sums[starts[t]:starts[t + 1]] with t = table[i]; the k-th
+    outcome has the cell cells[base[i] + k]. Entries of one user share the uniform number of that user.
     """
     for i in range(len(user)):
         u = uniform[user[i]]

@@ -1,14 +1,7 @@
-"""Intervals over users as plug-ins.
+"""Confidence intervals for means over users: Student's t, BCa bootstrap, and a choice by the number of users.
 
-The normal interval.
-
-The bootstrap interval, bias-corrected and accelerated.
-
-The interval that fits the number of users.
-
-The interval when all users have the same value.
-
-The intervals there are.
+They cover the mean over the population that the users are a sample of. A column in which all users have the
+same value gets an exact bound instead, because its variance says nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +22,7 @@ from truerank.inference.resample import resampled_means
 
 @dataclass(frozen=True)
 class Band:
-    """Interval ends per column, and how each was made."""
+    """Lower and upper limits per column, and the name of the method that made each interval."""
 
     low: FloatArray
     high: FloatArray
@@ -38,7 +31,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Interval(Plugin, ABC):
-    """A way to say how far the mean over these users may lie from the mean over all users like them."""
+    """Method that makes confidence intervals for means over the population that the users come from."""
 
     @abstractmethod
     def band(self, values: FloatArray, *, level: float = 0.95, seed: int = 0) -> Band:
@@ -51,11 +44,12 @@ def make_band(
     name: str,
     varying: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
 ) -> Band:
-    r"""Return the band of all columns, using ``varying`` for those that are not constant.
+    r"""Return the intervals of all columns, using ``varying`` for those that are not constant.
 
-    A sample of n equal values c has no spread, yet the mean need not be c. At the given level at most
-    :math:`p = 1 - ((1 - \text{level})/2)^{1/n}` of the users differ from c, and their values lie in [0, 1],
-    so the mean lies in :math:`[c (1 - p), c (1 - p) + p]`. For n zeros this is the exact binomial bound.
+    A sample of n equal values c has variance 0, yet the population mean need not be c. At the given level at
+    most a fraction :math:`p = 1 - ((1 - \text{level})/2)^{1/n}` of the users differ from c, and their values
+    lie in [0, 1], so the mean lies in :math:`[c (1 - p), c (1 - p) + p]`. For n zeros this is the exact
+    binomial bound.
 
     Examples
     --------
@@ -70,12 +64,12 @@ def make_band(
             "an interval needs at least one user, got none. Check that the test part has targets."
         )
     is_constant = np.ptp(values, axis=0) == 0
-    share = 1 - ((1 - level) / 2) ** (1 / len(values))
-    low = values[0] * (1 - share)
-    high = low + share
+    fraction = 1 - ((1 - level) / 2) ** (1 / len(values))
+    low = values[0] * (1 - fraction)
+    high = low + fraction
     if not is_constant.all():
         low[~is_constant], high[~is_constant] = varying(values[:, ~is_constant])
-    return Band(low, high, tuple("constant" if flat else name for flat in is_constant))
+    return Band(low, high, tuple("constant" if is_flat else name for is_flat in is_constant))
 
 
 @dataclass(frozen=True)
@@ -97,10 +91,10 @@ class Normal(Interval):
 
     def band(self, values: FloatArray, *, level: float = 0.95, seed: int = 0) -> Band:
         """Return the intervals."""
-        return make_band(values, level, self.key, lambda varying: _limits(varying, level))
+        return make_band(values, level, self.key, lambda varying: _t_limits(varying, level))
 
 
-def _limits(values: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+def _t_limits(values: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
     mean = values.mean(axis=0)
     half = stdtrit(len(values) - 1, (1 + level) / 2) * values.std(axis=0, ddof=1) / np.sqrt(len(values))
     return np.clip(mean - half, 0, 1), np.clip(mean + half, 0, 1)
@@ -114,9 +108,9 @@ class BCa(Interval):
         \alpha_\pm = \Phi\left(z_0 + \frac{z_0 \pm z}{1 - a (z_0 \pm z)}\right), \qquad
         a = \frac{\sum_u (x_u - \bar x)^3}{6 \left(\sum_u (x_u - \bar x)^2\right)^{3/2}}
 
-    with :math:`z_0` from the share of resampled means below the mean (ties count half) and the ends read off
-    the resampled means at :math:`\alpha_\pm`. All columns share the resamples, so metrics of one model
-    stay comparable.
+    with :math:`z_0` the normal quantile of the fraction of resampled means below the mean (ties count half);
+    the limits are the quantiles of the resampled means at :math:`\alpha_\pm`. All columns share the
+    resamples, so metrics of one model stay comparable.
 
     Parameters
     ----------
@@ -124,7 +118,7 @@ class BCa(Interval):
 
     Notes
     -----
-    Resample b is drawn from the stream (seed, "bca", b), so the result does not depend on batching.
+    Resample b is a function of (seed, "bca", b), so the result does not depend on batching.
     Checked by: ``scipy.stats.bootstrap`` in tests/inference/test_user_interval.py.
     """
 
@@ -149,12 +143,12 @@ class BCa(Interval):
         Parameters
         ----------
         values, level, seed : as for every interval
-        means : what returns the resampled means of the columns that vary, (resamples, n_columns), in place of
-            ``resample``: for those who draw them elsewhere
+        means : replaces ``resample``: returns the resampled means of the columns that vary,
+            (resamples, n_columns), for callers that compute them on other machines
         """
-        drawn = means if means is not None else lambda varying: self.resample(varying, seed)
+        resample = means if means is not None else lambda varying: self.resample(varying, seed)
         return make_band(
-            values, level, self.key, lambda varying: self._limits(varying, drawn(varying).copy(), level)
+            values, level, self.key, lambda varying: self._limits(varying, resample(varying).copy(), level)
         )
 
     def resample(self, values: FloatArray, seed: int) -> FloatArray:
@@ -164,27 +158,31 @@ class BCa(Interval):
     def _limits(self, values: FloatArray, means: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
         mean = values.mean(axis=0)
         means.sort(axis=0)
-        # Rounding differs between the mean and a resampled mean of equal value: call them ties.
+        # A resampled mean equal to the mean may differ from it by rounding: it counts as a tie.
         slack = 1e-12 * np.abs(mean)
         below = (means < mean - slack).mean(axis=0)
         tied = (np.abs(means - mean) <= slack).mean(axis=0)
-        share = np.clip(below + tied / 2, 0.5 / self.resamples, 1 - 0.5 / self.resamples)
-        bias = ndtri(share)
+        fraction = np.clip(below + tied / 2, 0.5 / self.resamples, 1 - 0.5 / self.resamples)
+        bias = ndtri(fraction)
         centred = values - mean
         acceleration = (centred**3).sum(axis=0) / (6 * (centred**2).sum(axis=0) ** 1.5)
-        ends = []
+        limits = []
         for sign in (-1, 1):
             z = bias + sign * ndtri((1 + level) / 2)
             alpha = ndtr(bias + z / (1 - acceleration * z))
-            ends.append([np.quantile(means[:, column], alpha[column]) for column in range(len(alpha))])
-        return np.clip(ends[0], 0, 1), np.clip(ends[1], 0, 1)
+            limits.append([np.quantile(means[:, column], alpha[column]) for column in range(len(alpha))])
+        return np.clip(limits[0], 0, 1), np.clip(limits[1], 0, 1)
 
 
 @dataclass(frozen=True)
 class AutoUserInterval(Interval):
-    """``bca`` up to ``most`` users, ``normal`` above, where the two agree and bootstrapping costs seconds.
+    """``bca`` up to ``most`` users; ``normal`` above, where the two agree and the bootstrap takes seconds.
 
-    The result names the one that was used.
+    The method's name in the result is that of the interval used.
+
+    Parameters
+    ----------
+    most : largest number of users that are bootstrapped
     """
 
     key: ClassVar[str] = "auto"
@@ -192,11 +190,11 @@ class AutoUserInterval(Interval):
     most: int = 50_000
 
     def band(self, values: FloatArray, *, level: float = 0.95, seed: int = 0) -> Band:
-        """Return the intervals of the chosen kind."""
+        """Return the intervals of the chosen method."""
         return self.chosen(len(values)).band(values, level=level, seed=seed)
 
     def chosen(self, n_users: int) -> Interval:
-        """Return the interval for so many users."""
+        """Return the method for a number of users."""
         return BCa() if n_users <= self.most else Normal()
 
 
