@@ -156,8 +156,8 @@ def test_listing_has_a_line_for_every_name() -> None:
     ("spec", "error", "message"),
     [
         ("ndgc@10", UnknownName, "unknown metric 'ndgc'. Did you mean 'ndcg'?"),
-        ("ndcg@0", InvalidParameter, "cutoff must be an integer >= 1, got 0."),
-        ("ndcg@-3", InvalidParameter, "cutoff must be an integer >= 1, got -3."),
+        ("ndcg@0", InvalidParameter, "ndcg@0: cutoff must be an integer >= 1, got 0."),
+        ("ndcg@-3", InvalidParameter, "ndcg@-3: cutoff must be an integer >= 1, got -3."),
         ("ndcg@2.5", InvalidParameter, "cutoff must be an integer >= 1, got '2.5' in 'ndcg@2.5'."),
         ("ap(norm=all)", InvalidParameter, "ap(norm=...) must be min or rel or k or hits, got 'all'."),
         ("hit(norm=min)", InvalidParameter, "metric 'hit' takes no parameters, got 'norm'. Leave it out."),

@@ -60,11 +60,13 @@ COMMANDS = {
 
 def load_command(name: str) -> Any:
     """Import a command and return it as typer builds it."""
+    from truerank.cli.messages import OptionCommand
+
     module, _, attribute = COMMANDS[name][0].partition(":")
     defined = getattr(import_module(f"truerank.cli.{module}"), attribute)
     if not isinstance(defined, typer.Typer):
         function, defined = defined, typer.Typer(add_completion=False)
-        defined.command(name)(function)
+        defined.command(name, cls=OptionCommand)(function)
     command = typer.main.get_command(defined)
     command.name = name
     return command

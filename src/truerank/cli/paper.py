@@ -14,6 +14,7 @@ import typer
 
 from truerank.cli import options as opt
 from truerank.cli.completion import recipe_names
+from truerank.cli.messages import OptionCommand
 from truerank.cli.options import Format
 from truerank.cli.output import emit, say, shown_progress, table_text
 from truerank.core.checkpoint import check_output, replace_file
@@ -64,7 +65,7 @@ def list_recipes(
     emit(table_text(("name", "last run", "cpu s", "data", "title", "status"), rows, format))
 
 
-@app.command("run")
+@app.command("run", cls=OptionCommand)
 def run_recipes(
     names: Annotated[list[str], typer.Argument(help="Recipes by name, or all.", autocompletion=recipe_names)],
     repeats: Annotated[

@@ -334,7 +334,10 @@ class Registry(Mapping[str, type[PluginT]]):
                     f"{self.kind} {spec.name!r} takes no cut-off, got '@{spec.cutoff}'. Leave it out."
                 )
             given["cutoff"] = spec.cutoff
-        return cls(**given)
+        try:
+            return cls(**given)
+        except InvalidParameter as error:  # say which of several specs is meant
+            raise InvalidParameter(f"{spec}: {error}") from None
 
     def make_all(self, written: str | PluginT | Sequence[str | PluginT]) -> tuple[PluginT, ...]:
         """Build from a comma-separated text, a list, or one object; repeated ones are kept once."""

@@ -1,0 +1,116 @@
+"""Error messages in the words of the command line: options instead of Python arguments.
+
+The functions behind a command are public, so their messages name Python arguments; ``n_threads must be an
+integer`` becomes ``--threads must be an integer``. Only what cannot be an ordinary word is replaced:
+arguments that a message starts with (``precision must ...``), assignments (``seen='keep'``), names with an
+underscore, and what a message says to leave out. Text in parentheses stays, so that parameters of plug-ins
+(``mn(users=10)``) are not mistaken for options.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from typer.core import TyperCommand, TyperOption
+
+from truerank.core.errors import InvalidParameter, TruerankError
+
+#: Python argument -> parameter of a command, where the two differ.
+PARAMETERS = {
+    "budgets": "budget",
+    "estimators": "estimator",
+    "families": "metrics",
+    "folder": "keep",
+    "history": "min_history",
+    "least_rating": "min_rating",
+    "models": "model",
+    "n_negatives": "negatives",
+    "n_pool": "n_items",
+    "n_test_users": "n_users",
+    "n_threads": "threads",
+    "tie_margin": "margin",
+}
+
+
+class OptionCommand(TyperCommand):
+    """Command whose error messages name its options."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; an error gets its message in the words of the command line."""
+        try:
+            return super().invoke(ctx)
+        except TruerankError as error:
+            is_argument = isinstance(error, InvalidParameter)
+            message = name_options(str(error), option_names(self.params), is_argument=is_argument)
+            if message != str(error):
+                error.args = (message,)
+            raise
+
+
+def option_names(parameters: Iterable[Any]) -> dict[str, str]:
+    """Return the option for each Python argument that a command can set."""
+    options = {one.name: max(one.opts, key=len) for one in parameters if isinstance(one, TyperOption)}
+    renamed = {argument: options[name] for argument, name in PARAMETERS.items() if name in options}
+    return renamed | options
+
+
+def name_options(message: str, options: Mapping[str, str], *, is_argument: bool = True) -> str:
+    """Return a message with options where it names Python arguments.
+
+    Parameters
+    ----------
+    message : one or more sentences
+    options : the option for each Python argument
+    is_argument : whether the message is about an argument, and not about data with a column ``n_items``
+
+    Examples
+    --------
+    >>> options = {"n_threads": "--threads", "seen": "--seen", "bounds": "--bounds", "users": "--users"}
+    >>> name_options("n_threads must be an integer >= 1, got 0.", options)
+    '--threads must be an integer >= 1, got 0.'
+    >>> name_options("user 'a' has no unseen item. Use seen='keep'.", options)
+    "user 'a' has no unseen item. Use --seen keep."
+    >>> name_options("shape belongs to the bounds. Set bounds=True, not bounds=False.", options)
+    'shape belongs to the bounds. Set --bounds, not --no-bounds.'
+    >>> name_options("mn(users=0): users must be an integer >= 1, got 0.", options)
+    'mn(users=0): users must be an integer >= 1, got 0.'
+    """
+    if not options:
+        return message
+    name = _any_of(options)
+    if is_argument:
+        subject = re.compile(rf"(?:{name}(?:, | and | or ))*{name}(?= (?:must|is|are|needs?) )").match(
+            message
+        )
+        if subject:
+            named = re.sub(name, lambda match: options[match[0]], subject[0])
+            message = named + message[subject.end() :]
+    forms = [r"\([^()]*\)", rf"(?P<name>{name})=(?P<value>\{{[^{{}}]*\}}|'[^']*'|[\w@:/-]+(?:\.\w+)*)"]
+    if is_argument:
+        unusual = _any_of(argument for argument in options if "_" in argument)
+        forms += [rf"(?P<bare>(?<=[Ll]eave ){name}(?= out)|(?<=[Ll]eave out ){name}|{unusual})"]
+
+    def replace(match: re.Match[str]) -> str:
+        groups = match.groupdict()
+        if groups["name"]:
+            return _assign(options[groups["name"]], groups["value"])
+        return options[groups["bare"]] if groups.get("bare") else match[0]
+
+    return re.sub("|".join(forms), replace, message)
+
+
+def _any_of(names: Iterable[str]) -> str:
+    """Return the pattern of names as whole words outside of quotes; without names, one that never matches."""
+    return rf"(?<![\w'.-])(?:{'|'.join(names) or '(?!)'})(?![\w'])"
+
+
+def _assign(option: str, value: str) -> str:
+    """Return an option with its value as one writes them in a shell."""
+    if value in ("True", "False"):
+        return option if value == "True" else option.replace("--", "--no-", 1)
+    if value.startswith("{"):
+        pairs = re.findall(r"'?([\w-]+)'?: *'?([\w-]+)'?", value)
+        return f"{option} {','.join(f'{key}={name}' for key, name in pairs)}"
+    return f"{option} {value.strip(chr(39))}"
