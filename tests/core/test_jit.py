@@ -17,7 +17,7 @@ def test_the_cache_depends_on_all_compiled_modules_of_the_folder() -> None:
     assert stored._source_stamp == stamp
     assert {name for name, _, _ in stamp} == {
         *("draw_compiled.py", "factors_compiled.py", "grow_compiled.py", "listed_compiled.py"),
-        *("rows_compiled.py", "tile.py", "jit.py"),
+        *("rows_compiled.py", "tile.py", "jit.py", "random_compiled.py"),
     }
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.reference.sampled import mixed
 from truerank.core.errors import InvalidParameter
-from truerank.core.random import pair_keys, stream
+from truerank.core.random import GOLDEN, pair_keys, random_words, stream
 
 
 def test_same_arguments_same_draws() -> None:
@@ -34,6 +35,21 @@ def test_pair_keys_are_distinct_and_differ_by_seed_and_stage() -> None:
     assert len(np.unique(keys)) == 200_000
     assert not np.array_equal(keys, pair_keys(1, "x", user, item))
     assert not np.array_equal(keys, pair_keys(0, "y", user, item))
+
+
+def test_words_are_those_of_splitmix64_in_numpy_and_in_compiled_code() -> None:
+    """First outputs for the seed 1234567 as Vigna's reference implementation prints them."""
+    from truerank.core.random_compiled import mix64, next_word
+
+    known = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
+    assert random_words(np.uint64(1234567), 0, 4).tolist() == known
+    rng = np.random.default_rng(0)
+    for start in [0, 1, 2**64 - 1, *rng.integers(2**64, size=50, dtype=np.uint64).tolist()]:
+        literal = [mixed((start + (j + 1) * int(GOLDEN)) % 2**64) for j in range(5)]
+        assert random_words(np.uint64(start), 0, 5).tolist() == literal
+        state = np.array([start], np.uint64)
+        assert [int(next_word(state)) for _ in range(5)] == literal
+        assert int(mix64(np.uint64(start))) == mixed(start)
 
 
 @pytest.mark.stat

@@ -1,14 +1,13 @@
-"""Randomness as a pure function of (seed, stage, user).
+"""Randomness as a pure function of (seed, stage, user) or (seed, stage, user, item).
 
 No global state and no shared generator: a draw depends on nothing but the seed, the name of the stage that
-draws, and the user (or user-item pair) it is drawn for. Batch size, row order, threads and workers cannot
-change it.
+samples, and the user (or user-item pair) it is sampled for. Batch size, row order, threads and workers cannot
+change it. There are three forms: a NumPy generator per user (``stream``), one key per pair (``pair_keys``),
+and the words of a row (``random_words``).
 
-Random words: word j of a row is a pure function of the row's state and j.
-
-SplitMix64 started at a state that is itself a hash of (seed, stage, user): word j mixes state + (j + 1) times
-an odd constant. Words are cut into two numbers below 2^32, or shortened to the bits that are needed; both are
-then accepted or rejected, so that what is accepted is uniform without any remainder.
+Words are those of SplitMix64 started at a state that is itself a hash of (seed, stage, user): word j mixes
+state + (j + 1) times an odd constant. A word is cut into two numbers below 2^32, or shortened to the bits
+that are needed; both are then accepted or rejected, so that what is accepted is exactly uniform.
 """
 
 from __future__ import annotations
@@ -22,9 +21,13 @@ from numpy.typing import NDArray
 from truerank.core.errors import InvalidParameter
 from truerank.core.types import IntArray
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
+Words = NDArray[np.uint64]
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio, as an odd number
+MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+MIX_2 = np.uint64(0x94D049BB133111EB)
+_HALF = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
 
 
 def check_seed(seed: object) -> int:
@@ -54,7 +57,7 @@ def stream(seed: int, stage: str, user: int = 0) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=key, counter=counter))
 
 
-def pair_keys(seed: int, stage: str, user: IntArray, item: IntArray) -> NDArray[np.uint64]:
+def pair_keys(seed: int, stage: str, user: IntArray, item: IntArray) -> Words:
     """One 64-bit random key per (user, item) pair, vectorised.
 
     Sorting a user's items by key gives a uniformly random order that does not depend on the order of the
@@ -67,24 +70,16 @@ def pair_keys(seed: int, stage: str, user: IntArray, item: IntArray) -> NDArray[
     """
     first, second = (np.uint64(word) for word in stage_key(seed, stage))
     with np.errstate(over="ignore"):
-        state = _mix((np.asarray(user).astype(np.uint64) + np.uint64(1)) * _GOLDEN + first)
-        state = _mix(state + (np.asarray(item).astype(np.uint64) + np.uint64(1)) * _GOLDEN)
+        state = _mix((np.asarray(user).astype(np.uint64) + np.uint64(1)) * GOLDEN + first)
+        state = _mix(state + (np.asarray(item).astype(np.uint64) + np.uint64(1)) * GOLDEN)
         return _mix(state ^ second)
 
 
-def _mix(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    state = (state ^ (state >> np.uint64(30))) * _MIX_1
-    state = (state ^ (state >> np.uint64(27))) * _MIX_2
+def _mix(state: Words) -> Words:
+    """Return the 64 random bits of each state (the finaliser of SplitMix64)."""
+    state = (state ^ (state >> np.uint64(30))) * MIX_1
+    state = (state ^ (state >> np.uint64(27))) * MIX_2
     return state ^ (state >> np.uint64(31))
-
-
-Words = NDArray[np.uint64]
-
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-MIX_2 = np.uint64(0x94D049BB133111EB)
-_HALF = np.uint64(32)
-_LOW = np.uint64(0xFFFFFFFF)
 
 
 def random_words(state: np.uint64, start: int, stop: int) -> Words:
@@ -96,10 +91,7 @@ def random_words(state: np.uint64, start: int, stop: int) -> Words:
     True
     """
     with np.errstate(over="ignore"):
-        word: Words = state + np.arange(start + 1, stop + 1, dtype=np.uint64) * GOLDEN
-        word = (word ^ (word >> np.uint64(30))) * MIX_1
-        word = (word ^ (word >> np.uint64(27))) * MIX_2
-        return word ^ (word >> np.uint64(31))
+        return _mix(state + np.arange(start + 1, stop + 1, dtype=np.uint64) * GOLDEN)
 
 
 def bounded(word: Words, n: int) -> Words:

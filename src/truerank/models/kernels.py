@@ -22,7 +22,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from truerank.core.jit import compiled, fused, inlined, reassociated
+from truerank.core.jit import compiled, fused, reassociated
+from truerank.core.random import GOLDEN
+from truerank.core.random_compiled import mix64
 from truerank.core.types import FloatArray, IntArray
 
 
@@ -260,19 +262,6 @@ def solve_rows(
         out[row] = right
 
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-
-
-@inlined
-def next_word(counter: np.uint64) -> np.uint64:
-    """Return the 64 random bits of a counter that is moved by ``_GOLDEN`` (SplitMix64)."""
-    word = (counter ^ (counter >> np.uint64(30))) * _MIX_1
-    word = (word ^ (word >> np.uint64(27))) * _MIX_2
-    return word ^ (word >> np.uint64(31))
-
-
 @compiled
 def has_met(indptr: IntArray, items: IntArray, user: int, item: int) -> bool:
     """Whether the item is in the user's sorted list."""
@@ -303,13 +292,13 @@ def fill_negatives(
     """
     for e in range(len(user)):
         who = user[e]
-        counter = next_word(start + np.uint64(first + e) * _GOLDEN)
+        counter = mix64(start + np.uint64(first + e) * GOLDEN)
         has_all = indptr[who + 1] - indptr[who] == n_items
         for k in range(out.shape[1]):
             while True:
-                counter += _GOLDEN
+                counter += GOLDEN
                 # 32 random bits times n_items, shifted: uniform up to n_items / 2**32
-                item = int(((next_word(counter) >> np.uint64(32)) * np.uint64(n_items)) >> np.uint64(32))
+                item = int(((mix64(counter) >> np.uint64(32)) * np.uint64(n_items)) >> np.uint64(32))
                 if has_all or not has_met(indptr, items, who, item):
                     break
             out[e, k] = item
@@ -323,8 +312,8 @@ def fill_mask(mask: FloatArray, keep: float, word: np.uint64) -> None:
     bits = np.uint64(0)
     for k in range(len(mask)):
         if k % 4 == 0:  # sixteen bits decide
-            word += _GOLDEN
-            bits = next_word(word)
+            word += GOLDEN
+            bits = mix64(word)
         mask[k] = weight if (bits & np.uint64(0xFFFF)) < bound else np.float32(0.0)
         bits = bits >> np.uint64(16)
 
@@ -351,7 +340,7 @@ def rating_gradients(
     total = 0.0
     for e in range(len(user)):
         if keep < 1.0:
-            fill_mask(mask, keep, next_word(start + np.uint64(e) * _GOLDEN))
+            fill_mask(mask, keep, mix64(start + np.uint64(e) * GOLDEN))
         u, i = user[e], item[e]
         score = np.float32(0.0)
         for k in range(d):
@@ -387,9 +376,9 @@ def pair_gradients(
     total = 0.0
     for e in range(len(user)):
         if keep < 1.0:
-            word = next_word(start + np.uint64(e) * _GOLDEN)
+            word = mix64(start + np.uint64(e) * GOLDEN)
             fill_mask(plus, keep, word)
-            fill_mask(minus, keep, next_word(word))
+            fill_mask(minus, keep, mix64(word))
         u, i, j = user[e], item[e], negative[e]
         gap = np.float32(0.0)
         for k in range(d):

@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from truerank.core.jit import compiled
+from truerank.core.random_compiled import next_word
 from truerank.core.types import FloatArray, IntArray
 
 
@@ -105,20 +106,8 @@ def spread(
     return change
 
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
-
-
-@compiled
-def next_word(state: IntArray) -> np.uint64:
-    """Return the next 64 random bits of SplitMix64; ``state`` is its one word."""
-    state[0] += _GOLDEN
-    word = (state[0] ^ (state[0] >> np.uint64(30))) * _MIX_1
-    word = (word ^ (word >> np.uint64(27))) * _MIX_2
-    return np.uint64(word ^ (word >> np.uint64(31)))
 
 
 @compiled

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from truerank.core.jit import compiled, inlined
-from truerank.core.random import GOLDEN, MIX_1, MIX_2
+from truerank.core.random import GOLDEN
+from truerank.core.random_compiled import mix64
 from truerank.ranking.growing import FAR
 
 Array = Any
@@ -24,14 +25,6 @@ Array = Any
 WORDS = 32
 ONE, SIX, LAST = np.uint64(1), np.uint64(6), np.uint64(63)
 HALF, LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
-
-
-@inlined
-def mixed(state: Any) -> Any:
-    """Return the word of a state (see ``word``)."""
-    state = (state ^ (state >> np.uint64(30))) * MIX_1
-    state = (state ^ (state >> np.uint64(27))) * MIX_2
-    return state ^ (state >> np.uint64(31))
 
 
 @inlined
@@ -78,7 +71,7 @@ def draw_uniform(
         counter, at, end = state[row], np.uint64(first), np.uint64(first + m)
         while at < end:
             for j in range(WORDS):
-                word = mixed(counter + np.uint64(j + 1) * GOLDEN)
+                word = mix64(counter + np.uint64(j + 1) * GOLDEN)
                 tries[2 * j] = (word >> HALF) * n
                 tries[2 * j + 1] = (word & LOW) * n
             counter += np.uint64(WORDS) * GOLDEN
@@ -134,7 +127,7 @@ def draw_weighted(
         counter, at, end = state[row], first, first + m
         while at < end:
             counter += GOLDEN
-            place = np.int64(mixed(counter) >> shift)
+            place = np.int64(mix64(counter) >> shift)
             if place >= total:
                 continue
             item = guide[place >> guide_bits]
@@ -161,7 +154,7 @@ TRIES = np.uint64(2 * WORDS)
 def fill_words(tries: Array, state: Any, word: Any, size: Any) -> None:
     """Write the half words of some words from ``word`` on, scaled: proposal in the high half."""
     for j in range(WORDS):
-        made = mixed(state + (word + np.uint64(j + 1)) * GOLDEN)
+        made = mix64(state + (word + np.uint64(j + 1)) * GOLDEN)
         tries[2 * j] = (made >> HALF) * size
         tries[2 * j + 1] = (made & LOW) * size
 
@@ -225,7 +218,7 @@ def shuffle_on(state: Any, rest: Array, n_rest: int, place: Array, first: int, l
     for at in range(first, last):
         n = np.uint64(n_rest - at)
         while True:
-            word = mixed(state + (_FAR + (used >> ONE) + ONE) * GOLDEN)
+            word = mix64(state + (_FAR + (used >> ONE) + ONE) * GOLDEN)
             scaled = (word & LOW if used & ONE else word >> HALF) * n
             used += ONE
             low = scaled & LOW
@@ -254,7 +247,7 @@ def order_rest(state: Any, bits: Array, n_items: int, rest: Array) -> None:
     n_rest = list_free(bits, n_items, rest)
     keys = np.empty(n_rest, np.uint64)
     for j in range(n_rest):
-        keys[j] = mixed(state + np.uint64(j + 1) * GOLDEN)
+        keys[j] = mix64(state + np.uint64(j + 1) * GOLDEN)
     rest[:n_rest] = rest[:n_rest][np.argsort(keys, kind="mergesort")]
 
 
