@@ -30,7 +30,7 @@ def make_lines() -> Chart:
         tuple(_recall(2, k) for k in CUTOFFS),
         tuple(0.5 * _recall(2, k) for k in CUTOFFS),
         tuple(1.2 * _recall(2, k) for k in CUTOFFS),
-        look="band",
+        kind="band",
         model=MODELS[2],
     )
     return Chart(
@@ -56,9 +56,9 @@ def make_bars() -> Chart:
         ChartAxis("rank", "log", "count"),
         ChartAxis("share of targets", unit="share"),
         (
-            Series("ease(reg=500) sampled", ranks, shares, look="bars", model=MODELS[2]),
+            Series("ease(reg=500) sampled", ranks, shares, kind="bars", model=MODELS[2]),
             Series(
-                "ease(reg=500) inferred", ranks, shares[::-1], look="step", model=MODELS[2], is_dashed=True
+                "ease(reg=500) inferred", ranks, shares[::-1], kind="step", model=MODELS[2], is_dashed=True
             ),
         ),
     )
@@ -81,7 +81,7 @@ def make_dots() -> Chart:
 def make_groups() -> Chart:
     """Several models side by side as bars, on a logarithmic upright axis."""
     series = [
-        Series(model, (1, 2, 3), tuple(10.0 ** (at + n) for n in range(3)), look="bars", model=model)
+        Series(model, (1, 2, 3), tuple(10.0 ** (at + n) for n in range(3)), kind="bars", model=model)
         for at, model in enumerate(MODELS)
     ]
     axes = ChartAxis("size", unit="count"), ChartAxis("seconds", "log")

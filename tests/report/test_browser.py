@@ -101,7 +101,7 @@ def long_document() -> Document:
     """Names of 200 letters and of letters that do not break, in every place that shows one."""
     names = ("x" * 200, "推薦" * 60, HOSTILE)
     series = tuple(
-        Series(name, (1, 1e6), (1e-7, n + 1.0), look="dots", model=name) for n, name in enumerate(names)
+        Series(name, (1, 1e6), (1e-7, n + 1.0), kind="dots", model=name) for n, name in enumerate(names)
     )
     axes = ChartAxis("x" * 200, "log", "count"), ChartAxis("y" * 200, "log")
     chart = Chart("long", "t" * 200, "w" * 200, *axes, series, notes=("n" * 200,))

@@ -81,7 +81,7 @@ def test_pictures_have_words_and_data() -> None:
 def test_every_string_is_escaped(name: str) -> None:
     """Whatever users call their models, it is shown and never run."""
     series = Series(name, (1, 2), (1, 2), (0, 1), (2, 3), model=name)
-    dots = replace(series, look="dots")
+    dots = replace(series, kind="dots")
     chart = Chart(
         name, name, name, ChartAxis(name), ChartAxis(name), (series, dots), (Span(1, 2, name),), (name,)
     )

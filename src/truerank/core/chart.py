@@ -18,7 +18,7 @@ from truerank.version import __version__
 
 Scale: TypeAlias = Literal["linear", "log"]
 Unit: TypeAlias = Literal["number", "count", "share"]
-Look: TypeAlias = Literal["line", "step", "bars", "dots", "band"]
+SeriesKind: TypeAlias = Literal["line", "step", "bars", "dots", "band"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Series:
     label : as in the legend
     x, y : the points
     low, high : ends of an interval around each y; empty for none
-    look : ``line`` joins the points, ``step`` holds each y up to the next x, ``bars`` fill from 0,
+    kind : ``line`` joins the points, ``step`` holds each y up to the next x, ``bars`` fill from 0,
         ``dots`` stand alone (with whiskers), ``band`` fills between low and high without a line
     model : series of one model share colour and marker in all charts; empty for a grey reference
     is_dashed : for what was not measured, such as a fit or chance
@@ -60,7 +60,7 @@ class Series:
     y: tuple[float, ...]
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
-    look: Look = "line"
+    kind: SeriesKind = "line"
     model: str = ""
     is_dashed: bool = False
 
@@ -221,18 +221,18 @@ class Mark:
     ----------
     colour : number of the colour in ``LIGHT`` and ``DARK``
     shape : name of the marker
-    outline : its SVG path
+    path : its SVG path around the origin
     code : its matplotlib marker
     """
 
     colour: int
     shape: str
-    outline: str
+    path: str
     code: str
 
 
 def model_mark(position: int) -> Mark:
-    """Return the look of the model at a position; 64 of them differ in colour or shape.
+    """Return colour and marker of the model at a position; 64 of them differ in colour or shape.
 
     Examples
     --------
@@ -240,5 +240,5 @@ def model_mark(position: int) -> Mark:
     64
     """
     turn, colour = divmod(position, len(LIGHT))
-    shape, code, outline = _SHAPES[(colour + turn) % len(_SHAPES)]
-    return Mark(colour, shape, outline, code)
+    shape, code, path = _SHAPES[(colour + turn) % len(_SHAPES)]
+    return Mark(colour, shape, path, code)

@@ -194,17 +194,17 @@ class Result:
         InvalidParameter
             When there is no such chart.
         """
-        from truerank.report.matplotlib.figure import draw
-        from truerank.report.matplotlib.panels import draw_leaderboard
+        from truerank.report.matplotlib.figure import plot
+        from truerank.report.matplotlib.panels import plot_leaderboard
 
         if which == "leaderboard":
-            return draw_leaderboard(self, width=width)
+            return plot_leaderboard(self, width=width)
         known = {chart.key: chart for chart in self.charts}
         if which not in known:
             there = ", ".join(["leaderboard", *known])
             more = "" if known else " More are made by truerank.report.charts.result.result_charts(result)."
             raise InvalidParameter(f"which must be one of {there}, got {which!r}.{more}")
-        return draw(known[which], width=width, models=self.models())
+        return plot(known[which], width=width, models=self.models())
 
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON."""

@@ -27,7 +27,7 @@ def make_axes(
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 
-def draw_lines(
+def plot_lines(
     axes: Axes,
     x: ArrayLike,
     lines: Mapping[str, ArrayLike],

@@ -23,7 +23,7 @@ from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics, values
 from truerank.models.registry import MODELS
 from truerank.papers.expected_metrics import order_flips
-from truerank.papers.figure import draw_lines, make_axes
+from truerank.papers.figure import make_axes, plot_lines
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed
 from truerank.ranking.exact import exact_ranks
@@ -194,14 +194,14 @@ def figure4(settings: Settings) -> RecipeOutcome:
     expected["exact"] = 1 / (above + 1)
     figure, (left, right) = make_axes(1, 2)
     first = 15
-    draw_lines(
+    plot_lines(
         left,
         np.arange(1, first + 1),
         {name: x[:first] for name, x in corrected.items()},
         title="corrected AP",
         labels=("sampled rank", "value"),
     )
-    draw_lines(right, above + 1, expected, title="its expectation", labels=("true rank", "value"), log=True)
+    plot_lines(right, above + 1, expected, title="its expectation", labels=("true rank", "value"), log=True)
     right.set_ylim(-0.02, 0.25)
     return RecipeOutcome((), {"kr20.figure4": figure})
 
@@ -252,7 +252,7 @@ def figure6(settings: Settings) -> RecipeOutcome:
     ):
         flips = order_flips(ranks, metric, n_pool=n_pool, n_negatives=sizes, estimator=ESTIMATORS.make(spec))
         lines = dict(zip(flips.names, flips.expected.T, strict=True))
-        draw_lines(axes, sizes, lines, title=title, labels=("samples m", "expected Recall@10"), log=True)
+        plot_lines(axes, sizes, lines, title=title, labels=("samples m", "expected Recall@10"), log=True)
         wrong = sizes[flips.expected[:, 0] >= flips.expected[:, 1]]
         notes.append(f"{title}: the order of X and Y is right for all m above {wrong.max(initial=0)}")
     return RecipeOutcome((), {"kr20.figure6": figure}, tuple(notes))

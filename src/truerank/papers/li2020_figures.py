@@ -10,7 +10,7 @@ from truerank.core.ranks import Ranks
 from truerank.core.types import FloatArray
 from truerank.estimation.law import Hypergeometric
 from truerank.estimation.mapping.functions import MAPPINGS, BetaMapping, LinearMapping
-from truerank.papers.figure import draw_lines, make_axes
+from truerank.papers.figure import make_axes, plot_lines
 from truerank.papers.li2020 import (
     BOOKS,
     FITS,
@@ -47,11 +47,11 @@ def figure1(settings: Settings) -> RecipeOutcome:
         cutoffs = np.arange(low, high + 1)
         lines = {name: hit_curve(curves.ranks).at(cutoffs) for name, curves in found.items()}
         title = f"HR@K, K = {low} to {high}"
-        draw_lines(axes, cutoffs, lines, title=title, labels=_K, legend=axes is panels[0])
+        plot_lines(axes, cutoffs, lines, title=title, labels=_K, legend=axes is panels[0])
     for axes, (low, high) in zip(panels[3:], ((1, N), (1, 10), (2, 5)), strict=True):
         lines = {name: curves.mean[low - 1 : high] for name, curves in found.items()}
         title = f"SHR@k, k = {low} to {high}"
-        draw_lines(axes, np.arange(low, high + 1), lines, title=title, labels=_k, legend=False)
+        plot_lines(axes, np.arange(low, high + 1), lines, title=title, labels=_k, legend=False)
     cutoffs = np.arange(1, N + 1)
     places = BetaMapping(0.5).places(cutoffs, N, N_ITEMS)
     exact = np.array([hit_curve(curves.ranks).at(places) for curves in found.values()])
@@ -87,7 +87,7 @@ def figure2(settings: Settings) -> RecipeOutcome:
         "5 W (mean of 25 ranks)": 5 * smooth,
     }
     figure, (axes,) = make_axes(1, 1, width=6.0, height=4.0)
-    draw_lines(axes, rank, lines, title=f"{name}, ml-1m, n = 100, k = 20", labels=("rank", ""))
+    plot_lines(axes, rank, lines, title=f"{name}, ml-1m, n = 100, k = 20", labels=("rank", ""))
     cells = (
         PaperNumber("step", "f(20) by Eq. 9", 712, step, digits=0),
         PaperNumber(name, "E[SHR@20] - HR@f(20)", None, float(mass @ chance - curve[int(step)]), digits=4),
@@ -109,7 +109,7 @@ def figure3(settings: Settings) -> RecipeOutcome:
     for axes, last in zip(panels, (100, 15), strict=True):
         shown = {label: line[:last] for label, line in lines.items()}
         title = "density of the relative rank" if last == 100 else "the first 15 %"
-        draw_lines(axes, middle[:last], shown, title=title, labels=("rank / N", "density"), log=False)
+        plot_lines(axes, middle[:last], shown, title=title, labels=("rank / N", "density"), log=False)
     panels[0].set_yscale("log")
     x = 1 / (N_ITEMS - 1)
     cells = tuple(
@@ -125,7 +125,7 @@ def figure4(settings: Settings) -> RecipeOutcome:
     line = BetaMapping(1.0).locations(k, N, N_ITEMS)
     lines = {f"a = {a}": BetaMapping(a).locations(k, N, N_ITEMS) / line - 1 for a in (0.2, 0.4, 0.6, 0.8)}
     figure, (axes,) = make_axes(1, 1, width=5.0, height=3.4)
-    draw_lines(axes, k, lines, title="f(k; a)/f(k; 1) - 1, N = 3706, n = 100", labels=("k", ""))
+    plot_lines(axes, k, lines, title="f(k; a)/f(k; 1) - 1, N = 3706, n = 100", labels=("k", ""))
     there = (-0.336, -0.250, -0.165, -0.082)
     cells = tuple(
         PaperNumber(name, "k = 1", shown, float(values[0]), digits=3)
@@ -141,7 +141,7 @@ def figure5(settings: Settings) -> RecipeOutcome:
     exponents = (0.24, 0.26, 0.28, 0.32, 0.34)
     lines = {f"a = {a}": BetaMapping(a).locations(k, N, N_ITEMS) - base for a in exponents}
     figure, (axes,) = make_axes(1, 1, width=5.0, height=3.4)
-    draw_lines(axes, k, lines, title="f(k; a) - f(k; 0.3), N = 3706, n = 100", labels=("k", "ranks"))
+    plot_lines(axes, k, lines, title="f(k; a) - f(k; 0.3), N = 3706, n = 100", labels=("k", "ranks"))
     there = (-1.062, -0.707, -0.353, 0.353, 0.705)
     cells = tuple(
         PaperNumber(name, "largest, at k = 3", shown, float(values[np.abs(values).argmax()]), digits=3)
@@ -157,7 +157,7 @@ def figure6(settings: Settings) -> RecipeOutcome:
     figure, (axes,) = make_axes(1, 1, width=5.6, height=3.8)
     better, worse = 0.3, 1.0
     lines = {f"HR, a = {a}": ((cutoffs - 1) / (N_ITEMS - 1)) ** a for a in (better, worse)}
-    draw_lines(axes, cutoffs, lines, title=f"where SHR@{k} is read, n = 100", labels=_K, legend=False)
+    plot_lines(axes, cutoffs, lines, title=f"where SHR@{k} is read, n = 100", labels=_K, legend=False)
     at = {a: float(BetaMapping(a).locations(k, N, N_ITEMS)) for a in (better, worse)}
     for a, colour in ((better, "#0b57b0"), (worse, "#c4500c")):
         value = ((at[a] - 1) / (N_ITEMS - 1)) ** a
@@ -203,12 +203,12 @@ def _views(name: str, curves: Curves) -> Figure:
             mapping = MAPPINGS.make(FUNCTIONS[shown])
             line = sampled_at_global(curves.mean, mapping, N_ITEMS, cutoffs)
             lines[shown] = np.where(cutoffs >= mapping.locations(1, N, N_ITEMS), line, np.nan)
-        draw_lines(axes, cutoffs, lines, title=f"{name}: SHR at f(k)", labels=_K, legend=axes is panels[0])
+        plot_lines(axes, cutoffs, lines, title=f"{name}: SHR at f(k)", labels=_K, legend=axes is panels[0])
     for axes, last in zip(panels[2:], (N, 10), strict=True):
         lines = {"sample": curves.mean[:last]}
         lines |= {shown: curves.at(FUNCTIONS[shown])[:last] for shown in _SHOWN}
         title = f"{name}: HR@f(k)"
-        draw_lines(axes, np.arange(1, last + 1), lines, title=title, labels=_k, legend=axes is panels[2])
+        plot_lines(axes, np.arange(1, last + 1), lines, title=title, labels=_k, legend=axes is panels[2])
     return figure
 
 
@@ -249,7 +249,7 @@ def figure8(settings: Settings) -> RecipeOutcome:
                 PaperNumber(where, "mean |HR@f(k) - SHR@k|, beta(a=0.5)", None, float(gap.mean()), digits=4)
             )
         title = f"{name}, book-X, {n_items:,} items"
-        draw_lines(axes, cutoffs, lines, title=title, labels=_K, log=True)
+        plot_lines(axes, cutoffs, lines, title=title, labels=_K, log=True)
     return RecipeOutcome(
         tuple(cells),
         {"l20.figure8": figure},

@@ -16,7 +16,7 @@ import numpy as np
 from truerank.core.types import FloatArray
 from truerank.estimation.registry import ESTIMATORS as REGISTRY
 from truerank.estimation.tally import tally
-from truerank.papers.figure import draw_lines, make_axes
+from truerank.papers.figure import make_axes, plot_lines
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed
 from truerank.papers.store import Setup
@@ -394,7 +394,7 @@ def figure1(settings: Settings) -> RecipeOutcome:
     exact, runs = found.exact[place, recall], found.runs[0, place, :, recall]
     error = 100 * np.abs(runs / np.where(exact > 0, exact, np.nan) - 1)
     figure, (left, right) = make_axes(1, 2)
-    draw_lines(
+    plot_lines(
         left,
         np.arange(1, 101),
         {"users": counts},
@@ -404,7 +404,7 @@ def figure1(settings: Settings) -> RecipeOutcome:
     )
     left.set_yscale("log")
     left.plot([1], [counts[0]], "o", color="#c4500c")
-    draw_lines(
+    plot_lines(
         right,
         np.array(found.cutoffs),
         {"mean": np.nanmean(error, axis=0), "90 % of samples": np.nanquantile(error, 0.9, axis=0)},
@@ -444,7 +444,7 @@ def figure2(settings: Settings) -> RecipeOutcome:
     ceiling = choose_ceiling(curve)
     share = curve.sizes / n_items
     figure, (axes,) = make_axes(1, 1, width=5.2)
-    draw_lines(
+    plot_lines(
         axes,
         100 * share[:-1],
         {"C": curve.cost[:-1]},

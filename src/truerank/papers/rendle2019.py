@@ -14,7 +14,7 @@ from truerank.estimation.law import Binomial
 from truerank.estimation.registry import ESTIMATORS
 from truerank.metrics.registry import make_metrics, values
 from truerank.papers.expected_metrics import order_flips
-from truerank.papers.figure import draw_lines, make_axes
+from truerank.papers.figure import make_axes, plot_lines
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed
 from truerank.ranking.simulate import simulate_sample
@@ -104,8 +104,8 @@ def figure1(settings: Settings) -> RecipeOutcome:
         for name, metric in zip(METRICS, metrics, strict=True)
     }
     figure, (whole, zoom) = make_axes(1, 2)
-    draw_lines(whole, rank, gains, title="all ranks", labels=("rank", "metric"))
-    draw_lines(
+    plot_lines(whole, rank, gains, title="all ranks", labels=("rank", "metric"))
+    plot_lines(
         zoom, rank[:100], {name: y[:100] for name, y in gains.items()}, title="first 100", labels=("rank", "")
     )
     cells = (
@@ -122,7 +122,7 @@ def figure2(settings: Settings) -> RecipeOutcome:
     for axes, (name, metric) in zip(panels, METRICS.items(), strict=True):
         flips = order_flips(recommenders(), make_metrics(metric)[0], n_pool=N_ITEMS, n_negatives=SIZES)
         lines = dict(zip(flips.names, flips.expected.T, strict=True))
-        draw_lines(axes, flips.n_negatives, lines, title=name, labels=("samples m", "expected"), log=True)
+        plot_lines(axes, flips.n_negatives, lines, title=name, labels=("samples m", "expected"), log=True)
         for color, value in zip(("#0b57b0", "#c4500c", "#1b8a6b"), flips.exact, strict=True):
             axes.axhline(value, color=color, linewidth=0.7, alpha=0.5)
         stretches = "; ".join(f"m {first}-{last}: {order}" for first, last, order in flips.runs())
@@ -142,7 +142,7 @@ def figure3(settings: Settings) -> RecipeOutcome:
         }
         one = np.ones_like(above)
         lines["exact"] = metric.gain(above + 1, 0 * one, one, N_ITEMS * one)
-        draw_lines(
+        plot_lines(
             axes, above + 1, lines, title=name, labels=("true rank", "expected"), legend=axes is panels[0]
         )
     return RecipeOutcome((), {"r19.figure3": figure})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from truerank.core.types import FloatArray
-from truerank.papers.figure import draw_lines, make_axes
+from truerank.papers.figure import make_axes, plot_lines
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings
 from truerank.papers.sachdeva2021 import ALGORITHMS, METRICS, SCENARIOS, SEEDS, STRATEGIES, measure_at_hand
@@ -40,7 +40,7 @@ def figure1(settings: Settings) -> RecipeOutcome:
     if len(lines) > 1:
         lines["mean"] = mean_of(np.array(list(lines.values())), axis=0)
     figure, (axes,) = make_axes(1, 1, width=5.2)
-    draw_lines(
+    plot_lines(
         axes,
         percents,
         lines,
@@ -103,7 +103,7 @@ def figure3(settings: Settings) -> RecipeOutcome:
     means = {}
     for (column, metric), axes in zip(RANKED.items(), panels, strict=True):
         lines = {name: _tau_by_metric(found, strategy, metric) for name, strategy in PLAIN.items()}
-        draw_lines(
+        plot_lines(
             axes,
             percents,
             lines,

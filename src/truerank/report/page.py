@@ -19,6 +19,7 @@ from truerank.core.chart import DARK, LIGHT, Document, HeatMap, Picture
 from truerank.core.checkpoint import replace_text
 from truerank.core.result import Result
 from truerank.core.table import MISSING, Table, count_of, decimals, fixed, percent
+from truerank.report.layout import ModelStyles
 from truerank.report.sections import (
     Leaderboard,
     as_sheet,
@@ -30,20 +31,20 @@ from truerank.report.sections import (
     repeat_facts,
     top_share_chart,
 )
-from truerank.report.svg.drawing import Drawing, Looks, axis_name, draw_chart
-from truerank.report.svg.heat_map import HeatGrid, draw_heat_map, paints
+from truerank.report.svg.heat_map import PaintedHeatMap, level_colours, paint_heat_map
+from truerank.report.svg.painter import PaintedChart, axis_name, css_classes, paint_chart
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def render_page(template: str, looks: Looks, version: str, **entries: Any) -> str:
-    """Return a page; its charts are drawn with the looks of its models."""
+def render_page(template: str, styles: ModelStyles, version: str, **entries: Any) -> str:
+    """Return a page; a model has the same colour and marker in all its charts."""
 
-    def drawn(picture: Picture) -> Drawing | HeatGrid:
-        return draw_heat_map(picture) if isinstance(picture, HeatMap) else draw_chart(picture, looks)
+    def paint(picture: Picture) -> PaintedChart | PaintedHeatMap:
+        return paint_heat_map(picture) if isinstance(picture, HeatMap) else paint_chart(picture, styles)
 
-    return _environment().get_template(template).render(drawn=drawn, version=version, **entries)
+    return _environment().get_template(template).render(paint=paint, version=version, **entries)
 
 
 @cache
@@ -58,9 +59,15 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(
-        light=LIGHT, dark=DARK, missing=MISSING, light_paints=paints("light"), dark_paints=paints("dark")
+        light=LIGHT,
+        dark=DARK,
+        missing=MISSING,
+        light_levels=level_colours("light"),
+        dark_levels=level_colours("dark"),
     )
-    environment.filters.update(fixed=fixed, percent=percent, axis_name=axis_name, sheet=as_sheet)
+    environment.filters.update(
+        css=css_classes, fixed=fixed, percent=percent, axis_name=axis_name, sheet=as_sheet
+    )
     return environment
 
 
@@ -92,7 +99,9 @@ def render_document(document: Document) -> str:
     True
     """
     pictures = [picture for section in document.sections for picture in section.charts]
-    return render_page("document.html.jinja", Looks.of((), pictures), document.version, document=document)
+    return render_page(
+        "document.html.jinja", ModelStyles.of((), pictures), document.version, document=document
+    )
 
 
 def best_model_sentence(result: Result, board: Leaderboard) -> str:
@@ -215,7 +224,7 @@ def render_report(result: Result) -> str:
     charts: list[Picture] = [*result.charts, *([curve] if curve else [])]
     return render_page(
         "report.html.jinja",
-        Looks.of(result.models(), charts),
+        ModelStyles.of(result.models(), charts),
         result.version,
         result=result,
         name=str(result.data.get("name") or "result"),

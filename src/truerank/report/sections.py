@@ -24,7 +24,7 @@ from truerank.core.ranks import Ranks
 from truerank.core.result import Estimate, Result
 from truerank.core.table import LONGEST_NAME, MISSING, Table, count_of, decimals, fixed, percent, shorten
 from truerank.core.types import FloatArray, IntArray
-from truerank.report.svg.axis import Axis, linear_axis, round_values
+from truerank.report.axis import Axis, linear_axis, round_values
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ def _panel(metric: str, column: list[tuple[Row, ShownValue]]) -> Panel:
             row=row,
             cell=cell,
             name=_name(row, is_first=row.model != above),
-            place=axis.place(cell.estimate.value),
+            place=axis.position(cell.estimate.value),
             whisker=_whisker(axis, cell),
             is_first=row.model != above,
             is_hollow=has_exact and cell.estimate.kind != "exact",
@@ -265,7 +265,7 @@ def _panel(metric: str, column: list[tuple[Row, ShownValue]]) -> Panel:
 
 def _whisker(axis: Axis, cell: ShownValue) -> tuple[float, float] | None:
     ends = interval_of(cell.estimate)
-    return None if ends is None else (axis.place(ends[0]), axis.place(ends[1]))
+    return None if ends is None else (axis.position(ends[0]), axis.position(ends[1]))
 
 
 def _name(row: Row, *, is_first: bool) -> str:

@@ -119,7 +119,7 @@ def test_curve_of_one_model_holds_all_that_is_known() -> None:
         setting=BV,
         key="k",
     )
-    assert [series.look for series in chart.series] == ["band", "line", "line"]
+    assert [series.kind for series in chart.series] == ["band", "line", "line"]
     assert [series.label for series in chart.series][1:] == ["bv", "exact"]
     bound = limits.bounds[10]
     assert f"At K = 10: the sample allows {bound.low:.3f} to {bound.high:.3f}; bv " in chart.words

@@ -83,7 +83,7 @@ def test_only_some_pairs_are_listed() -> None:
 def test_exact_rank_chart_shows_every_model() -> None:
     chart = exact_rank_chart({"steady": STEADY, "bold": BOLD})
     assert [series.model for series in chart.series] == ["steady", "bold"]
-    assert all(series.look == "step" for series in chart.series)
+    assert all(series.kind == "step" for series in chart.series)
     widths = np.diff(np.log2(chart.series[0].x))
     for series in chart.series:
         assert np.array(series.y[:-1]) @ widths == pytest.approx(1)

@@ -19,11 +19,13 @@ from matplotlib.text import Text
 
 from tests.core.test_chart import luminance
 from tests.report.matplotlib.pictures import CUTOFFS, LONG, ODD, PICTURES, chart, heat_map, line
-from truerank.core.chart import LIGHT, Chart, ChartAxis, HeatMap, Look, Scale, Series, Span, model_mark
+from truerank.core.chart import LIGHT, Chart, ChartAxis, HeatMap, Scale, Series, SeriesKind, Span, model_mark
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.table import MISSING
-from truerank.report.matplotlib.axes import axis_range, ticks
-from truerank.report.matplotlib.figure import cell_colour, draw, ink_on
+from truerank.report.axis import padded_range
+from truerank.report.layout import text_colour
+from truerank.report.matplotlib.axes import figure_ticks
+from truerank.report.matplotlib.figure import cell_colour, plot
 
 
 def saved(drawn: Figure, form: str) -> bytes:
@@ -42,7 +44,7 @@ def laid_out(drawn: Figure) -> Any:
 @pytest.mark.parametrize("name", PICTURES)
 def test_every_text_can_be_read(name: str) -> None:
     """None is small, cut off or taken for a formula, and ticks do not touch each other."""
-    drawn = draw(PICTURES[name])
+    drawn = plot(PICTURES[name])
     renderer = laid_out(drawn)
     found: list[Any] = drawn.findobj(Text)
     texts = [text for text in found if text.get_visible() and text.get_text()]
@@ -65,7 +67,7 @@ def test_every_text_can_be_read(name: str) -> None:
 @pytest.mark.parametrize("form", ["svg", "pdf", "png"])
 def test_equal_charts_give_equal_files(form: str) -> None:
     before = dict(mpl.rcParams)
-    first, again, other = (saved(draw(PICTURES[name]), form) for name in ("all", "all", "dots"))
+    first, again, other = (saved(plot(PICTURES[name]), form) for name in ("all", "all", "dots"))
     assert first == again
     assert first != other
     assert b"date>" not in first.lower()
@@ -74,7 +76,7 @@ def test_equal_charts_give_equal_files(form: str) -> None:
 
 def test_plain_matplotlib_files_differ() -> None:
     """The negative control: without our canvas two equal figures are not equal files."""
-    drawn = draw(PICTURES["all"])
+    drawn = plot(PICTURES["all"])
     files = []
     for _ in range(2):
         target = io.BytesIO()
@@ -84,14 +86,14 @@ def test_plain_matplotlib_files_differ() -> None:
 
 
 def test_a_notebook_shows_it() -> None:
-    data, size = draw(PICTURES["lines"])._repr_png_()  # type: ignore[attr-defined]
+    data, size = plot(PICTURES["lines"])._repr_png_()  # type: ignore[attr-defined]
     assert data.startswith(b"\x89PNG")
     assert size == {"width": 340}
 
 
 def test_lines_bands_and_legend() -> None:
     """Points are where the chart says, models keep colour and marker, all names are in the legend."""
-    drawn = draw(PICTURES["lines"], models=["other", *ODD])
+    drawn = plot(PICTURES["lines"], models=["other", *ODD])
     axes = drawn.axes[0]
     for at, (series, drawn_line) in enumerate(zip(PICTURES["lines"].series, axes.lines, strict=True)):  # type: ignore[union-attr]
         np.testing.assert_array_equal(drawn_line.get_xdata(), series.x)
@@ -106,7 +108,7 @@ def test_lines_bands_and_legend() -> None:
 
 
 def test_later_series_lie_on_top() -> None:
-    axes = draw(PICTURES["all"]).axes[0]
+    axes = plot(PICTURES["all"]).axes[0]
     depths = [artist.get_zorder() for artist in (axes.collections[0], axes.collections[1], axes.lines[-1])]
     assert depths == sorted(depths)
     assert axes.lines[0].get_drawstyle() == "steps-post"
@@ -115,7 +117,7 @@ def test_later_series_lie_on_top() -> None:
 
 def test_bars_share_their_slots() -> None:
     """Two series side by side fill each slot, edges half way between neighbours on the scale of the axis."""
-    axes = draw(PICTURES["bars"]).axes[0]
+    axes = plot(PICTURES["bars"]).axes[0]
     series = PICTURES["bars"].series  # type: ignore[union-attr]
     bars = [(bar.get_x(), bar.get_x() + bar.get_width(), bar.get_height()) for bar in axes.patches]  # type: ignore[attr-defined]
     exact, sampled = bars[: len(CUTOFFS)], bars[len(CUTOFFS) :]
@@ -130,57 +132,57 @@ def test_bars_share_their_slots() -> None:
 
 
 def test_bars_on_a_logarithmic_axis_end_at_their_value() -> None:
-    axes = draw(PICTURES["log bars"]).axes[0]
+    axes = plot(PICTURES["log bars"]).axes[0]
     tops = [bar.get_y() + bar.get_height() for bar in axes.patches]  # type: ignore[attr-defined]
     assert tops == pytest.approx([10.0**power for power in (3, 4, 5, 6)])
 
 
 def test_dots_have_whiskers() -> None:
-    axes = draw(PICTURES["dots"]).axes[0]
+    axes = plot(PICTURES["dots"]).axes[0]
     series = PICTURES["dots"].series[0]  # type: ignore[union-attr]
     ends_drawn = [segment[:, 1].tolist() for segment in axes.collections[0].get_segments()]  # type: ignore[attr-defined]
     assert ends_drawn == [[low, high] for low, high in zip(series.low, series.high, strict=True)]
 
 
 def test_unknown_ends_have_no_whisker() -> None:
-    dots = Series("a", (1, 2), (0.5, 0.6), (0.4, math.nan), (0.6, math.nan), look="dots", model="a")
-    assert len(draw(chart("dots", dots)).axes[0].collections[0].get_segments()) == 1  # type: ignore[attr-defined]
+    dots = Series("a", (1, 2), (0.5, 0.6), (0.4, math.nan), (0.6, math.nan), kind="dots", model="a")
+    assert len(plot(chart("dots", dots)).axes[0].collections[0].get_segments()) == 1  # type: ignore[attr-defined]
 
 
 def test_missing_values_are_gaps_and_missing_series_are_not_named() -> None:
-    drawn = draw(PICTURES["gaps"])
+    drawn = plot(PICTURES["gaps"])
     assert np.isnan(drawn.axes[0].lines[0].get_ydata()).tolist() == [False, True, False, False]
     assert not drawn.legends
-    assert [text.get_text() for text in draw(PICTURES["empty"]).axes[0].texts] == ["no values"]
+    assert [text.get_text() for text in plot(PICTURES["empty"]).axes[0].texts] == ["no values"]
 
 
 def test_spans_are_shaded_and_named() -> None:
     one = chart("span", line("a"), spans=(Span(0, math.inf, "everything"),))
-    drawn = draw(one)
+    drawn = plot(one)
     box = drawn.axes[0].patches[0].get_extents().transformed(drawn.axes[0].transData.inverted())
     assert (box.x0, box.x1) == pytest.approx(drawn.axes[0].get_xlim())
-    assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["everything", "a"]
+    assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["a", "everything"]
 
 
 @pytest.mark.parametrize("name", ["lines", "heat"])
 def test_into_axes_that_are_given(name: str) -> None:
     figure = Figure(figsize=(8, 3))
     left, right = figure.subplots(1, 2)
-    assert draw(PICTURES[name], axes=right, title=False) is figure
+    assert plot(PICTURES[name], axes=right, title=False) is figure
     assert not left.has_data()
     assert right.get_title(loc="left") == ""
     assert right.patches or right.lines
     right.remove()
     with pytest.raises(InvalidParameter, match="axes must belong to a figure"):
-        draw(PICTURES[name], axes=right)
+        plot(PICTURES[name], axes=right)
 
 
 @pytest.mark.parametrize(("x", "y"), [((0, 1), (1, 1)), ((1, 2), (1, 0))])
 def test_logarithms_need_values_above_zero(x: tuple[float, ...], y: tuple[float, ...]) -> None:
     log = ChartAxis("a", "log")
     with pytest.raises(InvalidData, match=r"values above 0, but 'ease' of the chart 'bad' has [xy] = 0\."):
-        draw(chart("bad", Series("ease", x, y), x=log, y=log))
-    draw(chart("good", Series("ease", x, y), x=ChartAxis("a"), y=ChartAxis("b")))
+        plot(chart("bad", Series("ease", x, y), x=log, y=log))
+    plot(chart("good", Series("ease", x, y), x=ChartAxis("a"), y=ChartAxis("b")))
 
 
 NUMBERS = st.floats(-1e9, 1e9).filter(lambda value: value == 0 or abs(value) > 1e-9)
@@ -196,10 +198,10 @@ NUMBERS = st.floats(-1e9, 1e9).filter(lambda value: value == 0 or abs(value) > 1
 def test_ticks_lie_on_the_axis_and_differ(values: list[float], scale: str, unit: str) -> None:
     axis = ChartAxis("a", scale, unit)  # type: ignore[arg-type]
     values = [abs(value) or 1.0 for value in values] if scale == "log" else values
-    low, high = axis_range(axis, values)
+    low, high = padded_range(axis, values)
     assert low < min(values)
     assert max(values) < high
-    found = ticks(low, high, axis.scale, axis.unit)
+    found = figure_ticks(low, high, axis)
     assert len(found) <= 6
     slack = 1e-9 * (high - low)  # an end may be a round number up to rounding
     assert all(low - slack <= value <= high + slack for value, _ in found)
@@ -220,7 +222,7 @@ def test_ticks_lie_on_the_axis_and_differ(values: list[float], scale: str, unit:
     ],
 )
 def test_ticks_are_written_in_full(low: float, high: float, scale: str, unit: str, labels: list[str]) -> None:
-    found = ticks(low, high, scale, unit)  # type: ignore[arg-type]
+    found = figure_ticks(low, high, ChartAxis("a", scale, unit))  # type: ignore[arg-type]
     assert [label.replace("\N{NO-BREAK SPACE}", " ") for _, label in found] == [
         label.replace("-", "\N{MINUS SIGN}") for label in labels
     ]
@@ -229,7 +231,7 @@ def test_ticks_are_written_in_full(low: float, high: float, scale: str, unit: st
 @st.composite
 def any_charts(draw_from: st.DrawFn) -> Chart:
     """Charts with points anywhere, gaps, unknown ends, and axes that may be too short."""
-    looks: list[Look] = ["line", "step", "bars", "dots", "band"]
+    looks: list[SeriesKind] = ["line", "step", "bars", "dots", "band"]
     both: list[Scale] = ["linear", "log"]
     scales = {side: draw_from(st.sampled_from(both)) for side in "xy"}
     values = {
@@ -250,7 +252,7 @@ def any_charts(draw_from: st.DrawFn) -> Chart:
                 y=tuple(y),
                 low=tuple(low) if has_ends else (),
                 high=tuple(high) if has_ends else (),
-                look=look,
+                kind=look,
                 model=draw_from(st.sampled_from(["", "a", f"b{position}"])),
                 is_dashed=draw_from(st.booleans()),
             )
@@ -271,17 +273,17 @@ def any_charts(draw_from: st.DrawFn) -> Chart:
 @given(any_charts())
 def test_any_chart_can_be_drawn(given_chart: Chart) -> None:
     """Without a warning, as warnings are errors; what has no values says so."""
-    drawn = draw(given_chart)
+    drawn = plot(given_chart)
     laid_out(drawn)
     named = [
-        one for one in given_chart.series if any(map(math.isfinite, one.low if one.look == "band" else one.y))
+        one for one in given_chart.series if any(map(math.isfinite, one.low if one.kind == "band" else one.y))
     ]
     assert len(drawn.axes[0].texts) == (not named)
     assert bool(drawn.legends) is (len(named) > 1)
 
 
 def test_heat_map_cells() -> None:
-    drawn = draw(heat_map())
+    drawn = plot(heat_map())
     axes = drawn.axes[0]
     numbers = [text.get_text().replace("\N{MINUS SIGN}", "-") for text in axes.texts]
     assert numbers == ["0.98", "0.50", "-0.20", "1.00", MISSING, "0.00", "-1.00", MISSING, "0.30"]
@@ -296,7 +298,7 @@ def test_numbers_stand_out_from_their_cell(value: float, two_sided: bool) -> Non
     """WCAG asks for a contrast of 4.5 between small text and what is behind it."""
     chosen: HeatMap = heat_map() if two_sided else heat_map(low=0.0, middle=None)
     colour = cell_colour(chosen, value)
-    assert all(0 <= channel <= 1 for channel in colour)
-    behind = luminance("#" + "".join(f"{round(255 * channel):02x}" for channel in colour))
-    dark, light = sorted((behind, luminance(ink_on(colour))))
+    assert all(0 <= channel <= 255 for channel in colour)
+    behind = luminance("#" + "".join(f"{round(channel):02x}" for channel in colour))
+    dark, light = sorted((behind, luminance({"#000": "#000000", "#fff": "#ffffff"}[text_colour(colour)])))
     assert (light + 0.05) / (dark + 0.05) >= 4.5

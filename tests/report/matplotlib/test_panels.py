@@ -14,7 +14,7 @@ from tests.report.matplotlib.pictures import LONG, PICTURES, line
 from truerank.core.chart import LIGHT, Chart, model_mark
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.result import Estimate, Result
-from truerank.report.matplotlib.panels import draw_leaderboard
+from truerank.report.matplotlib.panels import plot_leaderboard
 
 
 def result(
@@ -79,7 +79,7 @@ def test_missing_values_have_no_dot() -> None:
 def test_panels_fit_the_width(
     n_metrics: int, width: float | None, columns: int | None, grid: tuple[int, int]
 ) -> None:
-    drawn = draw_leaderboard(result(n_metrics=n_metrics), width=width, columns=columns)
+    drawn = plot_leaderboard(result(n_metrics=n_metrics), width=width, columns=columns)
     places = drawn.axes[0].get_subplotspec()
     assert places is not None
     assert places.get_gridspec().get_geometry() == grid

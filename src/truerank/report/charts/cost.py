@@ -54,7 +54,7 @@ def cost_chart(result: Result) -> Chart | None:
                     one.model if one.way == "exact" else f"{one.model}, {one.way}",
                     (one.seconds,),
                     (float(one.n_scores),),
-                    look="dots",
+                    kind="dots",
                     model=one.model,
                     is_dashed=one.way != "exact",
                 )

@@ -157,7 +157,7 @@ def bound_series(name: str, limits: BoundCurve, level: float) -> Series:
         tuple((one.low + one.high) / 2 for one in bounds),
         low=tuple(one.low for one in bounds),
         high=tuple(one.high for one in bounds),
-        look="band",
+        kind="band",
         model=name,
     )
 

@@ -105,7 +105,7 @@ def fraction_chart(found: Agreement) -> Chart:
                 tuple(_number(cell.certain) for cell in known),
                 low=tuple(_number(cell.certain_low) for cell in known) if has_interval else (),
                 high=tuple(_number(cell.certain_high) for cell in known) if has_interval else (),
-                look="dots" if len(known) < 2 else "line",
+                kind="dots" if len(known) < 2 else "line",
                 model=strategy,
             )
         )
@@ -190,14 +190,14 @@ def forests(found: Comparison) -> tuple[Chart, ...]:
     return tuple(forest(found, metric) for metric in compared(found))
 
 
-def draw_forests(found: Comparison, metric: str | None = None, *, width: float | None = None) -> Figure:
+def plot_forests(found: Comparison, metric: str | None = None, *, width: float | None = None) -> Figure:
     """Return the forest of one metric, or a panel for each; see ``Comparison.plot``."""
-    from truerank.report.matplotlib.panels import draw_panels
+    from truerank.report.matplotlib.panels import plot_panels
 
     charts = forests(found) if metric is None else (forest(found, metric),)
     caption = " ".join(dict.fromkeys(note for chart in charts for note in chart.notes))
     panels = [replace(chart, y=replace(chart.y, label="")) for chart in charts]
-    return draw_panels(panels, width=width, caption=caption)
+    return plot_panels(panels, width=width, caption=caption)
 
 
 def compared(found: Comparison) -> list[str]:
@@ -208,7 +208,7 @@ def compared(found: Comparison) -> list[str]:
 def _dot(place: int, one: Difference) -> Series:
     label = f"{one.first} \N{MINUS SIGN} {one.second}"
     low, high = ((one.low,), (one.high,)) if one.low is not None and one.high is not None else ((), ())
-    return Series(label, (place,), (one.value,), low, high, look="dots", model=label)
+    return Series(label, (place,), (one.value,), low, high, kind="dots", model=label)
 
 
 def _bounds(lines: list[Difference]) -> Series | None:
@@ -221,7 +221,7 @@ def _bounds(lines: list[Difference]) -> Series | None:
         return None
     places, low, high = zip(*ends, strict=True)
     middle = tuple((a + b) / 2 for a, b in zip(low, high, strict=True))
-    return Series(BOUNDS, places, middle, low, high, look="dots")
+    return Series(BOUNDS, places, middle, low, high, kind="dots")
 
 
 def _difference_words(one: Difference) -> str:

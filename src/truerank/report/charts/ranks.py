@@ -208,7 +208,7 @@ def _step(
 ) -> Series:
     density = np.append(np.maximum(per_doubling(below, edges), 0.0), 0.0)
     places = tuple(map(float, edges.tolist()))
-    return Series(label, places, tuple(density.tolist()), look="step", model=model, is_dashed=is_dashed)
+    return Series(label, places, tuple(density.tolist()), kind="step", model=model, is_dashed=is_dashed)
 
 
 def _said(name: str, below: FloatArray, edges: IntArray) -> str:

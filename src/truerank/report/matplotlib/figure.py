@@ -1,10 +1,7 @@
-"""A figure that is saved the same way every time and shows itself in a notebook.
+"""Charts as matplotlib figures: series of every kind, heat maps, and a legend below.
 
-Any chart as a figure.
-
-One series: lines, steps, bars, dots and bands.
-
-Heat maps: a colour and a number in every cell.
+Styles, ticks and legends are those of the report (``report.layout``, ``report.axis``). A ``Canvas`` with
+equal contents is saved as equal bytes, and shows itself in a notebook.
 """
 
 from __future__ import annotations
@@ -21,10 +18,23 @@ from matplotlib.figure import Figure
 
 from truerank.core.chart import LIGHT, Chart, HeatMap, Picture, Scale, Series
 from truerank.core.errors import InvalidData
-from truerank.core.table import MISSING, decimals, fixed, shorten
+from truerank.core.table import shorten
 from truerank.core.types import FloatArray
+from truerank.report.layout import (
+    Channels,
+    ModelStyles,
+    SeriesStyle,
+    channels,
+    heat_fraction,
+    heat_texts,
+    legend_entries,
+    marked_points,
+    mixed,
+    text_colour,
+)
 from truerank.report.matplotlib.axes import (
     COLUMN,
+    DASHES,
     GRID,
     INK,
     LETTER,
@@ -36,7 +46,6 @@ from truerank.report.matplotlib.axes import (
     escape_dollars,
     figure_of,
     folded,
-    model_marks,
     room_for,
     set_axis,
 )
@@ -86,58 +95,58 @@ def make_canvas(wide: float, high: float) -> Canvas:
 
 Slots: TypeAlias = dict[float, tuple[float, float]]
 
-_FEW = 12  # points that all get a marker
-_DASHES = (0, (4, 2))
 
-
-def draw_series(axes: Axes, series: Series, *, colour: str, marker: str, depth: float, turn: float) -> Artist:
-    """Draw a line, step, band or dots, and return what stands for it in the legend.
+def plot_series(
+    axes: Axes, series: Series, style: SeriesStyle, *, depth: float, marked: Sequence[int] = ()
+) -> Artist:
+    """Plot a line, step, band or dots, and return what stands for it in the legend.
 
     Parameters
     ----------
-    axes : whose scales and ends are set
-    series : what to draw
-    colour, marker : of its model; without a marker it is a reference
-    depth : those with more lie on top
-    turn : in [0, 1), shifts markers along the line so that series do not hide each other's
+    axes : with scales and limits set
+    series : what to plot
+    style : its colour, marker and dashes
+    depth : series with more lie on top
+    marked : points of a line that get a marker
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
+    colour, linestyle = colour_of(style), DASHES[style.dash]
+    marker = style.marker.code if style.marker else ""
     x, y = (np.asarray(values, dtype=np.float64) for values in (series.x, series.y))
-    low, high = (np.asarray(ends, dtype=np.float64) for ends in (series.low, series.high))
-    step: Literal["post"] | None = "post" if series.look == "step" else None
+    low, high = (np.asarray(limits, dtype=np.float64) for limits in (series.low, series.high))
+    step: Literal["post"] | None = "post" if series.kind == "step" else None
     strength = 0.16 if series.model else 0.25
-    if series.look == "band":
+    if series.kind == "band":
         axes.fill_between(x, low, high, color=colour, alpha=strength, linewidth=0, zorder=depth)
         if series.is_dashed:
-            for end in (low, high):
-                axes.plot(x, end, color=colour, linewidth=0.8, linestyle=_DASHES, zorder=depth)
+            for limit in (low, high):
+                axes.plot(x, limit, color=colour, linewidth=0.8, linestyle=linestyle, zorder=depth)
         return Patch(facecolor=colour, alpha=strength + 0.1, linewidth=0)
     thin: dict[str, Any] = {
         "color": colour,
         "linewidth": 1.1 if series.is_dashed or not series.model else 1.5,
     }
-    if series.look == "dots":
+    if series.kind == "dots":
         if len(low):
             known = np.isfinite(low) & np.isfinite(high)
-            wide: dict[str, Any] = {"linewidth": 1.5} if marker else {"linewidth": 5.0, "alpha": 0.3}
+            wide: dict[str, Any] = {"linewidth": 1.5} if series.model else {"linewidth": 5.0, "alpha": 0.3}
             axes.vlines(x[known], low[known], high[known], color=colour, zorder=depth, **wide)
-        shape = marker or "o"
-        size = 5.0 if marker else 3.5
-        axes.plot(x, y, shape, color=colour, markersize=size, markeredgewidth=0, zorder=depth + 0.01)
-        return Line2D([], [], color=colour, marker=shape, markersize=size, linestyle="")
+        size = 5.0 if series.model else 3.5
+        axes.plot(x, y, marker, color=colour, markersize=size, markeredgewidth=0, zorder=depth + 0.01)
+        return Line2D([], [], color=colour, marker=marker, markersize=size, linestyle="")
     if len(low):
         axes.fill_between(
             x, low, high, step=step, color=colour, alpha=strength, linewidth=0, zorder=depth - 0.05
         )
-    thin["linestyle"] = _DASHES if series.is_dashed else "-"
+    thin["linestyle"] = linestyle
     axes.plot(
         x,
         y,
         drawstyle="steps-post" if step else "default",
         marker=marker,
-        markevery=_marked(axes, x, y, turn),
+        markevery=list(marked),
         markersize=5.0,
         markeredgewidth=0,
         zorder=depth,
@@ -146,31 +155,38 @@ def draw_series(axes: Axes, series: Series, *, colour: str, marker: str, depth: 
     return Line2D([], [], marker=marker, markersize=5.0, markeredgewidth=0, **thin)
 
 
-def draw_bars(axes: Axes, series: Series, slots: Slots, *, colour: str, depth: float) -> Artist:
-    """Draw bars from 0, or from the lower end of a logarithmic axis, each in its slot."""
+def plot_bars(axes: Axes, series: Series, slots: Slots, style: SeriesStyle, *, depth: float) -> Artist:
+    """Plot bars from 0, or from the lower end of a logarithmic axis, each in its slot."""
     from matplotlib.patches import Patch
 
     known = [at for at, y in enumerate(series.y) if math.isfinite(y)]
     left = [slots[series.x[at]][0] for at in known]
     wide = [slots[series.x[at]][1] - slots[series.x[at]][0] for at in known]
     bottom = axes.get_ylim()[0] if axes.get_yscale() == "log" else 0.0
-    style: dict[str, Any] = {"facecolor": colour, "alpha": 0.65 if series.model else 0.4}
-    style |= {"edgecolor": "white", "linewidth": 0.6}
+    colour = colour_of(style)
+    fill: dict[str, Any] = {"facecolor": colour, "alpha": 0.65 if series.model else 0.4}
+    fill |= {"edgecolor": "white", "linewidth": 0.6}
     if series.is_dashed:
-        style |= {"fill": False, "alpha": 1.0, "linewidth": 1.0, "linestyle": _DASHES, "edgecolor": colour}
-    axes.bar(left, [series.y[at] - bottom for at in known], wide, bottom, align="edge", zorder=depth, **style)
-    ends = [at for at in known if series.low and math.isfinite(series.low[at] + series.high[at])]
-    middles = [slots[series.x[at]] for at in ends]
-    places = [math.sqrt(a * b) if axes.get_xscale() == "log" else (a + b) / 2 for a, b in middles]
+        fill |= {
+            "fill": False,
+            "alpha": 1.0,
+            "linewidth": 1.0,
+            "linestyle": DASHES[style.dash],
+            "edgecolor": colour,
+        }
+    axes.bar(left, [series.y[at] - bottom for at in known], wide, bottom, align="edge", zorder=depth, **fill)
+    limited = [at for at in known if series.low and math.isfinite(series.low[at] + series.high[at])]
+    sides = [slots[series.x[at]] for at in limited]
+    centres = [math.sqrt(a * b) if axes.get_xscale() == "log" else (a + b) / 2 for a, b in sides]
     axes.vlines(
-        places,
-        [series.low[at] for at in ends],
-        [series.high[at] for at in ends],
+        centres,
+        [series.low[at] for at in limited],
+        [series.high[at] for at in limited],
         color=colour,
         linewidth=1.2,
         zorder=depth + 0.01,
     )
-    return Patch(**style)
+    return Patch(**fill)
 
 
 def bar_slots(series: Sequence[Series], scale: Scale) -> list[Slots]:
@@ -180,7 +196,7 @@ def bar_slots(series: Sequence[Series], scale: Scale) -> list[Slots]:
 
     Examples
     --------
-    >>> one, other = (Series(name, (1, 2, 4), (5, 6, 7), look="bars") for name in "ab")
+    >>> one, other = (Series(name, (1, 2, 4), (5, 6, 7), kind="bars") for name in "ab")
     >>> bar_slots([one], "linear")
     [{1: (0.5, 1.5), 2: (1.5, 3.0), 4: (3.0, 5.0)}]
     >>> [slots[2] for slots in bar_slots([one, other], "linear")]
@@ -215,27 +231,15 @@ def _edges(places: FloatArray) -> FloatArray:
     return np.concatenate([[2 * places[0] - middles[0]], middles, [2 * places[-1] - middles[-1]]])
 
 
-def _marked(axes: Axes, x: FloatArray, y: FloatArray, turn: float) -> list[int]:
-    """Return which points get a marker: all of a few, else five along the axis."""
-    finite = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
-    if len(finite) <= _FEW:
-        return [int(at) for at in finite]
-    across = np.log(x[finite]) if axes.get_xscale() == "log" else x[finite]
-    order = np.argsort(across, kind="stable")
-    wanted = across.min() + (np.arange(5) + turn) / 5 * np.ptp(across)
-    near = np.searchsorted(across[order], wanted).clip(max=len(finite) - 1)
-    return sorted({int(at) for at in finite[order[near]]})
-
-
 _ABOVE, _BELOW = LIGHT[0], LIGHT[1]
 _CELL = 0.26  # inches of height
 
 
-def draw_heat(
+def plot_heat_map(
     chart: HeatMap, *, axes: Axes | None = None, width: float | None = None, title: bool = True
 ) -> Figure:
-    """Return the heat map as a figure; see ``draw``."""
-    texts = cell_texts(chart)
+    """Return the heat map as a figure; see ``plot``."""
+    texts = heat_texts(chart)
     beside = room_for(chart.rows)
     if axes is None:
         longest = max((len(text) for line in texts for text in line), default=1)
@@ -252,7 +256,7 @@ def draw_heat(
     dress(axes, grid="", title=chart.title if title else "", wide=wide - beside)
     for row, (values, line) in enumerate(zip(chart.values, texts, strict=True)):
         for column, (value, text) in enumerate(zip(values, line, strict=True)):
-            _draw_cell(axes, row, column, chart, value, text)
+            _plot_cell(axes, row, column, chart, value, text)
     axes.set_xlim(0, len(chart.columns))
     axes.set_ylim(len(chart.rows), 0)
     is_crowded = _is_crowded(chart, wide - beside)
@@ -271,59 +275,37 @@ def draw_heat(
     return drawn
 
 
-def cell_texts(chart: HeatMap) -> list[list[str]]:
-    """Return the numbers as written: two decimals at least where the scale is about 1, a dash for none."""
-    known = [value for line in chart.values for value in line if value is not None]
-    places = 2 if max(abs(chart.low), abs(chart.high)) <= 1 else min(decimals(known), 2)
-    return [[fixed(value, places) for value in line] for line in chart.values]
-
-
-def cell_colour(chart: HeatMap, value: float) -> tuple[float, float, float]:
-    """Return the colour of a value as red, green and blue in [0, 1].
+def cell_colour(chart: HeatMap, value: float) -> Channels:
+    """Return the colour of a value as red, green and blue from 0 to 255.
 
     Examples
     --------
     >>> heat = HeatMap("t", "", "", ("a",), ("b",), ((0.0,),), "tau", -1, 1, middle=0)
     >>> cell_colour(heat, 0.0), cell_colour(heat, 1.0) == cell_colour(heat, 7.0)
-    ((1.0, 1.0, 1.0), True)
+    ((255.0, 255.0, 255.0), True)
     """
-    start = chart.low if chart.middle is None else chart.middle
-    end, strong = (chart.high, _ABOVE) if value >= start else (chart.low, _BELOW)
-    share = min(1.0, abs(value - start) / (abs(end - start) or 1.0))
-    red, green, blue = (int(strong[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    return 1 + share * (red - 1), 1 + share * (green - 1), 1 + share * (blue - 1)
+    fraction = heat_fraction(chart, value)
+    return mixed("#ffffff", _ABOVE if fraction >= 0 else _BELOW, abs(fraction))
 
 
-def ink_on(colour: tuple[float, float, float]) -> str:
-    """Return black or white, whichever stands out more.
-
-    Examples
-    --------
-    >>> ink_on((1.0, 1.0, 1.0)), ink_on((0.0, 0.3, 0.7))
-    ('#000000', '#ffffff')
-    """
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return "#000000" if (luminance + 0.05) / 0.05 >= 1.05 / (luminance + 0.05) else "#ffffff"
-
-
-def _draw_cell(axes: Axes, row: int, column: int, chart: HeatMap, value: float | None, text: str) -> None:
+def _plot_cell(axes: Axes, row: int, column: int, chart: HeatMap, value: float | None, text: str) -> None:
     from matplotlib.patches import Rectangle
 
     is_known = value is not None and math.isfinite(value)
-    colour = cell_colour(chart, value) if value is not None and is_known else (1.0, 1.0, 1.0)
-    box = Rectangle((column, row), 1, 1, facecolor=colour, edgecolor="white", linewidth=1.0)
+    colour = cell_colour(chart, value) if value is not None and is_known else channels("#ffffff")
+    background = (colour[0] / 255, colour[1] / 255, colour[2] / 255)
+    box = Rectangle((column, row), 1, 1, facecolor=background, edgecolor="white", linewidth=1.0)
     if not is_known:
         box.set(hatch="///", edgecolor=GRID, linewidth=0)
     axes.add_patch(box)
     axes.text(
         column + 0.5,
         row + 0.52,
-        text if is_known else MISSING,
+        text,
         ha="center",
         va="center",
         fontsize=SMALL,
-        color=ink_on(colour),
+        color=text_colour(colour),
     )
 
 
@@ -336,7 +318,7 @@ Handles: TypeAlias = list[tuple[str, "Artist"]]
 _BESIDE, _HANDLE = 0.65, 0.42  # inches left of the axes, and beside a name in the legend
 
 
-def draw(
+def plot(
     chart: Picture,
     *,
     axes: Axes | None = None,
@@ -364,11 +346,11 @@ def draw(
     >>> from truerank.core.chart import ChartAxis
     >>> line = Series("ease", (1, 10, 100), (0.1, 0.3, 0.8), model="ease")
     >>> chart = Chart("k", "recall@K", "", ChartAxis("K", "log"), ChartAxis("recall"), (line,))
-    >>> float(draw(chart).get_figwidth())
+    >>> float(plot(chart).get_figwidth())
     3.4
     """
     if isinstance(chart, HeatMap):
-        return draw_heat(chart, axes=axes, width=width, title=title)
+        return plot_heat_map(chart, axes=axes, width=width, title=title)
     if axes is not None:
         drawn = figure_of(axes)
         wide = drawn.get_figwidth() * axes.get_position().width
@@ -388,42 +370,46 @@ def draw(
 
 
 def _fill(axes: Axes, chart: Chart, models: Sequence[str], wide: float, title: bool) -> Handles:
-    """Draw everything and return what belongs into the legend."""
+    """Plot everything and return labels and artists of the legend."""
     from matplotlib.patches import Patch
 
     _check(chart)
-    bars = {position: one for position, one in enumerate(chart.series) if one.look == "bars"}
+    bars = {position: one for position, one in enumerate(chart.series) if one.kind == "bars"}
     slots = dict(zip(bars, bar_slots(list(bars.values()), chart.x.scale), strict=True))
     edges = [edge for found in slots.values() for slot in found.values() for edge in slot]
     spans = [end for span in chart.spans for end in (span.low, span.high) if math.isfinite(end)]
     heights = [
-        y for one in chart.series for y in (*(() if one.look == "band" else one.y), *one.low, *one.high)
+        y for one in chart.series for y in (*(() if one.kind == "band" else one.y), *one.low, *one.high)
     ]
     dress(axes, grid="y", title=chart.title if title else "", wide=wide - _BESIDE)
-    low, high = set_axis(
+    x = set_axis(
         axes,
         "x",
         chart.x,
         [*(x for one in chart.series for x in one.x), *edges, *spans],
         wide=0.8 * wide,
     )
-    set_axis(axes, "y", chart.y, heights, wide=0.45 * wide, has_zero=bool(bars))
-    handles: Handles = []
-    for span in chart.spans:
-        axes.axvspan(max(span.low, low), min(span.high, high), color=SHADE, linewidth=0, zorder=0.5)
-        handles.append((span.label, Patch(facecolor=SHADE, linewidth=0)))
-    marks = model_marks(chart.series, models)
-    for position, one in enumerate(chart.series):
-        if not any(map(math.isfinite, one.low if one.look == "band" else one.y)):
+    y = set_axis(axes, "y", chart.y, heights, wide=0.45 * wide, has_zero=bool(bars))
+    styles = ModelStyles.of(models, [chart]).of_series(chart.series)
+    marked = marked_points(chart, styles, x, y)
+    artists: dict[tuple[bool, int], Artist] = {}
+    for number, span in enumerate(chart.spans):
+        axes.axvspan(x.clip(span.low), x.clip(span.high), color=SHADE, linewidth=0, zorder=0.5)
+        artists[True, number] = Patch(facecolor=SHADE, linewidth=0)
+    for number, (series, style) in enumerate(zip(chart.series, styles, strict=True)):
+        if not any(map(math.isfinite, series.low if series.kind == "band" else series.y)):
             continue
-        colour, depth = colour_of(one, marks), 2 + 0.1 * position
-        if one.look == "bars":
-            handle = draw_bars(axes, one, slots[position], colour=colour, depth=depth)
-        else:
-            marker = marks[one.model].code if one.model else ""
-            turn = (position + 0.5) / len(chart.series)
-            handle = draw_series(axes, one, colour=colour, marker=marker, depth=depth, turn=turn)
-        handles.append((one.label, handle))
+        depth = 2 + 0.1 * number
+        artists[False, number] = (
+            plot_bars(axes, series, slots[number], style, depth=depth)
+            if series.kind == "bars"
+            else plot_series(axes, series, style, depth=depth, marked=marked.get(number, ()))
+        )
+    handles = [
+        (entry.label, artists[key])
+        for entry in legend_entries(chart, styles)
+        if (key := (entry.kind == "span", entry.number)) in artists
+    ]
     if not handles:
         axes.text(0.5, 0.5, "no values", transform=axes.transAxes, ha="center", fontsize=SMALL, color=INK)
     return handles
@@ -445,7 +431,7 @@ def _check(chart: Chart) -> None:
 def _points(series: Series, name: str) -> tuple[float, ...]:
     if name == "x":
         return series.x
-    return () if series.look == "band" else series.y
+    return () if series.kind == "band" else series.y
 
 
 def _legend(handles: Handles, *, n_columns: int) -> dict[str, Any]:

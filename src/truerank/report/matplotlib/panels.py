@@ -9,12 +9,14 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from truerank.core.chart import Chart, ChartAxis, Mark, Series
+from truerank.core.chart import Chart, ChartAxis, Series
 from truerank.core.errors import InvalidData
 from truerank.core.result import Estimate, Result
 from truerank.core.table import decimals, fixed, percent, shorten
+from truerank.report.layout import ModelStyles
 from truerank.report.matplotlib.axes import (
     COLUMN,
+    DASHES,
     INK,
     LETTER,
     MIDDLE,
@@ -24,7 +26,6 @@ from truerank.report.matplotlib.axes import (
     dress,
     escape_dollars,
     folded,
-    model_marks,
     room_for,
     set_axis,
 )
@@ -39,7 +40,7 @@ _ROW = 0.3
 _LONGEST = 40  # letters of a name
 
 
-def draw_panels(
+def plot_panels(
     charts: Sequence[Chart],
     *,
     width: float | None = None,
@@ -88,10 +89,10 @@ def draw_panels(
         wide, down * (0.62 + _ROW * n_rows) + 0.15 * (1 + folded(caption, wide, SMALL).count("\n"))
     )
     grid = drawn.subplots(down, across, sharey=True, squeeze=False)
-    marks = model_marks((one for chart in charts for one in chart.series), models)
+    styles = ModelStyles.of(models, charts)
     for axes, chart in zip(grid.flat, charts, strict=False):
         bold = {label for key, label in strong if key == chart.key}
-        _draw_panel(axes, chart, marks, bold, (wide - beside) / across)
+        _plot_panel(axes, chart, styles, bold, (wide - beside) / across)
     for axes in grid.flat[len(charts) :]:
         axes.remove()
     for axes in drawn.axes:
@@ -104,7 +105,7 @@ def draw_panels(
     return drawn
 
 
-def _draw_panel(axes: Axes, chart: Chart, marks: dict[str, Mark], bold: set[str], wide: float) -> None:
+def _plot_panel(axes: Axes, chart: Chart, styles: ModelStyles, bold: set[str], wide: float) -> None:
     from matplotlib.patheffects import withStroke
 
     dress(axes, grid="x", title=chart.title, wide=wide)
@@ -112,20 +113,19 @@ def _draw_panel(axes: Axes, chart: Chart, marks: dict[str, Mark], bold: set[str]
     set_axis(axes, "x", chart.y, values, wide=wide, most=5, room=0.15)
     known = [y for one in chart.series if one.model for y in one.y if math.isfinite(y)]
     places = decimals(known)
-    for position, one in enumerate(chart.series):
-        depth = 2 + 0.1 * position
-        if one.look != "dots":
-            style = (0, (4, 2)) if one.is_dashed else "-"
-            axes.plot(one.y, one.x, color=colour_of(one, marks), linewidth=1.0, linestyle=style, zorder=depth)
+    for position, (one, style) in enumerate(zip(chart.series, styles.of_series(chart.series), strict=True)):
+        depth, colour = 2 + 0.1 * position, colour_of(style)
+        if one.kind != "dots":
+            axes.plot(one.y, one.x, color=colour, linewidth=1.0, linestyle=DASHES[style.dash], zorder=depth)
             continue
-        _draw_whiskers(axes, one, colour_of(one, marks), depth)
-        if not one.model:
+        _plot_whiskers(axes, one, colour, depth)
+        if not one.model or style.marker is None:
             continue
         axes.plot(
             one.y,
             one.x,
-            marks[one.model].code,
-            color=colour_of(one, marks),
+            style.marker.code,
+            color=colour,
             markersize=5.5,
             markeredgewidth=0,
             zorder=depth + 0.01,
@@ -146,7 +146,7 @@ def _draw_panel(axes: Axes, chart: Chart, marks: dict[str, Mark], bold: set[str]
                 )
 
 
-def _draw_whiskers(axes: Axes, series: Series, colour: str, depth: float) -> None:
+def _plot_whiskers(axes: Axes, series: Series, colour: str, depth: float) -> None:
     thick, alpha = (1.5, 1.0) if series.model else (6.0, 0.3)
     for x, low, high in zip(series.x, series.low, series.high, strict=False):
         if math.isfinite(low) and math.isfinite(high):
@@ -161,7 +161,7 @@ def _draw_whiskers(axes: Axes, series: Series, colour: str, depth: float) -> Non
             )
 
 
-def draw_leaderboard(result: Result, *, width: float | None = None, columns: int | None = None) -> Figure:
+def plot_leaderboard(result: Result, *, width: float | None = None, columns: int | None = None) -> Figure:
     """Return dots and whiskers of every model, one panel per metric.
 
     A model that was estimated in several ways has one row for each; exact values come first. Within one
@@ -170,7 +170,7 @@ def draw_leaderboard(result: Result, *, width: float | None = None, columns: int
     Parameters
     ----------
     result : what to draw
-    width, columns : as in ``draw_panels``
+    width, columns : as in ``plot_panels``
 
     Raises
     ------
@@ -188,7 +188,7 @@ def draw_leaderboard(result: Result, *, width: float | None = None, columns: int
     )
     levels = sorted({e.level for e in result.estimates if e.level is not None and _has_ends(e)})
     caption = f"whiskers: {' and '.join(map(percent, levels))} intervals" if levels else ""
-    return draw_panels(
+    return plot_panels(
         charts, width=width, columns=columns, models=result.models(), strong=strong, caption=caption
     )
 
@@ -202,7 +202,7 @@ def _chart(
         if way in found:
             e = found[way]
             low, high = ((e.low,), (e.high,)) if e.low is not None and e.high is not None else ((), ())
-            series.append(Series(labels[way], (row,), (e.value,), low, high, look="dots", model=e.model))
+            series.append(Series(labels[way], (row,), (e.value,), low, high, kind="dots", model=e.model))
     return Chart(metric, metric, "", ChartAxis("model"), ChartAxis(""), tuple(series))
 
 

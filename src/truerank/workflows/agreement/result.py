@@ -196,11 +196,11 @@ class Agreement:
         """
         from truerank.core.errors import check_choice
         from truerank.report.charts.documents import heat_by_fraction, heat_by_metric
-        from truerank.report.matplotlib.figure import draw
+        from truerank.report.matplotlib.figure import plot
 
         check_choice("by", by, ("fraction", "metric"))
         make = heat_by_fraction if by == "fraction" else heat_by_metric
-        return draw(make(self, what=what), width=width)
+        return plot(make(self, what=what), width=width)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON."""

@@ -241,9 +241,9 @@ class Comparison:
         InvalidData
             When the metric was not compared.
         """
-        from truerank.report.charts.documents import draw_forests
+        from truerank.report.charts.documents import plot_forests
 
-        return draw_forests(self, metric, width=width)
+        return plot_forests(self, metric, width=width)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON."""

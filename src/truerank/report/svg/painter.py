@@ -1,10 +1,7 @@
-"""A chart as shapes, marks and a legend, ready to be written as SVG.
+"""Charts of the report as SVG: lines, areas and bars as point lists, markers with whiskers, shades, a legend.
 
-Series as points of a drawing whose sides are both 1000 long.
-
-Marks at points: dots with whiskers, and the markers that tell lines apart.
-
-How series look: colour, marker and dashes.
+The plot is a drawing whose sides are both 1000 long and which the browser stretches to the width of the page;
+what must keep its shape, such as markers and text, is placed by percentages instead.
 """
 
 from __future__ import annotations
@@ -15,10 +12,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from truerank.core.chart import Chart, ChartAxis, Mark, Picture, Series, Unit, model_mark
+from truerank.core.chart import Chart, ChartAxis, Series, Unit
 from truerank.core.table import count_of, percent, shorten
+from truerank.report.axis import Axis, chart_axis
+from truerank.report.layout import LegendEntry, ModelStyles, SeriesStyle, legend_entries, marked_points
 from truerank.report.sections import ShownTable, chart_sheet
-from truerank.report.svg.axis import Axis, chart_axis
 
 Point = tuple[float, float]
 
@@ -32,7 +30,7 @@ def band_runs(series: Series, x: Axis, y: Axis) -> list[list[Point]]:
     """Return the areas between low and high as closed outlines; ends beyond the axis lie on its edge."""
     lows, highs = series.low or series.y, series.high or series.y
     known = [
-        x.can_place(a) and low == low and high == high
+        x.can_show(a) and low == low and high == high
         for a, low, high in zip(series.x, lows, highs, strict=True)
     ]
     upper = _runs(_clipped(series.x, highs, known, y), x, y, series)
@@ -48,13 +46,13 @@ def bar_outlines(series: Series, x: Axis, y: Axis, *, slot: float, turn: int, of
     slot : width of all bars at one x, in percent
     turn, of : which of how many bars at one x
     """
-    base = 1000 - 10 * y.place(y.clip(0.0)) if not y.is_log else 1000.0
+    base = 1000 - 10 * y.position(y.clip(0.0)) if not y.is_log else 1000.0
     width = 10 * slot / of
     rectangles = []
     for a, b in _points(series):
         if _fits(x, a, y, b):
-            left = 10 * (x.place(a) - slot / 2) + turn * width
-            top = 1000 - 10 * y.place(b)
+            left = 10 * (x.position(a) - slot / 2) + turn * width
+            top = 1000 - 10 * y.position(b)
             rectangles.append([(left, base), (left, top), (left + width, top), (left + width, base)])
     return rectangles
 
@@ -67,7 +65,7 @@ def bar_middles(series: Series, x: Axis, y: Axis, *, slot: float, turn: int, of:
 
 def bar_slot(series: Iterable[Series], x: Axis) -> float:
     """Return the width of all bars at one x, in percent: most of the smallest gap, or what one bar needs."""
-    places = sorted({x.place(a) for one in series for a in one.x if x.can_place(a)})
+    places = sorted({x.position(a) for one in series for a in one.x if x.can_show(a)})
     if len(places) == 1:
         return max(min(20.0, 2 * places[0], 2 * (100 - places[0])), 5.0)
     return 0.86 * min((after - before for before, after in pairwise(places)), default=20.0)
@@ -89,7 +87,7 @@ def _points(series: Series) -> list[Point]:
 
 
 def _fits(x: Axis, a: float, y: Axis, b: float) -> bool:
-    return x.can_place(a) and y.can_place(b)
+    return x.can_show(a) and y.can_show(b)
 
 
 def _clipped(
@@ -108,111 +106,46 @@ def _runs(points: Iterable[Point | None], x: Axis, y: Axis, series: Series) -> l
         if point is None:
             runs.append([])
             continue
-        placed = (10 * x.place(point[0]), 1000 - 10 * y.place(point[1]))
-        if series.look == "step" and runs[-1]:
+        placed = (10 * x.position(point[0]), 1000 - 10 * y.position(point[1]))
+        if series.kind == "step" and runs[-1]:
             runs[-1].append((placed[0], runs[-1][-1][1]))
         runs[-1].append(placed)
     return [run for run in runs if run]
 
 
-# Names of the dash patterns in the style sheet; further series of one model take the next pattern.
-_SOLID = ("d0", "d3", "d4")
-_DASHED = ("d1", "d2", "d5")
+_APART = 11  # pixels between dots at one x
+_BAR_MARKERS = 5  # on the bars of one series
 
 
-@dataclass(frozen=True)
-class Look:
-    """How one series is drawn.
-
-    Parameters
-    ----------
-    colour : class of its colour
-    outline : path of its marker; empty for none
-    dash : class of its dash pattern
-    is_hollow : whether its marks are empty inside, for what was not measured
-    """
-
-    colour: str
-    outline: str
-    dash: str
-    is_hollow: bool
-
-    @property
-    def css(self) -> str:
-        """Classes of a mark."""
-        return f"{self.colour} hollow" if self.is_hollow else self.colour
-
-
-@dataclass(frozen=True)
-class Looks:
-    """The models of a page; each has one colour and one marker in all its charts.
+def css_classes(style: SeriesStyle) -> str:
+    """Return the classes of a mark in the style sheet: its colour, and whether it is hollow.
 
     Examples
     --------
-    >>> looks = Looks(("ease", "ials"))
-    >>> looks.mark_of("ials").shape, looks.mark_of("") is None
-    ('square', True)
+    >>> css_classes(SeriesStyle(colour=2, marker=None, dash=0, is_hollow=True))
+    'c2 hollow'
     """
-
-    models: tuple[str, ...]
-
-    @classmethod
-    def of(cls, models: Iterable[str], pictures: Iterable[Picture]) -> Looks:
-        """Return the looks of known models, then of those that charts add, in the order of appearance."""
-        charts = [picture for picture in pictures if isinstance(picture, Chart)]
-        added = [series.model for chart in charts for series in chart.series if series.model]
-        return cls(tuple(dict.fromkeys([*models, *added])))
-
-    def mark_of(self, model: str) -> Mark | None:
-        """Return the mark of a model, None for a reference that is no model."""
-        return model_mark(self.models.index(model)) if model else None
-
-    def of_series(self, series: Sequence[Series]) -> list[Look]:
-        """Return the look of each series of a chart; those of one model differ by dashes."""
-        found, seen = list[Look](), dict[tuple[str, bool, bool], int]()
-        n_bars = sum(one.look == "bars" for one in series)
-        for one in series:
-            kind = (one.model, one.look in ("line", "step"), one.is_dashed)
-            turn = seen.get(kind, 0)
-            seen[kind] = turn + 1
-            patterns = _DASHED if one.is_dashed else _SOLID
-            model = self.mark_of(one.model)
-            shape = _reference_outline(one, turn) if model is None else model.outline
-            found.append(
-                Look(
-                    colour="ref" if model is None else f"c{model.colour}",
-                    outline="" if one.look == "band" or (one.look == "bars" and n_bars == 1) else shape,
-                    dash=patterns[turn % len(patterns)],
-                    is_hollow=one.is_dashed,
-                )
-            )
-        return found
+    return f"{_colour(style)} hollow" if style.is_hollow else _colour(style)
 
 
-def _reference_outline(series: Series, turn: int) -> str:
-    """Return a shape for grey dots; a grey line speaks for itself."""
-    return model_mark(turn).outline if series.look == "dots" else ""
-
-
-_ALL = 12  # lines of up to so many points have a marker at each
-_SOME = 5  # longer ones have this many
-_APART = 11  # pixels between dots at one x
+def _colour(style: SeriesStyle) -> str:
+    return "ref" if style.colour is None else f"c{style.colour}"
 
 
 @dataclass(frozen=True)
-class Pin:
+class PlacedMarker:
     """One mark.
 
     Parameters
     ----------
-    look : colour and shape
+    style : of its series
     x, y : place in percent from the upper left corner
     shift : pixels to the right, so that dots at one x do not hide each other
     whisker : upper and lower end in percent from above; None without an interval
     words : the point in words
     """
 
-    look: Look
+    style: SeriesStyle
     x: float
     y: float
     words: str
@@ -220,76 +153,66 @@ class Pin:
     whisker: tuple[float, float] | None = None
 
 
-def dot_pins(chart: Chart, looks: Sequence[Look], x: Axis, y: Axis) -> list[Pin]:
+def dot_markers(chart: Chart, styles: Sequence[SeriesStyle], x: Axis, y: Axis) -> list[PlacedMarker]:
     """Return the dots of all series that stand alone.
 
     Dots of models at one x stand side by side; a grey reference stays at its x, behind later series.
     """
-    series = [(one, look) for one, look in zip(chart.series, looks, strict=True) if one.look == "dots"]
+    series = [(one, style) for one, style in zip(chart.series, styles, strict=True) if one.kind == "dots"]
     shared: dict[float, list[int]] = {}  # by x which models have a dot there
     for number, (one, _) in enumerate(series):
         for a in dict.fromkeys(one.x if one.model else ()):
             shared.setdefault(a, []).append(number)
-    pins = []
-    for number, (one, look) in enumerate(series):
+    markers = []
+    for number, (one, style) in enumerate(series):
         for at, (a, b) in enumerate(zip(one.x, one.y, strict=True)):
             if not (x.holds(a) and y.holds(b)):
                 continue
             rivals = shared[a] if one.model else [number]
             apart = min(_APART, 90 / len(rivals))
-            pins.append(
-                Pin(
-                    look,
-                    x.place(a),
+            markers.append(
+                PlacedMarker(
+                    style,
+                    x.position(a),
                     _from_above(y, b),
-                    _words(chart, one, at),
+                    _point_text(chart, one, at),
                     round((rivals.index(number) - (len(rivals) - 1) / 2) * apart, 1),
                     _whisker(one, at, y),
                 )
             )
-    return pins
+    return markers
 
 
-def line_pins(chart: Chart, looks: Sequence[Look], x: Axis, y: Axis) -> list[Pin]:
-    """Return markers along the lines, at different places for different lines."""
-    lines = [
-        (one, look)
-        for one, look in zip(chart.series, looks, strict=True)
-        if one.look in ("line", "step") and look.outline
-    ]
+def line_markers(chart: Chart, styles: Sequence[SeriesStyle], x: Axis, y: Axis) -> list[PlacedMarker]:
+    """Return the markers along lines and steps."""
     return [
-        Pin(look, x.place(one.x[at]), _from_above(y, one.y[at]), _words(chart, one, at))
-        for number, (one, look) in enumerate(lines)
-        for at in _chosen(one, x, y, turn=(number + 0.5) / len(lines))
+        PlacedMarker(
+            styles[number],
+            x.position(chart.series[number].x[at]),
+            _from_above(y, chart.series[number].y[at]),
+            _point_text(chart, chart.series[number], at),
+        )
+        for number, points in marked_points(chart, styles, x, y).items()
+        for at in points
     ]
 
 
-def bar_pins(chart: Chart, looks: Sequence[Look], x: Axis, y: Axis) -> list[Pin]:
+def bar_markers(chart: Chart, styles: Sequence[SeriesStyle], x: Axis, y: Axis) -> list[PlacedMarker]:
     """Return markers on some bars of each series, where there are several."""
-    bars = [(one, look) for one, look in zip(chart.series, looks, strict=True) if one.look == "bars"]
+    bars = [(one, style) for one, style in zip(chart.series, styles, strict=True) if one.kind == "bars"]
     slot = bar_slot([one for one, _ in bars], x)
-    pins = []
-    for turn, (one, look) in enumerate(bars):
-        tops = bar_middles(one, x, y, slot=slot, turn=turn, of=len(bars)) if look.outline else []
-        stride = max(1, -(-len(tops) // _SOME))
-        pins += [Pin(look, round(left, 2), round(top, 2), one.label) for left, top in tops[::stride]]
-    return pins
-
-
-def _chosen(series: Series, x: Axis, y: Axis, *, turn: float) -> list[int]:
-    """Return which points get a marker; ``turn`` in [0, 1) shifts them."""
-    inside = [
-        at for at, (a, b) in enumerate(zip(series.x, series.y, strict=True)) if x.holds(a) and y.holds(b)
-    ]
-    if len(inside) <= _ALL:
-        return inside
-    wanted = [100 * (step + turn) / _SOME for step in range(_SOME)]
-    nearest = (min(inside, key=lambda at: abs(x.place(series.x[at]) - place)) for place in wanted)
-    return sorted(set(nearest))
+    markers = []
+    for turn, (one, style) in enumerate(bars):
+        tops = bar_middles(one, x, y, slot=slot, turn=turn, of=len(bars)) if style.marker else []
+        stride = max(1, -(-len(tops) // _BAR_MARKERS))
+        markers += [
+            PlacedMarker(style, round(left, 2), round(top, 2), one.label) for left, top in tops[::stride]
+        ]
+    return markers
 
 
 def _from_above(y: Axis, value: float) -> float:
-    return round(100 - y.place(value), 2)
+    return round(100 - y.position(value), 2)
 
 
 def _whisker(series: Series, at: int, y: Axis) -> tuple[float, float] | None:
@@ -300,7 +223,7 @@ def _whisker(series: Series, at: int, y: Axis) -> tuple[float, float] | None:
     return _from_above(y, y.clip(high)), _from_above(y, y.clip(low))
 
 
-def _words(chart: Chart, series: Series, at: int) -> str:
+def _point_text(chart: Chart, series: Series, at: int) -> str:
     ends = ""
     if series.low and series.high:
         low, high = (_number(end[at], chart.y.unit) for end in (series.low, series.high))
@@ -337,18 +260,16 @@ class Shade:
 
 
 @dataclass(frozen=True)
-class LegendEntry:
-    """One line of the legend: what it looks like and its name, in full where that was shortened."""
+class LegendLine:
+    """One line of the legend: its entry, its name, shortened where it is long, and the letter of a shade."""
 
-    kind: str
+    entry: LegendEntry
     name: str
-    full: str
-    look: Look
     letter: str = ""
 
 
 @dataclass(frozen=True)
-class Drawing:
+class PaintedChart:
     """All that the page needs to show a chart; ``is_cut`` says that something lies beyond its axes."""
 
     kind = "chart"
@@ -356,9 +277,9 @@ class Drawing:
     x: Axis
     y: Axis
     shapes: tuple[Shape, ...]
-    pins: tuple[Pin, ...]
+    markers: tuple[PlacedMarker, ...]
     shades: tuple[Shade, ...]
-    legend: tuple[LegendEntry, ...]
+    legend: tuple[LegendLine, ...]
     notes: tuple[str, ...]
     data: ShownTable
     is_cut: bool
@@ -379,19 +300,23 @@ class Drawing:
         return len(self.legend) > 8
 
 
-def draw_chart(chart: Chart, looks: Looks) -> Drawing:
-    """Return the drawing of a chart; models look as they do in all charts of the page."""
-    x, y = _across(chart), chart_axis(chart.y, _heights(chart), is_upright=True)
-    each = looks.of_series(chart.series)
+def paint_chart(chart: Chart, styles: ModelStyles) -> PaintedChart:
+    """Return a chart as shapes; models have the colours and markers of all charts of the page."""
+    x, y = _across(chart), chart_axis(chart.y, _heights(chart), is_vertical=True)
+    series_styles = styles.of_series(chart.series)
     n_out, n_lost = _left_out(chart, x, y)
-    return Drawing(
+    return PaintedChart(
         chart=chart,
         x=x,
         y=y,
-        shapes=tuple(_shapes(chart.series, each, x, y)),
-        pins=(*bar_pins(chart, each, x, y), *line_pins(chart, each, x, y), *dot_pins(chart, each, x, y)),
+        shapes=tuple(_shapes(chart.series, series_styles, x, y)),
+        markers=(
+            *bar_markers(chart, series_styles, x, y),
+            *line_markers(chart, series_styles, x, y),
+            *dot_markers(chart, series_styles, x, y),
+        ),
         shades=tuple(_shades(chart, x)),
-        legend=tuple(_legend(chart, each)),
+        legend=tuple(_legend(chart, series_styles)),
         notes=(*chart.notes, *_warnings(chart, n_out, n_lost)),
         data=chart_sheet(chart),
         is_cut=n_out > 0 or (chart.x.low, chart.x.high) != (None, None),
@@ -405,8 +330,8 @@ def _across(chart: Chart) -> Axis:
     if named.scale == "linear" and named.unit == "number" and all(float(a).is_integer() for a in values):
         named = replace(named, unit="count")  # no ticks between whole numbers
     axis = chart_axis(named, values)
-    bars = [one for one in chart.series if one.look == "bars"]
-    dots = [one for one in chart.series if one.look == "dots"]
+    bars = [one for one in chart.series if one.kind == "bars"]
+    dots = [one for one in chart.series if one.kind == "dots"]
     slots = [bar_slot(bars, axis) if bars else 0.0, min(bar_slot(dots, axis), 16.0) if dots else 0.0]
     share = max(slots) / 200
     if not values or not share:
@@ -420,29 +345,29 @@ def _across(chart: Chart) -> Axis:
 
 def _heights(chart: Chart) -> Iterator[float]:
     for one in chart.series:
-        if one.look != "band" or not one.low:
+        if one.kind != "band" or not one.low:
             yield from one.y
         yield from one.low
         yield from one.high
-        if one.look == "bars":  # from 0, or on a logarithmic axis from below the lowest
+        if one.kind == "bars":  # from 0, or on a logarithmic axis from below the lowest
             yield 0.0
             yield min((value / 2 for value in one.y if value > 0), default=0.0)
 
 
-def _shapes(series: Sequence[Series], looks: Sequence[Look], x: Axis, y: Axis) -> Iterator[Shape]:
+def _shapes(series: Sequence[Series], styles: Sequence[SeriesStyle], x: Axis, y: Axis) -> Iterator[Shape]:
     """Yield areas, then bars, then lines: what is thin lies on top."""
-    for one, look in zip(series, looks, strict=True):
-        if one.look == "band" or (one.look in ("line", "step") and one.low and one.high):
-            css = f"bound {look.dash}" if one.look == "band" else "band"
-            yield from _each("polygon", f"{css} {look.colour}", band_runs(one, x, y))
-    bars = [(one, look) for one, look in zip(series, looks, strict=True) if one.look == "bars"]
+    for one, style in zip(series, styles, strict=True):
+        if one.kind == "band" or (one.kind in ("line", "step") and one.low and one.high):
+            css = f"bound d{style.dash}" if one.kind == "band" else "band"
+            yield from _each("polygon", f"{css} {_colour(style)}", band_runs(one, x, y))
+    bars = [(one, style) for one, style in zip(series, styles, strict=True) if one.kind == "bars"]
     slot = bar_slot([one for one, _ in bars], x)
-    for turn, (one, look) in enumerate(bars):
-        css = f"bar {look.css}"
+    for turn, (one, style) in enumerate(bars):
+        css = f"bar {css_classes(style)}"
         yield from _each("polygon", css, bar_outlines(one, x, y, slot=slot, turn=turn, of=len(bars)))
-    for one, look in zip(series, looks, strict=True):
-        if one.look in ("line", "step"):
-            yield from _each("polyline", f"line {look.dash} {look.colour}", line_runs(one, x, y))
+    for one, style in zip(series, styles, strict=True):
+        if one.kind in ("line", "step"):
+            yield from _each("polyline", f"line d{style.dash} {_colour(style)}", line_runs(one, x, y))
 
 
 def _each(tag: Literal["polyline", "polygon"], css: str, outlines: list[list[Point]]) -> Iterator[Shape]:
@@ -450,25 +375,21 @@ def _each(tag: Literal["polyline", "polygon"], css: str, outlines: list[list[Poi
         yield Shape(tag, css, svg_points(outline))
 
 
-def _letters(chart: Chart) -> list[str]:
-    return [chr(ord("A") + number % 26) for number in range(len(chart.spans))]
+def _letter(number: int) -> str:
+    return chr(ord("A") + number % 26)
 
 
 def _shades(chart: Chart, x: Axis) -> Iterator[Shade]:
-    for span, letter in zip(chart.spans, _letters(chart), strict=True):
-        left, right = x.place(x.clip(span.low)), x.place(x.clip(span.high))
+    for number, span in enumerate(chart.spans):
+        left, right = x.position(x.clip(span.low)), x.position(x.clip(span.high))
         if right > left:
-            yield Shade(left, round(right - left, 2), letter)
+            yield Shade(left, round(right - left, 2), _letter(number))
 
 
-def _legend(chart: Chart, looks: Sequence[Look]) -> Iterator[LegendEntry]:
-    """Yield models, then references, then shaded stretches."""
-    for one, look in sorted(zip(chart.series, looks, strict=True), key=lambda entry: not entry[0].model):
-        kind = "line" if one.look == "step" else one.look
-        yield LegendEntry(kind, shorten(one.label, _LONGEST_LABEL), one.label, look)
-    shade = Look("ref", "", "d0", is_hollow=False)
-    for span, letter in zip(chart.spans, _letters(chart), strict=True):
-        yield LegendEntry("span", shorten(span.label, _LONGEST_LABEL), span.label, shade, letter)
+def _legend(chart: Chart, styles: Sequence[SeriesStyle]) -> Iterator[LegendLine]:
+    for entry in legend_entries(chart, styles):
+        letter = _letter(entry.number) if entry.kind == "span" else ""
+        yield LegendLine(entry, shorten(entry.label, _LONGEST_LABEL), letter)
 
 
 def _left_out(chart: Chart, x: Axis, y: Axis) -> tuple[int, int]:
@@ -476,11 +397,11 @@ def _left_out(chart: Chart, x: Axis, y: Axis) -> tuple[int, int]:
     points = [
         (a, b)
         for one in chart.series
-        if one.look != "band"
+        if one.kind != "band"
         for a, b in zip(one.x, one.y, strict=True)
         if math.isfinite(b)
     ]
-    placed = [(a, b) for a, b in points if x.can_place(a) and y.can_place(b)]
+    placed = [(a, b) for a, b in points if x.can_show(a) and y.can_show(b)]
     n_out = sum(not (x.holds(a) and y.holds(b)) for a, b in placed)
     return n_out, len(points) - len(placed)
 

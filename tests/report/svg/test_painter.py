@@ -10,43 +10,44 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.report.pictures import make_bars, make_dots, make_groups, make_lines, make_many, make_pictures
-from truerank.core.chart import Chart, ChartAxis, Look, Scale, Series, Span, Unit
-from truerank.report.svg.drawing import Drawing, Looks, draw_chart
+from truerank.core.chart import Chart, ChartAxis, Scale, Series, SeriesKind, Span, Unit
+from truerank.report.layout import ModelStyles
+from truerank.report.svg.painter import PaintedChart, paint_chart
 
 
-def drawn(chart: Chart) -> Drawing:
-    return draw_chart(chart, Looks.of((), (chart,)))
+def painted_chart(chart: Chart) -> PaintedChart:
+    return paint_chart(chart, ModelStyles.of((), (chart,)))
 
 
-def one(*series: Series, x: ChartAxis = ChartAxis("x"), y: ChartAxis = ChartAxis("y")) -> Drawing:  # noqa: B008
-    return drawn(Chart("k", "title", "words", x, y, series))
+def one(*series: Series, x: ChartAxis = ChartAxis("x"), y: ChartAxis = ChartAxis("y")) -> PaintedChart:  # noqa: B008
+    return painted_chart(Chart("k", "title", "words", x, y, series))
 
 
 def test_lines_lie_above_bands() -> None:
     """Areas come first, whatever the order of the series."""
-    tags = [shape.css.split()[0] for shape in drawn(make_lines()).shapes]
+    tags = [shape.css.split()[0] for shape in painted_chart(make_lines()).shapes]
     assert tags == ["bound", *["band"] * 3, *["line"] * 4]
 
 
 def test_legend_names_series_and_stretches() -> None:
     """Models first, then references, then shaded stretches with their letters."""
-    legend = drawn(make_lines()).legend
-    assert [entry.kind for entry in legend] == ["band", "line", "line", "line", "line", "span", "span"]
-    assert [entry.name for entry in legend][-3:] == [
+    legend = painted_chart(make_lines()).legend
+    assert [line.entry.kind for line in legend] == ["band", "line", "line", "line", "line", "span", "span"]
+    assert [line.name for line in legend][-3:] == [
         "wanted",
         "K that this sample cannot resolve",
         "beyond the sample",
     ]
-    assert [entry.letter for entry in legend][-2:] == ["A", "B"]
+    assert [line.letter for line in legend][-2:] == ["A", "B"]
 
 
 def test_long_names_are_shortened_in_the_legend_alone() -> None:
     """The table of the data has the whole name."""
     name = "model(" + "x" * 200 + ")"
-    drawing = one(Series(name, (1,), (1,), model=name))
-    assert len(drawing.legend[0].name) == 60
-    assert drawing.legend[0].full == name
-    assert drawing.data.table.columns[1] == name
+    painted = one(Series(name, (1,), (1,), model=name))
+    assert len(painted.legend[0].name) == 60
+    assert painted.legend[0].entry.label == name
+    assert painted.data.table.columns[1] == name
 
 
 def test_shaded_stretches_are_clipped() -> None:
@@ -54,7 +55,7 @@ def test_shaded_stretches_are_clipped() -> None:
     series = Series("a", (1, 100), (0, 1))
     spans = (Span(0, 10, "low"), Span(10, math.inf, "high"), Span(200, 300, "beyond"))
     chart = Chart("k", "", "", ChartAxis("x", "log"), ChartAxis("y"), (series,), spans)
-    assert [(shade.left, shade.width, shade.letter) for shade in drawn(chart).shades] == [
+    assert [(shade.left, shade.width, shade.letter) for shade in painted_chart(chart).shades] == [
         (0, 50, "A"),
         (50, 50, "B"),
     ]
@@ -62,24 +63,28 @@ def test_shaded_stretches_are_clipped() -> None:
 
 def test_dots_at_one_place_stand_side_by_side() -> None:
     """Dots of two models at one x are moved apart by as much to either side; a reference stays there."""
-    drawing = drawn(make_dots())
-    pins = [pin for pin in drawing.pins if "pair 1" in pin.words]
-    assert [pin.shift for pin in pins] == [0, 0]
-    models = [Series(model, (1, at), (1, 1), look="dots", model=model) for at, model in enumerate("ab", 2)]
-    both = [pin for pin in one(*models, replace(models[0], model="")).pins if ", x 1:" in pin.words]
-    assert [pin.shift for pin in both] == [-5.5, 5.5, 0]
-    assert len({pin.x for pin in both}) == 1
-    assert all(pin.whisker and pin.whisker[0] < pin.y < pin.whisker[1] for pin in drawing.pins)
-    assert pins[0].words == "ease - ials, pair 1: 0.01 (0 to 0.02)"
-    assert [tick.label for tick in drawing.x.ticks] == ["1", "2", "3"]
+    painted = painted_chart(make_dots())
+    markers = [marker for marker in painted.markers if "pair 1" in marker.words]
+    assert [marker.shift for marker in markers] == [0, 0]
+    models = [Series(model, (1, at), (1, 1), kind="dots", model=model) for at, model in enumerate("ab", 2)]
+    both = [
+        marker for marker in one(*models, replace(models[0], model="")).markers if ", x 1:" in marker.words
+    ]
+    assert [marker.shift for marker in both] == [-5.5, 5.5, 0]
+    assert len({marker.x for marker in both}) == 1
+    assert all(
+        marker.whisker and marker.whisker[0] < marker.y < marker.whisker[1] for marker in painted.markers
+    )
+    assert markers[0].words == "ease - ials, pair 1: 0.01 (0 to 0.02)"
+    assert [tick.label for tick in painted.x.ticks] == ["1", "2", "3"]
 
 
 def test_bars_fit_between_the_axes() -> None:
     """No bar is cut, and on a logarithmic axis even the lowest can be seen."""
     for chart in (make_bars(), make_groups()):
-        drawing = drawn(chart)
-        bars = [shape for shape in drawing.shapes if shape.css.startswith("bar")]
-        assert len(bars) == sum(len(series.x) for series in chart.series if series.look == "bars")
+        painted = painted_chart(chart)
+        bars = [shape for shape in painted.shapes if shape.css.startswith("bar")]
+        assert len(bars) == sum(len(series.x) for series in chart.series if series.kind == "bars")
         for bar in bars:
             points = [tuple(map(float, point.split(","))) for point in bar.points.split()]
             assert all(-1 <= x <= 1001 and 0 <= y <= 1000 for x, y in points)
@@ -88,19 +93,19 @@ def test_bars_fit_between_the_axes() -> None:
 
 def test_long_lines_have_few_markers_at_different_places() -> None:
     """Five on each of twelve lines, so that no two lines have them at the same x."""
-    pins = drawn(make_many()).pins
-    assert len(pins) == 5 * 12
-    assert len({pin.x for pin in pins}) == 5 * 12
-    assert len(drawn(make_lines()).pins) == 3 * 10
+    markers = painted_chart(make_many()).markers
+    assert len(markers) == 5 * 12
+    assert len({marker.x for marker in markers}) == 5 * 12
+    assert len(painted_chart(make_lines()).markers) == 3 * 10
 
 
 def test_what_cannot_be_drawn_is_said() -> None:
     """Points beyond the axes, at 0 on a logarithmic axis, or none at all."""
-    line = Series("a", (1, 2, 3), (0.5, 2.0, 0.0), look="dots")
+    line = Series("a", (1, 2, 3), (0.5, 2.0, 0.0), kind="dots")
     beyond = one(line, y=ChartAxis("y", low=0, high=1))
     assert beyond.notes == ("1 point lies beyond the axes and can be found in the data.",)
     assert beyond.is_cut
-    assert len(beyond.pins) == 2
+    assert len(beyond.markers) == 2
     below = one(line, y=ChartAxis("y", "log"))
     assert "1 point at 0 or below cannot be shown on a logarithmic axis" in below.notes[0]
     assert one().notes == ("There is nothing to draw: no series has a point.",)
@@ -109,13 +114,16 @@ def test_what_cannot_be_drawn_is_said() -> None:
 
 def test_points_without_a_value_are_named_in_the_data() -> None:
     """The table says how many points it leaves out."""
-    drawing = one(Series("a", (1, 2, 3), (0.5, math.nan, 0.1)), Series("b", (2,), (0.2,), (math.inf,), (1,)))
-    assert drawing.data.note == "2 points without a finite value left out."
-    assert [row[0] for row in drawing.data.table.rows] == ["1", "3"]
+    painted = one(Series("a", (1, 2, 3), (0.5, math.nan, 0.1)), Series("b", (2,), (0.2,), (math.inf,), (1,)))
+    assert painted.data.note == "2 points without a finite value left out."
+    assert [row[0] for row in painted.data.table.rows] == ["1", "3"]
 
 
 def test_alternative_text_falls_back_on_the_title() -> None:
-    assert replace(drawn(make_lines()), chart=replace(make_lines(), words="")).words == "recall@K against K"
+    assert (
+        replace(painted_chart(make_lines()), chart=replace(make_lines(), words="")).words
+        == "recall@K against K"
+    )
 
 
 values = st.one_of(
@@ -123,7 +131,7 @@ values = st.one_of(
     st.integers(-5, 10**7),
     st.sampled_from([math.nan, math.inf, -math.inf]),
 )
-looks: st.SearchStrategy[Look] = st.sampled_from(["line", "step", "bars", "dots", "band"])
+looks: st.SearchStrategy[SeriesKind] = st.sampled_from(["line", "step", "bars", "dots", "band"])
 scales: st.SearchStrategy[Scale] = st.sampled_from(["linear", "log"])
 units: st.SearchStrategy[Unit] = st.sampled_from(["number", "count", "share"])
 
@@ -148,21 +156,21 @@ def charts(draw: st.DrawFn) -> Chart:
 
 @settings(max_examples=60, deadline=None)
 @given(charts())
-def test_anything_can_be_drawn(chart: Chart) -> None:
+def test_anything_can_be_painted_chart(chart: Chart) -> None:
     """Whatever numbers a chart holds, all places are finite and the marks lie inside."""
-    drawing = drawn(chart)
-    numbers = [float(n) for shape in drawing.shapes for n in shape.points.replace(",", " ").split()]
+    painted = painted_chart(chart)
+    numbers = [float(n) for shape in painted.shapes for n in shape.points.replace(",", " ").split()]
     assert all(math.isfinite(number) for number in numbers)
-    for pin in drawing.pins:
-        assert -0.1 <= pin.x <= 100.1
-        assert -0.1 <= pin.y <= 100.1
-    for shade in drawing.shades:
+    for marker in painted.markers:
+        assert -0.1 <= marker.x <= 100.1
+        assert -0.1 <= marker.y <= 100.1
+    for shade in painted.shades:
         assert 0 <= shade.left < shade.left + shade.width <= 100.01
 
 
 @pytest.mark.parametrize("picture", [p for p in make_pictures() if isinstance(p, Chart)], ids=lambda p: p.key)
 def test_every_kind_has_words_marks_and_data(picture: Chart) -> None:
-    drawing = drawn(picture)
-    assert drawing.words == picture.words
-    assert drawing.shapes or drawing.pins
-    assert 0 < len(drawing.data.table.rows) <= 60
+    painted = painted_chart(picture)
+    assert painted.words == picture.words
+    assert painted.shapes or painted.markers
+    assert 0 < len(painted.data.table.rows) <= 60

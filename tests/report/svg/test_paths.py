@@ -6,17 +6,17 @@ import math
 
 import pytest
 
-from truerank.core.chart import ChartAxis, Look, Series
-from truerank.report.svg.axis import Axis, chart_axis
-from truerank.report.svg.drawing import band_runs, bar_middles, bar_outlines, bar_slot, line_runs, svg_points
+from truerank.core.chart import ChartAxis, Series, SeriesKind
+from truerank.report.axis import Axis, chart_axis
+from truerank.report.svg.painter import band_runs, bar_middles, bar_outlines, bar_slot, line_runs, svg_points
 
 X = chart_axis(ChartAxis("x", low=0, high=10), ())
 Y = chart_axis(ChartAxis("y", low=0, high=1), ())
 LOG = chart_axis(ChartAxis("x", "log", low=1, high=100), ())
 
 
-def made(x: tuple[float, ...], y: tuple[float, ...], look: Look = "line") -> Series:
-    return Series("a", x, y, look=look)
+def made(x: tuple[float, ...], y: tuple[float, ...], look: SeriesKind = "line") -> Series:
+    return Series("a", x, y, kind=look)
 
 
 def test_line() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from truerank.core.chart import ChartAxis, Scale, Unit
-from truerank.report.svg.axis import are_apart, chart_axis, linear_axis
+from truerank.report.axis import are_apart, chart_axis, linear_axis
 
 numbers = st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: round(value, 6))
 positive = st.floats(1e-7, 1e9)
@@ -24,8 +24,8 @@ def test_axis_holds_its_range(first: float, second: float) -> None:
     """Both ends lie on the axis, which has two to six ticks in ascending order."""
     low, high = sorted((first, second))
     axis = linear_axis(low, high)
-    assert -1e-3 <= axis.place(low) <= axis.place(high) <= 100 + 1e-3
-    places = [tick.place for tick in axis.ticks]
+    assert -1e-3 <= axis.position(low) <= axis.position(high) <= 100 + 1e-3
+    places = [tick.position for tick in axis.ticks]
     assert 2 <= len(places) <= 6
     assert places == sorted(places)
     assert (places[0], places[-1]) == (0, 100)
@@ -35,34 +35,34 @@ def test_axis_holds_its_range(first: float, second: float) -> None:
 @pytest.mark.parametrize("value", [0.0, 0.5, -3.0, 1e-12, 1e9])
 def test_single_value_gets_room(value: float) -> None:
     """One value alone lies inside the axis, not at its edge."""
-    assert 0 < linear_axis(value, value).place(value) < 100
+    assert 0 < linear_axis(value, value).position(value) < 100
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(numbers, min_size=1, max_size=5), units, st.booleans())
-def test_linear_axis_of_a_chart(values: list[float], unit: Unit, is_upright: bool) -> None:
+def test_linear_axis_of_a_chart(values: list[float], unit: Unit, is_vertical: bool) -> None:
     """All values lie on the axis, and labels neither repeat nor, on a flat axis, touch."""
-    axis = chart_axis(ChartAxis("x", unit=unit), values, is_upright=is_upright)
+    axis = chart_axis(ChartAxis("x", unit=unit), values, is_vertical=is_vertical)
     assert all(axis.holds(value) for value in values)
     labels = [tick.label for tick in axis.ticks]
     assert len(set(labels)) == len(labels) >= 1
-    assert are_apart(axis.ticks, is_upright=is_upright)
+    assert are_apart(axis.ticks, is_vertical=is_vertical)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(positive, min_size=1, max_size=5), units, st.booleans())
-def test_logarithmic_axis_of_a_chart(values: list[float], unit: Unit, is_upright: bool) -> None:
+def test_logarithmic_axis_of_a_chart(values: list[float], unit: Unit, is_vertical: bool) -> None:
     """All values lie on the axis, ticks lie where the logarithm of their number is, labels do not repeat."""
-    axis = chart_axis(ChartAxis("x", "log", unit), values, is_upright=is_upright)
+    axis = chart_axis(ChartAxis("x", "log", unit), values, is_vertical=is_vertical)
     assert axis.is_log
     assert all(axis.holds(value) for value in values)
     labels = [tick.label for tick in axis.ticks]
     assert len(set(labels)) == len(labels) >= 1
-    assert are_apart(axis.ticks, is_upright=is_upright)
+    assert are_apart(axis.ticks, is_vertical=is_vertical)
     if unit == "count":
         for tick in axis.ticks:
             share = math.log(float(tick.label.replace(",", "")) / axis.low) / math.log(axis.high / axis.low)
-            assert tick.place == pytest.approx(100 * share, abs=0.05)
+            assert tick.position == pytest.approx(100 * share, abs=0.05)
 
 
 @pytest.mark.parametrize(
@@ -96,11 +96,11 @@ def test_ticks(axis: ChartAxis, values: tuple[float, ...], expected: list[str]) 
 @pytest.mark.parametrize("ends", [{"low": 2.0}, {"high": 30.0}, {"low": 2.0, "high": 30.0}])
 def test_ends_that_are_named_are_kept(scale: Scale, ends: dict[str, Any]) -> None:
     """An end that the chart names is the end of the axis, even where values lie beyond it."""
-    axis = chart_axis(ChartAxis("x", scale, **ends), (1.0, 50.0), is_upright=True)
+    axis = chart_axis(ChartAxis("x", scale, **ends), (1.0, 50.0), is_vertical=True)
     assert axis.low == ends.get("low", axis.low)
     assert axis.high == ends.get("high", axis.high)
     assert not axis.holds(1.0 if "low" in ends else 50.0)
-    assert all(0 <= tick.place <= 100 for tick in axis.ticks)
+    assert all(0 <= tick.position <= 100 for tick in axis.ticks)
 
 
 @pytest.mark.parametrize(
@@ -124,13 +124,13 @@ def test_odd_axes(axis: ChartAxis, values: tuple[float, ...]) -> None:
 
 def test_upright_axis_begins_at_zero_when_that_is_near() -> None:
     """From 0.1 to 0.5 begins at 0; from 0.4 to 0.5 would waste most of the height."""
-    assert chart_axis(ChartAxis("y"), (0.1, 0.5), is_upright=True).low == 0
-    assert chart_axis(ChartAxis("y"), (0.4, 0.5), is_upright=True).low == pytest.approx(0.4)
+    assert chart_axis(ChartAxis("y"), (0.1, 0.5), is_vertical=True).low == 0
+    assert chart_axis(ChartAxis("y"), (0.4, 0.5), is_vertical=True).low == pytest.approx(0.4)
 
 
 def test_logarithmic_places() -> None:
     """Equal factors have equal lengths."""
     axis = chart_axis(ChartAxis("x", "log"), (1, 1000))
-    places = [axis.place(value) for value in (1, 10, 100, 1000)]
+    places = [axis.position(value) for value in (1, 10, 100, 1000)]
     assert [round(after - before, 1) for before, after in pairwise(places)] == [33.3, 33.3, 33.3]
-    assert not axis.can_place(0)
+    assert not axis.can_show(0)
