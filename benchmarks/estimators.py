@@ -182,7 +182,7 @@ def measure_solver(case: Case, repeats: int) -> dict[str, Any] | None:
     took = time.process_time() - start
     theirs = np.maximum(masses.value, 0)
     value = float(log_likelihood(A, likelihood.shares, theirs[None] / theirs.sum())[0])
-    ours = seconds(lambda: estimator.fit(likelihood), repeats)
+    ours = seconds(lambda: estimator.fit(likelihood, [counted]), repeats)
     return {
         "shape": A.shape,
         "cvxpy_s": took,
@@ -215,7 +215,7 @@ def measure_batch(n_users: int, n_runs: int, repeats: int) -> dict[str, Any]:
     estimator = ESTIMATORS.make("mle")
     assert isinstance(estimator, MixtureEstimator)
     likelihood = make_likelihood(runs, step=0.1)
-    fit = estimator.fit(likelihood)
+    fit = estimator.fit(likelihood, runs)
     A, masses = likelihood.matrix, np.array(fit.masses)
 
     def products() -> None:
@@ -234,7 +234,7 @@ def measure_batch(n_users: int, n_runs: int, repeats: int) -> dict[str, Any]:
         "shape": A.shape,
         "metrics": len(measured),
         "likelihood": seconds(lambda: make_likelihood(runs, step=0.1), repeats),
-        "em": seconds(lambda: estimator.fit(likelihood), repeats),
+        "em": seconds(lambda: estimator.fit(likelihood, runs), repeats),
         "metrics_from_masses": seconds(lambda: plug_in(likelihood, fit.masses, runs, measured), repeats),
         "products_cpu_s": products_s,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -40,6 +41,14 @@ class Estimator(Plugin, ABC):
     where a prior or a distribution is fitted to them. Then the standard error leaves out what the fit adds.
     The gain of a metric with a cut-off must not vary beyond the cut-off.
     """
+
+    #: Whether the global metric is estimated; ``naive`` alone reports the sampled metric as it is.
+    is_global: ClassVar[bool] = True
+
+    @property
+    def fitted_part(self) -> str:
+        """What is fitted to the sample and held fixed by intervals: ``prior``, ``mapping`` or nothing."""
+        return ""
 
     @abstractmethod
     def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 from scipy.stats import norm
 
-from truerank.core.errors import CannotEstimate
 from truerank.core.random import stream
 from truerank.core.ranks import Design, SampledRanks
 from truerank.core.types import IntArray
 from truerank.estimation.corrections.priors import BetaPrior
+from truerank.estimation.distribution.base import MixtureEstimator
 from truerank.estimation.distribution.beta_binomial import BetaBinomial
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import Tally, tally
@@ -130,7 +132,15 @@ def test_runs_do_not_depend_on_their_batch() -> None:
         assert diagnostics(run)["a"] == pytest.approx(found["a"], rel=1e-10)
 
 
-def test_shares_alone_are_not_enough() -> None:
-    likelihood, _ = BetaBinomial().fit_tallies([counted([1, 2], 9, 100)])
-    with pytest.raises(CannotEstimate, match=r"needs the counts of each run, not shares\. Call fit_tallies"):
-        BetaBinomial().fit(likelihood)
+@pytest.mark.parametrize("written", ["beta-binomial", "smooth"])
+def test_the_number_of_targets_is_taken_from_the_tallies(written: str) -> None:
+    """Fractions alone do not say how many targets there are; a fit reads that from the tallies."""
+    estimator = ESTIMATORS.make(written)
+    assert isinstance(estimator, MixtureEstimator)
+    runs = counted([1, 2, 2, 5], 9, 100)
+    likelihood, fit = estimator.fit_tallies([runs])
+    again = estimator.fit(likelihood, [runs])
+    assert again.diagnostics == fit.diagnostics
+    more = estimator.fit(likelihood, [replace(runs, n_rows=400)])
+    name = "standard_error" if written == "beta-binomial" else "degrees_of_freedom"
+    assert more.diagnostics[0][name] != fit.diagnostics[0][name]

@@ -261,9 +261,6 @@ def test_bad_input() -> None:
     for written in ("smooth(penalty=0)", "smooth(penalty=1e9)"):
         with pytest.raises(InvalidParameter, match="penalty must lie between 1e-8 and 1e4, got"):
             ESTIMATORS.make(written)
-    likelihood, _ = Smooth().fit_tallies([counted([1, 2], 9, 100)])
-    with pytest.raises(CannotEstimate, match="'smooth' needs the counts of each run, not shares"):
-        Smooth().fit(likelihood)
     popular = SampledRanks.single([0, 1], n_negatives=3, n_pool=9, design=Design(law="popularity"))
     with pytest.raises(CannotEstimate, match="'smooth' needs negatives that were drawn uniformly"):
         Smooth().fit_tallies([tally(popular)])

@@ -16,8 +16,13 @@ from truerank.core.ranks import SampledRanks, Stopping
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.distribution.base import MixtureEstimator, plug_in
 from truerank.estimation.distribution.influence import influence
-from truerank.estimation.distribution.refit import problem_of
-from truerank.estimation.distribution.smooth import PENALTIES, Smooth, log_prior, smooth_curve
+from truerank.estimation.distribution.smooth import (
+    PENALTIES,
+    Smooth,
+    log_prior,
+    penalised_likelihood,
+    smooth_curve,
+)
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import Tally, tally
 from truerank.inference.estimate_interval.outcomes import completed, outcomes_of
@@ -116,7 +121,7 @@ def test_values_are_derivatives(design: str, estimator: str) -> None:
 def by_three(found: PointEstimates, counted: Tally, best: int) -> FloatArray:
     """Slow twin of ``smooth``: three fits to the end, a parabola, a fourth fit."""
     likelihood, _ = made(found).fit_tallies([counted])
-    problem = problem_of(likelihood, counted)
+    problem = penalised_likelihood(likelihood, 0, counted.n_rows)
     tried = [smooth_curve(problem, float(one)) for one in PENALTIES[best - 1 : best + 2]]
     left, middle, right = (one.log_marginal + log_prior(one.penalty) for one in tried)
     penalty = PENALTIES[best] * 10 ** ((right - left) / (2 * (left - 2 * middle + right)))

@@ -24,7 +24,7 @@ from truerank.core.types import FloatArray, IntArray, frozen
 from truerank.estimation.adaptive_law import check_outcomes, outcome_laws
 from truerank.estimation.base import Estimator, check_uniform
 from truerank.estimation.corrections.equations import NormalEquations, gain_at
-from truerank.estimation.corrections.priors import FittedPrior, Prior, UniformPrior, make_prior
+from truerank.estimation.corrections.priors import FittedPrior, Prior, UniformPrior, fitted_prior, make_prior
 from truerank.estimation.law import Law
 from truerank.estimation.tally import Contexts, Tally
 from truerank.metrics.base import Metric
@@ -206,6 +206,11 @@ class Correction(Estimator):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prior", make_prior(self.prior))
+
+    @property
+    def fitted_part(self) -> str:
+        """The prior, where it is fitted."""
+        return "" if fitted_prior(self) is None else "prior"
 
     @abstractmethod
     def solve(self, equations: NormalEquations, moments: FloatArray) -> FloatArray:

@@ -37,6 +37,7 @@ class Naive(Estimator):
     """
 
     key: ClassVar[str] = "naive"
+    is_global: ClassVar[bool] = False
     source: ClassVar[Source] = Source("rendle2019", "Sec. 4")
 
     def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:

@@ -12,8 +12,8 @@ Derivatives of fitted masses in the shares of outcomes: what all fits have in co
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -223,6 +223,10 @@ class FittedMasses:
     diagnostics: Sequence[Mapping[str, float]] = field(default_factory=tuple)
 
 
+#: Fits resamples: from their likelihood and the number of targets in each, (n_runs,), to (n_runs, n_bins).
+Refit = Callable[[Likelihood, FloatArray], FloatArray]
+
+
 @dataclass(frozen=True)
 class MixtureEstimator(Estimator):
     """Fits a distribution of global ranks to the sampled ones; a metric is its mean gain.
@@ -241,16 +245,63 @@ class MixtureEstimator(Estimator):
         check_step(self.grid)
 
     @abstractmethod
-    def fit(self, likelihood: Likelihood) -> FittedMasses:
-        """Return masses for each run."""
+    def fit(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> FittedMasses:
+        """Return masses for each run.
+
+        Parameters
+        ----------
+        likelihood : of the outcomes of all runs, with the fraction of targets that have each
+        tallies : what it was made of: the number of targets and the design, which fractions do not hold
+        """
+
+    @property
+    def em_steps(self) -> int:
+        """The CPU time of one fit, in steps of EM over the same outcomes and bins, roughly."""
+        return 350
+
+    @property
+    def has_influence(self) -> bool:
+        """Whether estimates are differentiable in the weights of cells; then ``sensitivity`` is defined."""
+        return False
+
+    def sensitivity(
+        self, likelihood: Likelihood, fit: FittedMasses, tally: Tally, slope: FloatArray
+    ) -> Sensitivity:
+        """Return the derivatives of the fit in the fractions of outcomes.
+
+        Parameters
+        ----------
+        likelihood, fit : one run and what was fitted to it
+        tally : the sample
+        slope : (n_bins, n_numbers) derivatives, in the masses, of the numbers that depend on them
+
+        Raises
+        ------
+        CannotEstimate
+            When the fit has no derivative.
+        """
+        raise CannotEstimate(f"the fit of '{self}' moves in jumps, and has no derivative. Use bootstrap.")
+
+    def refit(self, likelihood: Likelihood, tally: Tally) -> Refit:
+        """Return a function that fits resamples of a tally, many at once.
+
+        Parameters
+        ----------
+        likelihood : its one run is the tally itself; a fit to it may be where the fits to resamples start
+        tally : the sample that is resampled
+        """
+
+        def fit(runs: Likelihood, n_rows: FloatArray) -> FloatArray:
+            return self.fit(runs, [replace(tally, n_rows=round(float(n))) for n in n_rows]).masses
+
+        return fit
 
     def fit_tallies(self, tallies: Sequence[Tally]) -> tuple[Likelihood, FittedMasses]:
         """Fit one or several runs of the same experiment."""
         for tally in tallies:
             check_uniform(self, tally)
         likelihood = make_likelihood(tallies, step=self.grid)
-        with single_threaded_blas():
-            return likelihood, self.fit(likelihood)
+        return likelihood, self.fit(likelihood, tallies)
 
     def estimate_runs(self, tallies: Sequence[Tally], metrics: Sequence[Metric]) -> FloatArray:
         """Return the estimate of each metric in each run, (n_runs, n_metrics)."""
@@ -301,26 +352,6 @@ class MixtureEstimator(Estimator):
         """Return the mean gains; their spread is not known from a single fit."""
         values = self.estimate_runs([tally], metrics)[0]
         return Estimates(values, np.full(len(metrics), np.nan))
-
-
-@dataclass(frozen=True)
-class CountedMixture(MixtureEstimator):
-    """A mixture whose fit depends on the number of rows or on the design, which shares do not tell."""
-
-    @abstractmethod
-    def fit_runs(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> FittedMasses:
-        """Return masses for each run, given what the likelihood was made of."""
-
-    def fit(self, likelihood: Likelihood) -> FittedMasses:
-        """Raise: shares alone do not say how many rows there are, nor when sampling stopped."""
-        raise CannotEstimate(f"'{self}' needs the counts of each run, not shares. Call fit_tallies, not fit.")
-
-    def fit_tallies(self, tallies: Sequence[Tally]) -> tuple[Likelihood, FittedMasses]:
-        """Fit one or several runs of the same experiment."""
-        for tally in tallies:
-            check_uniform(self, tally)
-        likelihood = make_likelihood(tallies, step=self.grid)
-        return likelihood, self.fit_runs(likelihood, tallies)
 
 
 NEVER = 1e-40  #: of the largest chance: what is less is left out

@@ -13,7 +13,13 @@ import numpy as np
 
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray, IntArray
-from truerank.estimation.distribution.base import LEAST, CountedMixture, FittedMasses, Sensitivity, mean_under
+from truerank.estimation.distribution.base import (
+    LEAST,
+    FittedMasses,
+    MixtureEstimator,
+    Sensitivity,
+    mean_under,
+)
 from truerank.estimation.distribution.likelihood import Likelihood
 from truerank.estimation.distribution.mle import log_likelihood
 from truerank.estimation.tally import Tally
@@ -24,7 +30,7 @@ _STEPS = 60
 
 
 @dataclass(frozen=True)
-class BetaBinomial(CountedMixture):
+class BetaBinomial(MixtureEstimator):
     r"""Distribution of global ranks with R/N ~ Beta(a, 1), a by maximum likelihood.
 
     Consistent where the ranks have that law, unlike the plug-in exponent of ``mapping(beta-p)``; real ranks
@@ -52,7 +58,7 @@ class BetaBinomial(CountedMixture):
     key: ClassVar[str] = "beta-binomial"
     source: ClassVar[Source] = Source("li2020", "Eq. 14")
 
-    def fit_runs(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> FittedMasses:
+    def fit(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> FittedMasses:
         """Return masses for each run."""
         matrix, shares = likelihood.matrix, likelihood.shares
         log_share = np.log(likelihood.grid.edges[1:] / likelihood.grid.n_ranks)
@@ -77,6 +83,24 @@ class BetaBinomial(CountedMixture):
                 )
             ],
         )
+
+    @property
+    def em_steps(self) -> int:
+        """The CPU time of one fit, in steps of EM, roughly."""
+        return 50
+
+    @property
+    def has_influence(self) -> bool:
+        """The exponent solves one smooth equation."""
+        return True
+
+    def sensitivity(
+        self, likelihood: Likelihood, fit: FittedMasses, tally: Tally, slope: FloatArray
+    ) -> Sensitivity:
+        """Return the derivatives of the fit in the fractions of outcomes."""
+        diagnostics = fit.diagnostics[0]
+        is_inner = bool(np.isfinite(diagnostics["standard_error"]))
+        return ExponentSensitivity.of(likelihood, diagnostics["a"], is_inner, slope)
 
 
 def beta_masses(log_share: FloatArray, u: float) -> tuple[FloatArray, FloatArray, FloatArray]:

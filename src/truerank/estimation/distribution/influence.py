@@ -12,21 +12,14 @@ from truerank.core.parallel import single_threaded_blas
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.distribution.base import (
     NEVER,
-    FittedMasses,
     MixtureEstimator,
-    Sensitivity,
     TargetContexts,
     bin_gains,
     em_slope,
     kind_masses,
     mean_under,
 )
-from truerank.estimation.distribution.beta_binomial import BetaBinomial, ExponentSensitivity
-from truerank.estimation.distribution.influence_smooth import SplineSensitivity
 from truerank.estimation.distribution.likelihood import Likelihood, bin_law
-from truerank.estimation.distribution.mes import EntropySensitivity, MaximalEntropy
-from truerank.estimation.distribution.mle import EmSensitivity, MaximumLikelihood
-from truerank.estimation.distribution.smooth import Smooth
 from truerank.estimation.law import make_law
 from truerank.estimation.tally import Tally
 from truerank.metrics.base import Metric
@@ -68,7 +61,7 @@ def influence(
     of ``mle`` has a few atoms that jump from bin to bin; on the bins it has, derivatives say a tenth to a
     third of its spread.
     """
-    if not has_influence(estimator):
+    if not estimator.has_influence:
         raise CannotEstimate(
             f"the fit of '{estimator}' moves in jumps, and has no derivative. Use bootstrap."
         )
@@ -76,7 +69,7 @@ def influence(
     masses = fit.masses[0]
     with single_threaded_blas():
         chain = _Chain.of(likelihood, masses, tally, metrics)
-        sensitivity = _sensitivity(estimator, likelihood, fit, tally, chain.slope())
+        sensitivity = estimator.sensitivity(likelihood, fit, tally, chain.slope())
         is_asked = tally.cell_weights > 0
         is_asked[slice(None) if cells is None else cells] = True
         common, own = np.zeros((2, tally.n_cells, len(metrics)))
@@ -98,21 +91,6 @@ def influence(
     values: FloatArray = own + common * (tally.n_users / tally.n_rows) + chain.direct
     values[~is_asked] = 0.0
     return values
-
-
-def has_influence(estimator: MixtureEstimator) -> bool:
-    """Return whether an estimate moves without jumps when weights do.
-
-    Examples
-    --------
-    >>> has_influence(MaximumLikelihood()), has_influence(MaximumLikelihood(solver="exact"))
-    (True, False)
-    """
-    if isinstance(estimator, MaximumLikelihood):
-        return estimator.solver == "em"
-    if isinstance(estimator, MaximalEntropy):
-        return estimator.distance == "likelihood" or estimator.weight != "one"
-    return isinstance(estimator, (Smooth, BetaBinomial))
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,18 +167,3 @@ class _Chain:
         moved = mean_under(chances, self.masses, gains) - self.of_kind[kind] @ gains
         found: FloatArray = moved * (self.tally.n_users / self.total[kind])
         return found
-
-
-def _sensitivity(
-    estimator: MixtureEstimator, likelihood: Likelihood, fit: FittedMasses, tally: Tally, slope: FloatArray
-) -> Sensitivity:
-    """Return the derivatives of the common fit, given the slope of the estimates in its masses."""
-    if isinstance(estimator, MaximumLikelihood):
-        return EmSensitivity.of(likelihood, estimator.iterations, slope)
-    if isinstance(estimator, Smooth):
-        return SplineSensitivity.of(estimator, likelihood, tally, slope)
-    if isinstance(estimator, MaximalEntropy):
-        return EntropySensitivity.of(estimator, likelihood, fit.masses[0], tally, slope)
-    found = fit.diagnostics[0]
-    is_inner = bool(np.isfinite(found["standard_error"]))
-    return ExponentSensitivity.of(likelihood, found["a"], is_inner, slope)

@@ -15,16 +15,13 @@ from truerank.core.errors import CannotEstimate
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.distribution.base import LEAST, Sensitivity
 from truerank.estimation.distribution.likelihood import Likelihood, group_keys
-from truerank.estimation.distribution.refit import curve_of, problem_of
 from truerank.estimation.distribution.smooth import (
     PENALTIES,
     Curve,
     PenalisedLikelihood,
-    Smooth,
     log_prior,
     smooth_curve,
 )
-from truerank.estimation.tally import Tally
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,14 +191,26 @@ class SplineSensitivity(Sensitivity):
 
     @classmethod
     def of(
-        cls, estimator: Smooth, likelihood: Likelihood, tally: Tally, slope: FloatArray
+        cls,
+        problem: PenalisedLikelihood,
+        curve: Curve,
+        likelihood: Likelihood,
+        slope: FloatArray,
+        *,
+        is_chosen: bool,
     ) -> SplineSensitivity:
-        """Fit once more, for the coefficients and the penalty."""
-        problem = problem_of(likelihood, tally)
-        curve = curve_of(estimator, likelihood, tally)
+        """Differentiate at the maximum.
+
+        Parameters
+        ----------
+        problem, curve : what was maximised, and the maximum
+        likelihood : its one run was fitted
+        slope : (n_bins, n_numbers) of the numbers in the masses
+        is_chosen : whether the penalty was chosen by the marginal likelihood rather than given
+        """
         peak = Peak.of(problem, curve)
         right = peak.centred.T @ (curve.masses[:, None] * slope)
-        chosen = () if estimator.penalty is not None else _tried(problem, curve)
+        chosen = _tried(problem, curve) if is_chosen else ()
         neighbours = tuple(Peak.of(problem, one) for one in chosen)
         seen = np.flatnonzero(likelihood.shares[0] > 0)
         keys = group_keys(

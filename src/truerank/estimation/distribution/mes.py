@@ -22,7 +22,7 @@ from truerank.core.parallel import available_threads, ordered_map, single_thread
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.adaptive_law import AdaptiveLaw, stopping_of
-from truerank.estimation.distribution.base import LEAST, CountedMixture, FittedMasses, Sensitivity
+from truerank.estimation.distribution.base import LEAST, FittedMasses, MixtureEstimator, Sensitivity
 from truerank.estimation.distribution.likelihood import Likelihood
 from truerank.estimation.distribution.mle import log_likelihood
 from truerank.estimation.tally import Tally
@@ -232,7 +232,7 @@ def _solve(
 
 
 @dataclass(frozen=True)
-class MaximalEntropy(CountedMixture):
+class MaximalEntropy(MixtureEstimator):
     r"""Distribution of global ranks that trades its distance from the sampled ones for entropy.
 
     Where the sample says nothing the ranks stay equally probable. The result depends on eta as that of EM
@@ -285,7 +285,7 @@ class MaximalEntropy(CountedMixture):
                 f"distance=likelihood has no weights, got weight={self.weight}. Leave out one of the two."
             )
 
-    def fit_runs(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> FittedMasses:
+    def fit(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> FittedMasses:
         """Return masses for each run."""
         widths = np.diff(likelihood.grid.edges).astype(np.float64)
         sizes = likelihood.shares @ (likelihood.n_negatives + 1)
@@ -313,6 +313,17 @@ class MaximalEntropy(CountedMixture):
                 for eta, one, height in zip(etas, solved, heights, strict=True)
             ],
         )
+
+    @property
+    def has_influence(self) -> bool:
+        """Whether the objective is differentiable: with equal weights an outcome appears all at once."""
+        return self.distance == "likelihood" or self.weight != "one"
+
+    def sensitivity(
+        self, likelihood: Likelihood, fit: FittedMasses, tally: Tally, slope: FloatArray
+    ) -> Sensitivity:
+        """Return the derivatives of the fit in the fractions of outcomes."""
+        return EntropySensitivity.of(self, likelihood, fit.masses[0], tally, slope)
 
     def _distance(self, p: FloatArray, n: float) -> Distance:
         if self.distance == "likelihood":

@@ -11,6 +11,7 @@ Derivatives of EM with a given number of steps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -26,10 +27,12 @@ from truerank.estimation.distribution.base import (
     NEVER,
     FittedMasses,
     MixtureEstimator,
+    Refit,
     Sensitivity,
     em_slope,
 )
 from truerank.estimation.distribution.likelihood import Likelihood
+from truerank.estimation.tally import Tally
 
 _RUNS = 25  # a thread takes so many at once; fixed, so that sums do not depend on the number of threads
 _NONE = 1e-200  # masses below this are 0: numbers without full precision would slow every product down
@@ -145,7 +148,7 @@ class MaximumLikelihood(MixtureEstimator):
                 f"Leave out one of the two."
             )
 
-    def fit(self, likelihood: Likelihood) -> FittedMasses:
+    def fit(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> FittedMasses:
         """Return masses for each run."""
         matrix, shares = likelihood.matrix, likelihood.shares
         with single_threaded_blas():
@@ -166,6 +169,26 @@ class MaximumLikelihood(MixtureEstimator):
             ],
         )
 
+    @property
+    def em_steps(self) -> int:
+        """The CPU time of one fit, in steps of EM, roughly."""
+        return self.iterations if self.solver == "em" else 700
+
+    @property
+    def has_influence(self) -> bool:
+        """Whether the masses move smoothly: the atoms of the exact maximum jump from bin to bin."""
+        return self.solver == "em"
+
+    def sensitivity(
+        self, likelihood: Likelihood, fit: FittedMasses, tally: Tally, slope: FloatArray
+    ) -> Sensitivity:
+        """Return the derivatives of the fit in the fractions of outcomes."""
+        return EmSensitivity.of(likelihood, self.iterations, slope)
+
+    def refit(self, likelihood: Likelihood, tally: Tally) -> Refit:
+        """Return a function that fits resamples; an exact maximum may fall short by less than noise."""
+        return super().refit(likelihood, tally) if self.solver == "em" else _refit_exactly
+
 
 def maximise_runs(matrix: FloatArray, shares: FloatArray) -> tuple[FloatArray, list[int]]:
     """Return the masses of the largest likelihood of each run, and the Newton steps."""
@@ -173,7 +196,24 @@ def maximise_runs(matrix: FloatArray, shares: FloatArray) -> tuple[FloatArray, l
     return np.stack([one.masses for one in found]), [one.iterations for one in found]
 
 
+def _refit_exactly(runs: Likelihood, n_rows: FloatArray) -> FloatArray:
+    """Return the maxima; a run that stops short by less than ``_LITTLE`` is taken as it is."""
+
+    def solve(run: int) -> FloatArray:
+        try:
+            return maximise(runs.matrix, runs.shares[run]).masses
+        except NotConverged as error:
+            last = error.last
+            if not isinstance(last, Maximum) or last.gap * n_rows[run] > _LITTLE:
+                raise
+            return last.masses
+
+    with single_threaded_blas():
+        return np.stack(list(ordered_map(solve, range(runs.n_runs), n_threads=available_threads())))
+
+
 TOLERANCE = 1e-9  #: on the gap that is reported
+_LITTLE = 0.05  # log-likelihood of all rows by which a fit to a resample may fall short of its maximum
 _GOAL = 1e-11  # asked of each sub-problem
 _ROUNDS = 60
 _STEPS = 80

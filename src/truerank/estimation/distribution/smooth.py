@@ -20,7 +20,7 @@ from truerank.core.errors import InvalidParameter
 from truerank.core.parallel import available_threads, ordered_map, single_threaded_blas
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray
-from truerank.estimation.distribution.base import CountedMixture, FittedMasses
+from truerank.estimation.distribution.base import FittedMasses, MixtureEstimator, Refit, Sensitivity
 from truerank.estimation.distribution.likelihood import Likelihood, RankGrid, grouped
 from truerank.estimation.distribution.mle import log_likelihood
 from truerank.estimation.tally import Tally
@@ -127,6 +127,15 @@ class PenalisedLikelihood:
     n_rows: float
     widths: FloatArray
     basis: Basis
+
+
+def penalised_likelihood(
+    likelihood: Likelihood, run: int, n_rows: float, basis: Basis | None = None
+) -> PenalisedLikelihood:
+    """Return the objective of one run with ``n_rows`` targets; the basis of its grid is made unless given."""
+    matrix, shares = grouped(likelihood, run)
+    widths = np.diff(likelihood.grid.edges).astype(np.float64)
+    return PenalisedLikelihood(matrix, shares, float(n_rows), widths, basis or make_basis(likelihood.grid))
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,7 +303,7 @@ def _derivatives(
 
 
 @dataclass(frozen=True)
-class Smooth(CountedMixture):
+class Smooth(MixtureEstimator):
     r"""Distribution of global ranks with a smooth logarithm; how smooth is told by the sampled ranks.
 
     The estimator to start with when a whole distribution, or a metric with a small cut-off, is wanted from a
@@ -339,20 +348,9 @@ class Smooth(CountedMixture):
                 f"usual curves 0.001 to 0.01."
             )
 
-    def fit_runs(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> FittedMasses:
+    def fit(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> FittedMasses:
         """Return masses for each run; a run has the same alone and among others."""
-        basis = make_basis(likelihood.grid)
-        widths = np.diff(likelihood.grid.edges).astype(np.float64)
-
-        def solve(run: int) -> Curve:
-            matrix, shares = grouped(likelihood, run)
-            return smooth_curve(
-                PenalisedLikelihood(matrix, shares, float(tallies[run].n_rows), widths, basis), self.penalty
-            )
-
-        with single_threaded_blas():
-            runs = range(likelihood.n_runs)
-            curves = list(ordered_map(solve, runs, n_threads=available_threads()))
+        curves = self._curves(likelihood, [tally.n_rows for tally in tallies])
         masses = np.stack([curve.masses for curve in curves])
         heights = log_likelihood(likelihood.matrix, likelihood.shares, masses)
         return FittedMasses(
@@ -369,3 +367,40 @@ class Smooth(CountedMixture):
                 for curve, height in zip(curves, heights, strict=True)
             ],
         )
+
+    @property
+    def has_influence(self) -> bool:
+        """The coefficients solve smooth equations, and so does the penalty."""
+        return True
+
+    def sensitivity(
+        self, likelihood: Likelihood, fit: FittedMasses, tally: Tally, slope: FloatArray
+    ) -> Sensitivity:
+        """Return the derivatives of the fit in the fractions of outcomes."""
+        from truerank.estimation.distribution.influence_smooth import SplineSensitivity
+
+        (curve,) = self._curves(likelihood, [tally.n_rows])
+        problem = penalised_likelihood(likelihood, 0, tally.n_rows)
+        return SplineSensitivity.of(problem, curve, likelihood, slope, is_chosen=self.penalty is None)
+
+    def refit(self, likelihood: Likelihood, tally: Tally) -> Refit:
+        """Return a function that fits resamples, each from the curve that is fitted to the sample."""
+        (start,) = self._curves(likelihood, [tally.n_rows])
+
+        def fit(runs: Likelihood, n_rows: FloatArray) -> FloatArray:
+            return np.stack([curve.masses for curve in self._curves(runs, n_rows, start)])
+
+        return fit
+
+    def _curves(
+        self, likelihood: Likelihood, n_rows: Sequence[int] | FloatArray, start: Curve | None = None
+    ) -> list[Curve]:
+        """Return the curve of each run, given how many targets it has and where to start."""
+        basis = make_basis(likelihood.grid)
+
+        def solve(run: int) -> Curve:
+            problem = penalised_likelihood(likelihood, run, n_rows[run], basis)
+            return smooth_curve(problem, self.penalty, start)
+
+        with single_threaded_blas():
+            return list(ordered_map(solve, range(likelihood.n_runs), n_threads=available_threads()))

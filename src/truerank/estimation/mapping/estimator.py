@@ -55,6 +55,11 @@ class Mapped(Estimator):
             raise InvalidParameter(f"f must be a mapping or a spec such as beta(a=0.5), got {mapping!r}.")
         object.__setattr__(self, "f", mapping)
 
+    @property
+    def fitted_part(self) -> str:
+        """The mapping, where it has a parameter that is fitted."""
+        return "mapping" if cast(MappingFunction, self.f).is_fitted else ""
+
     def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
         """Return the corrected value of each metric in each cell, (n_cells, n_metrics)."""
         values = np.empty((tally.n_cells, len(metrics)))

@@ -63,6 +63,11 @@ class MappingFunction(Plugin, ABC):
     def raw(self, k: FloatArray, n: int, n_pool: int) -> FloatArray:
         """Return f at real k in [0, n], before it is held within [1, N]; rising in k."""
 
+    @property
+    def is_fitted(self) -> bool:
+        """Whether a parameter is fitted to the sampled ranks, so that ``fit`` is overridden."""
+        return type(self).fit is not MappingFunction.fit
+
     def fit(self, tally: Tally) -> MappingFunction:
         """Return the function for these sampled ranks: itself, unless it has a parameter to fit."""
         return self

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from truerank.estimation.distribution.base import MixtureEstimator
-from truerank.estimation.distribution.influence import has_influence
 from truerank.inference.estimate_interval.base import EstimateInterval, IntervalRequest
 from truerank.inference.estimate_interval.bootstrap import Bootstrap
 from truerank.inference.estimate_interval.delta import delta_band
@@ -47,7 +46,7 @@ class AutoInterval(EstimateInterval):
         """Return the intervals of the chosen method."""
         resamples = self.resamples
         estimator = estimates.estimator
-        has_delta = not isinstance(estimator, MixtureEstimator) or has_influence(estimator)
+        has_delta = not isinstance(estimator, MixtureEstimator) or estimator.has_influence
         if isinstance(estimator, MixtureEstimator) and not (has_delta and estimates.tally.n_users >= _MANY):
             counted = resampled_tally(estimates)
             seconds = bootstrap_seconds(estimator, counted, request.target, resamples)

@@ -10,9 +10,6 @@ from scipy.special import stdtrit
 
 from truerank.core.types import BoolArray, FloatArray
 from truerank.estimation.base import Estimator
-from truerank.estimation.corrections.priors import fitted_prior
-from truerank.estimation.mapping.estimator import Mapped
-from truerank.estimation.mapping.functions import MappingFunction
 from truerank.inference.estimate_interval.base import (
     EstimateInterval,
     IntervalRequest,
@@ -88,8 +85,4 @@ def method_names(method: str, estimates: PointEstimates, is_biased: BoolArray) -
 
 def held_fixed(estimator: Estimator) -> str:
     """Return the part of a method's name that says which fitted prior or mapping is held fixed, or ""."""
-    if fitted_prior(estimator) is not None:
-        return ", prior held"
-    if isinstance(estimator, Mapped) and getattr(type(estimator.f), "fit", None) is not MappingFunction.fit:
-        return ", mapping held"
-    return ""
+    return f", {estimator.fitted_part} held" if estimator.fitted_part else ""

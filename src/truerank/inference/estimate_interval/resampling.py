@@ -19,11 +19,8 @@ from truerank.core.progress import SILENT, Progress, ProgressTask, tracked
 from truerank.core.random import stream
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.distribution.base import MixtureEstimator
-from truerank.estimation.distribution.beta_binomial import BetaBinomial
 from truerank.estimation.distribution.likelihood import RankGrid, grid_of
-from truerank.estimation.distribution.mes import MaximalEntropy
-from truerank.estimation.distribution.mle import MaximumLikelihood
-from truerank.estimation.distribution.refit import make_replicates
+from truerank.estimation.distribution.replicates import make_replicates
 from truerank.estimation.distribution.smooth import Smooth
 from truerank.estimation.tally import Tally
 from truerank.inference.estimate_interval.outcomes import completed, n_possible, outcomes_of
@@ -196,7 +193,6 @@ def _drawn_bins(sums: FloatArray, outcome: IntArray, uniform: FloatArray) -> Int
 _ENTRIES = 1 << 28  # chances held at once: 2 GB
 _STEP = 2e-10  # CPU seconds per step of EM, outcome and bin
 _DRAW = 3e-8  # per target: new negatives
-_STEPS = {"exact": 700, "mes": 350, "beta-binomial": 50, "smooth": 350}  # fits in steps of EM, roughly
 
 
 def bootstrap_seconds(estimator: MixtureEstimator, counted: Tally, target: Target, resamples: int) -> float:
@@ -209,15 +205,7 @@ def bootstrap_seconds(estimator: MixtureEstimator, counted: Tally, target: Targe
     target, resamples : what is asked
     """
     n_outcomes, n_bins = _shape(estimator, counted, target)
-    if isinstance(estimator, MaximumLikelihood):
-        steps = estimator.iterations if estimator.solver == "em" else _STEPS["exact"]
-    elif isinstance(estimator, MaximalEntropy):
-        steps = _STEPS["mes"]
-    elif isinstance(estimator, BetaBinomial):
-        steps = _STEPS["beta-binomial"]
-    else:
-        steps = _STEPS["smooth"]
-    return resamples * (_STEP * steps * n_outcomes * n_bins + _DRAW * len(counted.cell))
+    return resamples * (_STEP * estimator.em_steps * n_outcomes * n_bins + _DRAW * len(counted.cell))
 
 
 def check_outcome_memory(estimator: MixtureEstimator, counted: Tally, target: Target) -> None:

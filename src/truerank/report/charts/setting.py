@@ -12,7 +12,6 @@ from truerank.core.errors import UnknownName
 from truerank.core.ranks import TiePolicy
 from truerank.core.result import Result
 from truerank.estimation.base import Estimator
-from truerank.estimation.corrections.naive import Naive
 from truerank.estimation.distribution.base import MixtureEstimator
 from truerank.estimation.registry import ESTIMATORS
 from truerank.inference.estimate_interval.auto import AutoInterval
@@ -70,7 +69,7 @@ class Setting:
     @property
     def estimator(self) -> Estimator:
         """The first that corrects, or the first there is."""
-        correcting = [one for one in self.estimators if not isinstance(one, Naive)]
+        correcting = [one for one in self.estimators if one.is_global]
         return (*correcting, *self.estimators, ESTIMATORS.make(DEFAULT_ESTIMATORS))[0]
 
     @property

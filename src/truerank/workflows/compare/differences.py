@@ -22,7 +22,6 @@ from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.random import stage_key, stream
 from truerank.core.ranks import Design, Ranks, SampledRanks
 from truerank.core.types import FloatArray, IntArray
-from truerank.estimation.corrections.naive import Naive
 from truerank.inference.estimate_interval.registry import PointEstimates
 from truerank.inference.resample import resample_counts
 from truerank.workflows.compare.options import ComparedModel, CompareOptions, Correction
@@ -341,7 +340,7 @@ def _same_items(first: AnyRanks, second: AnyRanks) -> bool:
 
 def _check_design(a: str, first: AnyRanks, b: str, second: AnyRanks, options: CompareOptions) -> None:
     """Raise where values are not estimates of the same quantity: naive ones depend on the sample size."""
-    if not isinstance(options.estimator, Naive) or (isinstance(first, Ranks) and isinstance(second, Ranks)):
+    if options.estimator.is_global or (isinstance(first, Ranks) and isinstance(second, Ranks)):
         return
     if isinstance(first, Ranks) or isinstance(second, Ranks):
         exact, sampled = (a, b) if isinstance(first, Ranks) else (b, a)

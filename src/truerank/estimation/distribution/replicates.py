@@ -12,105 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from truerank.core.errors import NotConverged
-from truerank.core.parallel import available_threads, ordered_map, single_threaded_blas
+from truerank.core.parallel import single_threaded_blas
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.base import Estimator, check_uniform
-from truerank.estimation.distribution.base import CountedMixture, MixtureEstimator, TargetContexts, bin_gains
-from truerank.estimation.distribution.likelihood import Likelihood, grouped, make_likelihood
-from truerank.estimation.distribution.mle import Maximum, MaximumLikelihood, maximise
-from truerank.estimation.distribution.smooth import (
-    Curve,
-    PenalisedLikelihood,
-    Smooth,
-    make_basis,
-    smooth_curve,
-)
+from truerank.estimation.distribution.base import MixtureEstimator, Refit, TargetContexts, bin_gains
+from truerank.estimation.distribution.likelihood import Likelihood, make_likelihood
 from truerank.estimation.tally import Tally
 from truerank.metrics.base import Metric
-
-_LITTLE = 0.05  # log-likelihood of all rows by which a fit to a resample may fall short of its maximum
-
-
-def refit(
-    estimator: MixtureEstimator, likelihood: Likelihood, tally: Tally, n_rows: FloatArray, start: Curve | None
-) -> FloatArray:
-    """Return the masses of each run, (n_runs, n_bins).
-
-    Parameters
-    ----------
-    estimator : what is fitted
-    likelihood : its shares are those of the runs
-    tally : the sample that was resampled, which tells the design
-    n_rows : (n_runs,) targets in each run
-    start : from ``start_of``; the fits of ``smooth`` begin there
-    """
-    if start is not None and isinstance(estimator, Smooth):
-        return _smooth(likelihood, n_rows, start, estimator.penalty)
-    if isinstance(estimator, MaximumLikelihood) and estimator.solver == "exact":
-        return _exact(likelihood, n_rows)
-    if isinstance(estimator, CountedMixture):
-        runs = [replace(tally, n_rows=round(float(n))) for n in n_rows]
-        return estimator.fit_runs(likelihood, runs).masses
-    with single_threaded_blas():
-        return estimator.fit(likelihood).masses
-
-
-def start_of(estimator: MixtureEstimator, likelihood: Likelihood, tally: Tally) -> Curve | None:
-    """Return where fits to resamples of a tally may begin; None where they begin anew each time.
-
-    Parameters
-    ----------
-    estimator : what is fitted
-    likelihood : its first run is the tally
-    tally : the sample
-    """
-    return curve_of(estimator, likelihood, tally) if isinstance(estimator, Smooth) else None
-
-
-def curve_of(estimator: Smooth, likelihood: Likelihood, tally: Tally) -> Curve:
-    """Return the curve that is fitted to a tally, the first run of the likelihood."""
-    with single_threaded_blas():
-        return smooth_curve(problem_of(likelihood, tally), estimator.penalty)
-
-
-def problem_of(likelihood: Likelihood, tally: Tally) -> PenalisedLikelihood:
-    """Return what ``smooth`` maximises for a tally, the first run of the likelihood."""
-    matrix, shares = grouped(likelihood, 0)
-    widths = np.diff(likelihood.grid.edges).astype(np.float64)
-    return PenalisedLikelihood(matrix, shares, float(tally.n_rows), widths, make_basis(likelihood.grid))
-
-
-def _exact(likelihood: Likelihood, n_rows: FloatArray) -> FloatArray:
-    """Return the maxima; a run that stops short by less than noise is taken as it is."""
-
-    def solve(run: int) -> FloatArray:
-        try:
-            return maximise(likelihood.matrix, likelihood.shares[run]).masses
-        except NotConverged as error:
-            last = error.last
-            if not isinstance(last, Maximum) or last.gap * n_rows[run] > _LITTLE:
-                raise
-            return last.masses
-
-    with single_threaded_blas():
-        runs = range(likelihood.n_runs)
-        return np.stack(list(ordered_map(solve, runs, n_threads=available_threads())))
-
-
-def _smooth(likelihood: Likelihood, n_rows: FloatArray, start: Curve, penalty: float | None) -> FloatArray:
-    basis = make_basis(likelihood.grid)
-    widths = np.diff(likelihood.grid.edges).astype(np.float64)
-
-    def solve(run: int) -> FloatArray:
-        matrix, shares = grouped(likelihood, run)
-        problem = PenalisedLikelihood(matrix, shares, float(n_rows[run]), widths, basis)
-        return smooth_curve(problem, penalty, start).masses
-
-    with single_threaded_blas():
-        runs = range(likelihood.n_runs)
-        return np.stack(list(ordered_map(solve, runs, n_threads=available_threads())))
-
 
 _LEAST = 1e-300
 _HELD = 1 << 25  # mean gains kept between calls: 256 MB
@@ -161,18 +69,17 @@ class MixtureReplicates(Replicates):
 
     Parameters
     ----------
-    estimator, metrics : what is fitted, and measured
+    metrics : what is measured
     likelihood : of the outcomes of the cells; its shares mean nothing
-    start : where fits begin
+    refit : fits runs
     situations : of the contexts
     gains : mean gains by kind of target, each (n_situations, n_metrics, n_bins); None where they are formed
         anew each time because they are too many
     """
 
-    estimator: MixtureEstimator
     metrics: tuple[Metric, ...]
     likelihood: Likelihood
-    start: Curve | None
+    refit: Refit
     situations: TargetContexts
     gains: tuple[FloatArray, ...] | None
 
@@ -183,7 +90,7 @@ class MixtureReplicates(Replicates):
         counts = weights @ _indicator(outcome, n_outcomes)
         n_rows = weights.sum(axis=1)
         runs = replace(self.likelihood, shares=counts / n_rows[:, None])
-        masses = refit(self.estimator, runs, self.tally, n_rows, self.start)
+        masses = self.refit(runs, n_rows)
         return self._plug_in(masses, weights)
 
     def _plug_in(self, masses: FloatArray, weights: FloatArray) -> FloatArray:
@@ -250,8 +157,7 @@ def make_replicates(
     gains = None
     if len(situations.kind) * len(chosen) * likelihood.grid.n_bins <= _HELD:
         gains = tuple(_kind_gains(situations, kind, chosen, likelihood) for kind in range(n_kinds))
-    start = start_of(estimator, own, tally)
-    return MixtureReplicates(tally, cells, estimator, chosen, likelihood, start, situations, gains)
+    return MixtureReplicates(tally, cells, chosen, likelihood, estimator.refit(own, tally), situations, gains)
 
 
 def _kind_gains(
