@@ -39,12 +39,12 @@ def truth() -> Ranks:
     return replace(ranks, n_tied=zeros, n_relevant_tied=zeros)
 
 
-def planned(people: AssumedUsers, n_users: int) -> list[list[float]]:
+def planned(users: AssumedUsers, n_users: int) -> list[list[float]]:
     """Return value, variance over users, standard error and bias, per metric."""
-    spreads = [people.sampled(metric, SIZE) for metric in METRICS]
+    spreads = [users.sampled(metric, SIZE) for metric in METRICS]
     return [
-        [people.value(metric) for metric in METRICS],
-        [people.exact(metric).users for metric in METRICS],
+        [users.value(metric) for metric in METRICS],
+        [users.exact(metric).users for metric in METRICS],
         [float(np.sqrt(spread.items / n_users)) for spread in spreads],
         [spread.bias for spread in spreads],
     ]

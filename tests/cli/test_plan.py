@@ -40,7 +40,7 @@ def test_plan_from_a_table(truerank: Truerank, pilot: Path) -> None:
     assert found["divisions"][0]["budget"] == 5000
     assert found["costs"] is None
     words = done.err.replace("\n", " ")
-    assert "for the bounds, whatever they are" in words
+    assert "for the bounds, whatever the ranks are" in words
     assert "5,000 scores for recall@20 (test-users)" in words
     table = truerank("plan", "--pilot", pilot, *flags)
     assert table.out.splitlines()[0].split()[:3] == ["model", "metric", "about"]

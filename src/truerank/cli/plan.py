@@ -291,7 +291,7 @@ def _show(plans: Mapping[str, SamplePlan], style: Format) -> None:
         f"{first.n_items:,} items, estimator {first.estimator}."
     )
     for name, one in plans.items():
-        for line in one.words():
+        for line in one.sentences():
             say(f"{name}: {line}")
     if style is Format.json:
         emit(json.dumps({name: one.to_dict() for name, one in plans.items()}, indent=2, allow_nan=False))

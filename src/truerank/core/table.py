@@ -129,11 +129,10 @@ def about(number: float) -> str:
     >>> about(843), about(12_345), about(1_391_052), about(26_000_000), about(3.1e9)
     ('840', '12,000', '1.4 million', '26 million', '3.1 billion')
     """
-    rounded = float(f"{number:.1e}")
     for size, noun in ((1e9, "billion"), (1e6, "million")):
-        if rounded >= size:
-            return f"{rounded / size:,.3g} {noun}"
-    return f"{rounded:,.0f}"
+        if float(f"{number:.1e}") >= size:
+            return f"{rounded(number / size)} {noun}"
+    return rounded(number)
 
 
 _NUMBER = re.compile(

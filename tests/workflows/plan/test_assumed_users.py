@@ -13,7 +13,7 @@ from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import tally
 from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.simulate import simulate_sample, simulate_shared
-from truerank.workflows.plan.assumed_users import UsersFromPilot, _fewer
+from truerank.workflows.plan.assumed_users import UsersFromPilot, _limit_users
 from truerank.workflows.plan.plan import plan
 
 METRICS = make_metrics("recall@10,ndcg@10,ap")
@@ -196,9 +196,9 @@ def test_tied_targets_of_a_pilot_are_put_in_order() -> None:
 
 def test_very_many_targets_are_thinned_by_users(monkeypatch: pytest.MonkeyPatch) -> None:
     pilot = simulate_shared(world(60), 30)
-    assert _fewer(pilot) is pilot
-    monkeypatch.setattr("truerank.workflows.plan.assumed_users._MOST_ROWS", 50)
-    some = _fewer(pilot)
+    assert _limit_users(pilot) is pilot
+    monkeypatch.setattr("truerank.workflows.plan.assumed_users._MOST_TARGETS", 50)
+    some = _limit_users(pilot)
     assert 40 < len(some) <= 50
     counts = dict(zip(*np.unique(pilot.user, return_counts=True), strict=True))
     for user, count in zip(*np.unique(some.user, return_counts=True), strict=True):

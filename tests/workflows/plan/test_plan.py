@@ -28,7 +28,7 @@ ASSUMED = RankDistribution(WEIGHTS, method="assumed")
 (RECALL,) = make_metrics("recall@10")
 
 
-def people(estimator: str = "bv(gamma=0.1)", n_users: int = 1000) -> UsersFromDistribution:
+def users(estimator: str = "bv(gamma=0.1)", n_users: int = 1000) -> UsersFromDistribution:
     return UsersFromDistribution(ASSUMED, ESTIMATORS.make(estimator), n_users)
 
 
@@ -51,13 +51,13 @@ def test_spread_is_that_of_repeated_samples(estimator: str) -> None:
 
 
 def test_fitted_estimators_are_simulated() -> None:
-    spread = people("mle(iterations=20)", 300).sampled(RECALL, 30)
+    spread = users("mle(iterations=20)", 300).sampled(RECALL, 30)
     assert 0 < spread.items < 1
-    assert spread.users == people().exact(RECALL).users
+    assert spread.users == users().exact(RECALL).users
 
 
 def test_all_items_leave_no_noise_of_items() -> None:
-    spread = people("ls").sampled(RECALL, N - 1)
+    spread = users("ls").sampled(RECALL, N - 1)
     assert spread.items == pytest.approx(0, abs=1e-9)
     assert spread.bias == pytest.approx(0, abs=1e-9)
     assert spread.noise(1000, n_test_users=1000, target="test-users", level=0.95) == pytest.approx(
@@ -72,7 +72,7 @@ def test_users_and_negatives_of_a_plan_do_what_they_should() -> None:
     alone = value * (1 - value) * (norm.ppf(0.975) / 0.02) ** 2
     assert need.value == pytest.approx(value)
     assert need.users == int(np.ceil(alone / (1 + alone / 2000)))
-    who = people(n_users=2000)
+    who = users(n_users=2000)
     assert need.noise_negatives is not None
     assert need.total_negatives is not None
     spread = who.sampled(RECALL, need.total_negatives)
@@ -82,7 +82,7 @@ def test_users_and_negatives_of_a_plan_do_what_they_should() -> None:
     assert need.total_negatives <= (need.bound_negatives or N)
     assert need.ceiling is not None
     assert (need.ceiling_mean or 0) < need.ceiling
-    assert "for the bounds, whatever they are" in found.words()[0]
+    assert "for the bounds, whatever the ranks are; or score" in found.sentences()[0]
     json.dumps(found.to_dict())
 
 
@@ -105,7 +105,7 @@ def test_a_plan_from_a_pilot() -> None:
 
 
 def test_a_budget_is_divided_as_well_as_on_any_size() -> None:
-    who = people()
+    who = users()
     for target in ("test-users", "population"):
         found = allocate_budget(who, RECALL, 30_000, target=target)
         assert found.n_users * (found.n_negatives + 1) <= 30_000
@@ -119,7 +119,7 @@ def test_a_budget_is_divided_as_well_as_on_any_size() -> None:
 
 def test_noise_alone_wants_few_items_and_many_users() -> None:
     """The law: noise is least with the smallest samples until nearly all can be had; bias asks for larger."""
-    sizes = [allocate_budget(people(), RECALL, budget) for budget in (3_000, 30_000, 300_000)]
+    sizes = [allocate_budget(users(), RECALL, budget) for budget in (3_000, 30_000, 300_000)]
     assert [one.quiet_negatives for one in sizes[:2]] == [2, 5]  # 2: what 3,000 scores allow everybody
     negatives = [one.n_negatives for one in sizes]
     assert negatives == sorted(negatives)
@@ -157,9 +157,14 @@ def test_bad_input_gets_a_sentence(changed: dict[str, object], sentence: str) ->
         plan(given.pop("pilot"), given.pop("metrics"), **given)  # type: ignore[arg-type]
 
 
+def test_unknown_keyword() -> None:
+    with pytest.raises(TypeError, match="halfwidth"):
+        plan(ASSUMED, "recall@1", n_users=100, halfwidth=0.1)  # type: ignore[call-arg]
+
+
 def test_a_pilot_by_popularity_is_refused() -> None:
     pilot = SampledRanks.single([0, 1], n_negatives=5, n_pool=50, design=Design(law="popularity"))
-    with pytest.raises(CannotEstimate, match="pilot whose negatives were drawn uniformly"):
+    with pytest.raises(CannotEstimate, match="pilot whose negatives were sampled uniformly"):
         plan(pilot, "recall@1", 0.1)
 
 
@@ -167,13 +172,13 @@ def test_costs_say_what_is_cheaper() -> None:
     costs = RankingSeconds(exact_user=1.0, sampled_user=0.1, sampled_score=0.01, n_users=10, n_items=500)
     assert (costs.exact, costs.crossover) == (10.0, 90)
     assert costs.sampled(40) == pytest.approx(5.0)
-    assert costs.words(40) == (
+    assert costs.sentence(40) == (
         "sampling is cheaper: 5.00 s against 10.00 s for all items; sampling is quicker below about 90 "
         "negatives."
     )
-    assert "exact is cheaper: 10.00 s against 11.00 s for 100 negatives" in costs.words(100)
-    assert "exact is quicker than any sample" in replace(costs, sampled_user=2.0).words(5)
-    assert "any sample is quicker than exact" in replace(costs, sampled_score=0.0).words(5)
+    assert "exact is cheaper: 10.00 s against 11.00 s for 100 negatives" in costs.sentence(100)
+    assert "exact is quicker than any sample" in replace(costs, sampled_user=2.0).sentence(5)
+    assert "any sample is quicker than exact" in replace(costs, sampled_score=0.0).sentence(5)
     assert replace(costs, sampled_score=0.0, sampled_user=2.0).crossover == 0
 
 

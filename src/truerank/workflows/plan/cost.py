@@ -1,4 +1,8 @@
-"""What ranking costs on this machine, measured."""
+"""Seconds of exact and of sampled ranking with one model, measured on this machine.
+
+Both are timed on some users through the same kernels as evaluation. Sampled ranking is timed at two sample
+sizes; a straight line through them gives seconds per user and per score.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +21,18 @@ from truerank.core.types import IntArray
 from truerank.ranking.exact import exact_ranks
 from truerank.ranking.sampled import sampled_ranks
 
-_SIZES = (49, 499)  # negatives of the two samples that a line is laid through
-_PATIENCE = 4  # a run that takes so many times the seconds is not repeated
+_SIZES = (49, 499)  # negatives of the two timed samples
+_LONGEST_RUN = 4  # a run that takes so many times the wanted seconds is not repeated
 
 
 @dataclass(frozen=True)
 class RankingSeconds:
-    """Seconds of exact and of sampled ranking, per user and per score.
+    """Seconds of exact and of sampled ranking, per user and per score, on the machine they were measured on.
 
     Parameters
     ----------
     exact_user : seconds per user when all items are ranked
-    sampled_user : seconds per user of a sample, beside those of its scores
+    sampled_user : seconds per user of a sample, without those of its scores
     sampled_score : seconds per sampled score
     n_users, n_items : of the data; users without targets do not count
 
@@ -37,7 +41,7 @@ class RankingSeconds:
     >>> costs = RankingSeconds(5e-5, sampled_user=1e-5, sampled_score=2e-7, n_users=6000, n_items=3706)
     >>> costs.crossover
     200
-    >>> print(costs.words(999))
+    >>> print(costs.sentence(999))
     exact is cheaper: 0.30 s against 1.26 s for 999 negatives; sampling is quicker below about 200 negatives.
     """
 
@@ -58,17 +62,17 @@ class RankingSeconds:
 
     @property
     def crossover(self) -> int:
-        """Negatives from which on exact evaluation is quicker; 0 when it always is."""
+        """Number of negatives from which on exact evaluation is quicker; 0 when it always is."""
         if self.sampled_score <= 0:
             return self.n_items if self.sampled_user < self.exact_user else 0
-        most = round((self.exact_user - self.sampled_user) / self.sampled_score)
-        return min(max(most, 0), self.n_items)
+        negatives = round((self.exact_user - self.sampled_user) / self.sampled_score)
+        return min(max(negatives, 0), self.n_items)
 
-    def words(self, n_negatives: int) -> str:
-        """Say which is cheaper."""
+    def sentence(self, n_negatives: int) -> str:
+        """Return a sentence on which is cheaper, exact evaluation or a sample of this size."""
         exact, sampled = self.exact, self.sampled(n_negatives)
         which = "exact is cheaper" if exact <= sampled else "sampling is cheaper"
-        first, second = (exact, sampled) if exact <= sampled else (sampled, exact)
+        cheaper, dearer = (exact, sampled) if exact <= sampled else (sampled, exact)
         other = f"for {n_negatives:,} negatives" if exact <= sampled else "for all items"
         if self.crossover == 0:
             limit = "exact is quicker than any sample"
@@ -76,7 +80,7 @@ class RankingSeconds:
             limit = "any sample is quicker than exact"
         else:
             limit = f"sampling is quicker below about {self.crossover:,} negatives"
-        return f"{which}: {_seconds(first)} against {_seconds(second)} {other}; {limit}."
+        return f"{which}: {_seconds(cheaper)} against {_seconds(dearer)} {other}; {limit}."
 
 
 def measure_costs(
@@ -87,26 +91,29 @@ def measure_costs(
     seconds: float = 0.5,
     n_threads: int | None = None,
 ) -> RankingSeconds:
-    """Return what exact and sampled ranking cost with this model on this machine.
+    """Return the seconds of exact and of sampled ranking with this model on this machine.
 
     Both run on a few users, then on as many as fit into ``seconds``, through the same kernels as evaluation;
-    the better of two runs counts, because the first may have to load them.
+    the faster of two runs counts, because the first may have to load compiled kernels.
 
     Parameters
     ----------
     scorer, split, seen, n_threads : as in ``exact_ranks``
-    seconds : of each of the three jobs
+    seconds : about how long each of the three measurements may take
     """
     check_above("seconds", seconds, 0)
     users = np.flatnonzero(split.test.user_counts())
     if len(users) == 0:
-        raise InvalidData("costs need at least one user with a target, got none.")
+        raise InvalidData(
+            "measuring costs needs at least one user with a target, got none. Give a split whose test part "
+            "has events."
+        )
     users = users[np.argsort(pair_keys(0, "plan/cost", users, np.zeros_like(users)))]
-    known = np.zeros(split.train.n_users, np.int64)
+    n_known = np.zeros(split.train.n_users, np.int64)
     for part in (split.train, split.test, *(() if split.valid is None else (split.valid,))):
-        known += part.user_counts()
-    most = int(split.train.n_items - known.max())
-    first, second = (min(size, max(most * (place + 1) // 2, 1)) for place, size in enumerate(_SIZES))
+        n_known += part.user_counts()
+    n_candidates = int(split.train.n_items - n_known.max())
+    small, large = (min(_SIZES[0], max(n_candidates // 2, 1)), min(_SIZES[1], max(n_candidates, 1)))
 
     def exact(chosen: Split) -> None:
         exact_ranks(scorer, chosen, seen=seen, n_threads=n_threads)
@@ -119,14 +126,16 @@ def measure_costs(
 
         return job
 
-    whole = _per_user(exact, split, users, seconds)
-    short, long = (_per_user(sampled(m), split, users, seconds) for m in (first, second))
-    score = max((long - short) / max(second - first, 1), 0.0)
-    return RankingSeconds(whole, max(short - first * score, 0.0), score, len(users), split.train.n_items)
+    exact_user = _per_user(exact, split, users, seconds)
+    small_user, large_user = (_per_user(sampled(m), split, users, seconds) for m in (small, large))
+    score = max((large_user - small_user) / max(large - small, 1), 0.0)
+    return RankingSeconds(
+        exact_user, max(small_user - small * score, 0.0), score, len(users), split.train.n_items
+    )
 
 
 def _per_user(job: Callable[[Split], None], split: Split, users: IntArray, seconds: float) -> float:
-    """Return seconds per user of a job on as many users as fit; the first of two runs may load kernels."""
+    """Return seconds per user of a job, on as many users as fit into the seconds."""
     n = min(4, len(users))
     while True:
         chosen, taken = _part(split, users[:n]), np.inf
@@ -134,7 +143,7 @@ def _per_user(job: Callable[[Split], None], split: Split, users: IntArray, secon
             started = time.perf_counter()
             job(chosen)
             taken = min(taken, max(time.perf_counter() - started, 1e-9))
-            if taken > _PATIENCE * seconds:
+            if taken > _LONGEST_RUN * seconds:
                 break
         if taken >= seconds / 2 or n == len(users):
             return taken / n
