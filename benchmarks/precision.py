@@ -54,9 +54,9 @@ def black_box(name: str, split: Split) -> tuple[CallableScores, FloatArray]:
 
 def rows_of_all(scorer: CallableScores, split: Split) -> int:
     """Return the scores of exact gains of all users by rows that end early."""
-    scan = PartialRows(scorer, split, cutoff=10)
-    scan.advance(np.arange(len(scan)))
-    return scan.n_scores
+    rows = PartialRows(scorer, split, cutoff=10)
+    rows.advance(np.arange(len(rows)))
+    return rows.n_scores
 
 
 def whole_rows(per_user: FloatArray, precision: float, n_items: int) -> float:

@@ -295,7 +295,7 @@ def test_precision_says_what_it_chose(truerank: Truerank) -> None:
         (("--budget", "100"), "--budget needs --precision"),
         (("--precision", "0.1", "--negatives", "9"), "Leave out --negatives, or leave out --precision"),
         (("--precision", "0.1", "--users", "9", "--sampler", "full"), "Leave out --sampler, --users, or"),
-        (("--precision", "0"), "precision must lie between 0 and 0.5"),
+        (("--precision", "0"), "must lie in (0, 0.5), got 0"),
         (("--precision", "0.1", "--budget", "0"), "budget must be a number of scores >= 1"),
     ],
 )

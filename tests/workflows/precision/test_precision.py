@@ -27,7 +27,7 @@ SPLIT, SCORES = make_world()
 METRICS = "ndcg@10,recall@10"
 
 
-def way(result: Result) -> dict[str, Any]:
+def trace(result: Result) -> dict[str, Any]:
     found: dict[str, Any] = result.provenance["ways"]["Counting"]
     return found
 
@@ -49,8 +49,8 @@ def test_far_fewer_scores_than_exact(precision: float) -> None:
         assert estimate.low <= exact <= estimate.high
         assert estimate.low <= estimate.value <= estimate.high
         assert (estimate.kind, estimate.target, estimate.method) == ("estimate", "test-users", "betting")
-    assert way(found)["is_reached"]
-    assert "their gains are exact" in str(way(found)["why"])
+    assert trace(found)["is_reached"]
+    assert "which gives their exact values" in str(trace(found)["why"])
 
 
 def test_repeats_to_the_digit_and_through_json() -> None:
@@ -59,7 +59,7 @@ def test_repeats_to_the_digit_and_through_json() -> None:
         for n in (1, 2)
     ]
     assert runs[0].estimates == runs[1].estimates
-    assert way(runs[0]) == way(runs[1])
+    assert trace(runs[0]) == trace(runs[1])
     assert Result.from_json(runs[0].to_json()).estimates == runs[0].estimates
     other = evaluate_to_precision(Counting(SCORES), SPLIT, METRICS, precision=0.04, seed=6)
     assert other.estimates != runs[0].estimates
@@ -79,7 +79,7 @@ def test_a_precision_that_needs_everybody_is_exact_and_still_cheaper() -> None:
     assert {(e.kind, e.method) for e in found.estimates} == {("exact", "exact")}
     assert all(e.low == e.value == e.high for e in found.estimates)
     assert scorer.count < 0.8 * SCORES.size
-    assert "Every user is known" in str(way(found)["why"])
+    assert "Every user is known" in str(trace(found)["why"])
 
 
 def test_the_budget_is_never_exceeded() -> None:
@@ -87,8 +87,8 @@ def test_the_budget_is_never_exceeded() -> None:
         scorer = Counting(SCORES)
         found = evaluate_to_precision(scorer, SPLIT, METRICS, precision=0.01, budget=budget)
         assert 0.8 * budget < scorer.count <= budget
-        assert not way(found)["is_reached"]
-        assert "allows no further row" in str(way(found)["why"])
+        assert not trace(found)["is_reached"]
+        assert "allows no further user" in str(trace(found)["why"])
         for estimate, exact in zip(found.estimates, truth(), strict=True):
             assert (estimate.low or 0) <= exact <= (estimate.high or 1)
 
@@ -105,7 +105,7 @@ def test_scores_at_hand_are_all_ranked() -> None:
     exact = evaluate({"a": as_scorer(SCORES), "b": "popularity"}, SPLIT, METRICS)
     assert [e.value for e in found.estimates] == [e.value for e in exact.estimates]
     assert {found.provenance["ways"][name]["design"] for name in "ab"} == {"exact"}
-    assert "at hand" in found.provenance["ways"]["a"]["why"][0]
+    assert "available without calling the model" in found.provenance["ways"]["a"]["why"][0]
 
 
 def test_scores_at_hand_within_a_budget_are_drawn() -> None:
@@ -118,10 +118,10 @@ def test_costs_decide_where_they_are_given() -> None:
         exact_user=1e-9, sampled_user=1.0, sampled_score=1.0, n_users=N_USERS, n_items=N_ITEMS
     )
     found = evaluate_to_precision(Counting(SCORES), SPLIT, METRICS, precision=0.02, costs=cheap)
-    assert way(found)["design"] == "exact"
+    assert trace(found)["design"] == "exact"
     dear = replace(cheap, exact_user=1e9)
     found = evaluate_to_precision(Counting(SCORES), SPLIT, METRICS, precision=0.02, costs=dear)
-    assert way(found)["design"] == "rows"
+    assert trace(found)["design"] == "rows"
 
 
 def test_a_population_keeps_the_users_own_variance() -> None:
@@ -131,7 +131,7 @@ def test_a_population_keeps_the_users_own_variance() -> None:
     assert one.n_users == N_USERS
     assert one.value == pytest.approx(truth()[1])
     assert (one.high or 1) - (one.low or 0) > 0.04
-    assert not way(found)["is_reached"]
+    assert not trace(found)["is_reached"]
 
 
 def test_whole_list_metrics_are_bounded_by_sampled_negatives() -> None:
@@ -142,16 +142,16 @@ def test_whole_list_metrics_are_bounded_by_sampled_negatives() -> None:
     one = found.estimate("auc")
     exact = values(make_metrics("auc"), exact_ranks(as_scorer(scores), split)).mean()
     assert (one.low or 0) <= exact <= (one.high or 1)
-    assert way(found)["design"] == "negatives"
+    assert trace(found)["design"] == "negatives"
     assert one.method == "bounds and betting"
     assert (one.n_negatives or 0) >= 30
     assert one.value == pytest.approx(exact, abs=0.02)
-    assert scorer.count == way(found)["n_scores"] < 0.25 * scores.size
+    assert scorer.count == trace(found)["n_scores"] < 0.25 * scores.size
 
 
 def test_rows_go_on_where_bounds_do_not_suffice() -> None:
     found = evaluate_to_precision(Counting(SCORES), SPLIT, "ndcg", precision=0.02, design="negatives")
-    assert way(found)["is_reached"]
+    assert trace(found)["is_reached"]
     one = found.estimate("ndcg")
     assert (one.low or 0) <= truth("ndcg")[0] <= (one.high or 1)
 
@@ -174,43 +174,43 @@ def test_looking_first_and_drawing_alone_agree() -> None:
     """Both are about the same mean; the look settles users, and its settled gains are the exact ones."""
     metrics = make_metrics(METRICS)
     exact = values(metrics, exact_ranks(as_scorer(SCORES), SPLIT))
-    scan = PartialRows(Counting(SCORES), SPLIT, cutoff=10)
-    rows = UserSample(scan, metrics, precision=0.03, level=0.95)
-    rows.draw(50)
-    rows.screen(48)
-    settled = np.setdiff1d(np.arange(N_USERS), np.concatenate([rows.drawn, rows.queue]))
+    rows = PartialRows(Counting(SCORES), SPLIT, cutoff=10)
+    sample = UserSample(rows, metrics, precision=0.03, level=0.95)
+    sample.add_users(50)
+    sample.screen(48)
+    settled = np.setdiff1d(np.arange(N_USERS), np.concatenate([sample.sampled, sample.queue]))
     assert len(settled) > 50
     np.testing.assert_allclose(
-        rows.known, exact[settled].sum(axis=0) + exact[rows.drawn].sum(axis=0), atol=1e-12
+        sample.known, exact[settled].sum(axis=0) + exact[sample.sampled].sum(axis=0), atol=1e-12
     )
-    rows.draw(20)
-    np.testing.assert_allclose(rows.value, exact[rows.drawn], atol=1e-12)
-    assert rows.left[50] == N_USERS - 50 - len(settled)
-    low, high = rows.limits().T
+    sample.add_users(20)
+    np.testing.assert_allclose(sample.value, exact[sample.sampled], atol=1e-12)
+    assert sample.left[50] == N_USERS - 50 - len(settled)
+    low, high = sample.limits().T
     assert (low <= exact.mean(axis=0)).all()
     assert (exact.mean(axis=0) <= high).all()
-    rows.draw(len(rows.queue))
-    np.testing.assert_allclose(rows.means(), exact.mean(axis=0), atol=1e-12)
-    np.testing.assert_allclose(rows.limits(), np.stack([exact.mean(axis=0)] * 2, axis=1), atol=1e-12)
+    sample.add_users(len(sample.queue))
+    np.testing.assert_allclose(sample.means(), exact.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(sample.limits(), np.stack([exact.mean(axis=0)] * 2, axis=1), atol=1e-12)
 
 
 def test_estimates_are_unbiased_over_seeds_with_and_without_a_look() -> None:
     metrics = make_metrics("recall@10")
-    scan = PartialRows(Counting(SCORES), SPLIT, cutoff=10)
-    scan.advance(np.arange(N_USERS))
-    exact = float(values(metrics, scan.ranks(np.arange(N_USERS))).mean())
-    decided = scan.depth.copy()
+    rows = PartialRows(Counting(SCORES), SPLIT, cutoff=10)
+    rows.advance(np.arange(N_USERS))
+    exact = float(values(metrics, rows.ranks(np.arange(N_USERS))).mean())
+    decided = rows.depth.copy()
     for depth in (0, 48):
         found = []
         for seed in range(200):
-            rows = UserSample(scan, metrics, precision=0.03, level=0.95, seed=seed)
-            rows.draw(60)
+            sample = UserSample(rows, metrics, precision=0.03, level=0.95, seed=seed)
+            sample.add_users(60)
             if depth:  # as ``screen`` leaves it, but from rows that are known already
-                is_open = decided[rows.queue] > depth
-                rows.known = rows.known + rows._values(rows.queue[~is_open]).sum(axis=0)
-                rows.queue, rows.depth = rows.queue[is_open], depth
-            rows.draw(30)
-            found.append(float(rows.means()[0]))
+                is_open = decided[sample.queue] > depth
+                sample.known = sample.known + sample._values(sample.queue[~is_open]).sum(axis=0)
+                sample.queue, sample.depth = sample.queue[is_open], depth
+            sample.add_users(30)
+            found.append(float(sample.means()[0]))
         error = np.std(found, ddof=1) / np.sqrt(len(found))
         assert abs(np.mean(found) - exact) < 5 * error
 
@@ -229,8 +229,8 @@ def test_a_forecast_counts_looks_and_rows() -> None:
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"precision": 0}, "precision must lie between 0 and 0.5"),
-        ({"precision": 0.5}, "precision must lie between 0 and 0.5"),
+        ({"precision": 0}, r"precision is the wanted half-width .* must lie in \(0, 0.5\), got 0\."),
+        ({"precision": 0.5}, r"must lie in \(0, 0.5\), got 0.5\."),
         ({"budget": 0}, "budget must be a number of scores >= 1, got 0"),
         ({"budget": 1.5}, "budget must be a number of scores >= 1, got 1.5"),
         ({"level": 1}, "level must lie between 0 and 1"),
@@ -247,6 +247,11 @@ def test_bad_input_gets_a_sentence(changed: dict[str, object], sentence: str) ->
     given: dict[str, object] = {"metrics": METRICS, "precision": 0.05, **changed}
     with pytest.raises(TruerankError, match=sentence):
         evaluate_to_precision(Counting(SCORES), SPLIT, given.pop("metrics"), **given)  # type: ignore[arg-type]
+
+
+def test_unknown_keyword() -> None:
+    with pytest.raises(TypeError, match="desing"):
+        evaluate_to_precision(Counting(SCORES), SPLIT, METRICS, precision=0.05, desing="rows")  # type: ignore[call-arg]
 
 
 def test_a_split_without_targets_gets_a_sentence() -> None:

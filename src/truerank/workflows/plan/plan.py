@@ -163,8 +163,9 @@ class MetricRequirement:
         bias = f" (the estimator's bias there is {self.bias:+.4f})" if self.bias is not None else ""
         return (
             f"{self.metric} (about {self.value:.3f}): {noise} negatives for the noise alone{bias}; {total} "
-            f"for noise and bias, if ranks are as assumed; {bounds} for the bounds, whatever the ranks are; or "
-            f"score {self.users:,} randomly chosen users completely (about {about(self.row_scores)} scores)."
+            f"for noise and bias, if ranks are as assumed; {bounds} for the bounds, whatever the ranks are; "
+            f"or score {self.users:,} randomly chosen users completely "
+            f"(about {about(self.row_scores)} scores)."
         )
 
 

@@ -1,4 +1,4 @@
-"""What evaluation up to a precision is asked for, and what it reports about its way there."""
+"""Options, trace and result of an evaluation that stops at a wanted precision."""
 
 from __future__ import annotations
 
@@ -22,19 +22,7 @@ DESIGNS: tuple[str, ...] = get_args(Design)
 
 @dataclass(frozen=True)
 class PrecisionGoal:
-    """What is wanted; checked once, before any work starts.
-
-    Parameters
-    ----------
-    metrics : in the order of the result
-    precision : the half-width that every interval shall have
-    budget : scores that may be computed for each model; None for any number
-    level, target : of the intervals
-    estimator : gives the value where negatives are sampled; the bounds do not depend on it
-    design : the way to go; ``auto`` chooses
-    costs : seconds, where they shall decide instead of the number of scores
-    ties, seen, seed, n_threads : as in ``evaluate``
-    """
+    """Wanted precision and how to reach it: the parameters of ``evaluate_to_precision``, checked."""
 
     metrics: tuple[Metric, ...]
     precision: float
@@ -52,14 +40,16 @@ class PrecisionGoal:
     def __post_init__(self) -> None:
         if not 0 < self.precision < 0.5:
             raise InvalidParameter(
-                f"precision must lie between 0 and 0.5, the half-width that knows nothing, got "
+                "precision is the wanted half-width of the intervals and must lie in (0, 0.5), got "
                 f"{self.precision!r}. Use for example 0.01."
             )
         budget = self.budget
         if budget is not None and (
             isinstance(budget, bool) or not isinstance(budget, numbers.Integral) or budget < 1
         ):
-            raise InvalidParameter(f"budget must be a number of scores >= 1, got {budget!r}.")
+            raise InvalidParameter(
+                f"budget must be a number of scores >= 1, got {budget!r}. Leave it out for no limit."
+            )
         check_level(self.level)
         check_choice("target", self.target, TARGETS)
         check_choice("design", self.design, DESIGNS)
@@ -68,40 +58,43 @@ class PrecisionGoal:
         check_seed(self.seed)
         if self.design == "negatives" and self.target == "population":
             raise InvalidParameter(
-                "bounds from sampled negatives are for the test users. Use design='rows' for a population."
+                "design='negatives' gives bounds for the test users, got target='population'. Use "
+                "design='rows' for a population."
             )
 
     @property
     def cutoff(self) -> int | None:
-        """The largest cut-off; None when some metric looks at the whole list."""
+        """The largest cut-off; None when some metric has none."""
         cutoffs = [metric.cutoff for metric in self.metrics]
         return None if None in cutoffs else max(c for c in cutoffs if c is not None)
 
     @property
     def may_bound(self) -> bool:
-        """Whether sampled negatives are considered; known before anything is drawn."""
+        """Whether bounds from sampled negatives are considered; this depends on no data."""
         if self.design == "auto":
             return self.cutoff is None and self.target == "test-users"
         return self.design == "negatives"
 
     @property
     def row_level(self) -> float:
-        """The level of intervals from rows: half of the error where bounds may be used too."""
+        """Level of the intervals from rows: they get half of 1 - level where bounds may be used too."""
         return 1 - (1 - self.level) / (2 if self.may_bound else 1)
 
 
 @dataclass(frozen=True)
 class PrecisionTrace:
-    """How a model was evaluated, and why so.
+    """How one model was evaluated, and why this way.
 
     Parameters
     ----------
     design : ``exact``, ``rows`` or ``negatives``
-    rounds : users known after each look at the intervals
+    rounds : number of users with known values after each round
     n_scores : scores computed
-    exact_scores : what exact evaluation of all users computes
+    exact_scores : scores that exact evaluation of all users computes
     is_reached : whether every interval is as narrow as wanted
     why : sentences
+    n_users : users with known values in the end
+    screened : most popular items that were scored for all remaining users; 0 for none
     """
 
     design: str
@@ -123,17 +116,22 @@ class PrecisionTrace:
 
 @dataclass(frozen=True, eq=False)
 class PrecisionResult:
-    """Values and limits of all metrics of one model, and the way to them."""
+    """Values and intervals of all metrics of one model, with the trace of their computation.
+
+    Parameters
+    ----------
+    value, limits : (n_metrics,) and (n_metrics, 2) lower and upper limits
+    trace : how they were computed
+    method : of the intervals
+    kind, estimator, n_negatives : as in ``Estimate``
+    seconds : of fitting and ranking
+    """
 
     value: FloatArray
     limits: FloatArray
-    way: PrecisionTrace
+    trace: PrecisionTrace
     method: str
     kind: Literal["exact", "estimate", "bound"] = "estimate"
     estimator: str = "exact"
     n_negatives: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)
-
-    def half_width(self) -> float:
-        """Return that of the widest interval."""
-        return float((self.limits[:, 1] - self.limits[:, 0]).max() / 2)

@@ -1,4 +1,8 @@
-"""Exact gains of top-K metrics from a part of each row: stop once K items stand above the targets."""
+"""Exact values of top-K metrics from partially scored users.
+
+The row of a user (the scores of all candidates) is scored from popular to rare items and ends once K items
+are ranked above the best target: the gain beyond the cut-off does not depend on the rest.
+"""
 
 from __future__ import annotations
 
@@ -19,31 +23,31 @@ from truerank.ranking.exact import make_queries
 from truerank.ranking.listed import SLACK, ListedCounts, judge_scores, make_lists, ranges
 from truerank.ranking.negatives import RowBlock, Rows, row_blocks
 
-#: Items of the first look at a row, and how much longer each next look is.
-FIRST = 32
+#: Items of the first pass over a row, and the factor by which each further pass goes deeper.
+FIRST_ITEMS = 32
 GROWTH = 1.5
-FoundT = TypeVar("FoundT")
+ResultT = TypeVar("ResultT")
 
 
 class PartialRows:
-    r"""Rows of scores, filled from the items that most users know towards those that few know.
+    r"""Rows of scores, one per user with targets, filled from popular to rare items until they are decided.
 
     A target with K pool items above it has a rank beyond K, whatever the rest of the row holds, and a metric
-    with a cut-off up to K gives all such ranks one and the same gain. So a row may end as soon as the best of
-    its targets has K items above it; a row that never does is scored to its end. Either way the gains are the
-    exact ones, in whatever order items come: the order decides the cost alone. Popular items first find K
-    items above a target soon, because most models score them high.
+    with a cut-off up to K gives all such ranks the same gain. So a row may end as soon as its best target has
+    K items above it; a row where that never happens is scored to its end. Either way the gains are exact for
+    any order of items: the order affects the cost alone. Popular items come first because most models score
+    them high, so that K items above a target are found early.
 
     Parameters
     ----------
     scorer, split, seen : as in ``exact_ranks``
     cutoff : K, the largest cut-off of all metrics; None scores every row to its end
-    n_threads : for scorers that say they are thread-safe
+    n_threads : threads for scorers that declare themselves thread-safe
 
     Notes
     -----
-    Rows count users with targets, in the order of their codes. Scores that a block of rows of unequal length
-    is filled up with are counted, as everywhere.
+    Rows are users with targets, in the order of their codes. Padding of blocks with rows of unequal length
+    counts as scores, as everywhere.
     """
 
     def __init__(
@@ -80,33 +84,33 @@ class PartialRows:
 
     @property
     def is_open(self) -> BoolArray:
-        """Rows whose gains are not known yet."""
-        going: BoolArray = (self.depth < 0) | (self.depth < self.rows.n_free)
+        """Rows whose gains are not decided yet."""
+        is_open: BoolArray = (self.depth < 0) | (self.depth < self.rows.n_free)
         if self.cutoff is not None and len(self.rows):
             fewest = np.minimum.reduceat(self.above, self.rows.pairs[:-1])
-            going &= fewest < self.cutoff
-        return going
+            is_open &= fewest < self.cutoff
+        return is_open
 
     @property
     def depths(self) -> tuple[int, ...]:
-        """Items per row after each look."""
+        """Items per row after each pass."""
         most = int(self.rows.n_free.max(initial=1))
-        first = max(FIRST, self.cutoff or most)
+        first = max(FIRST_ITEMS, self.cutoff or most)
         sizes = [min(first, most)]
         while sizes[-1] < most:
             sizes.append(min(int(sizes[-1] * GROWTH), most))
         return tuple(sizes)
 
     def most_scores(self, row: IntArray, depth: int | None = None) -> IntArray:
-        """Return how many scores each row may still take at most, up to a depth."""
+        """Return the largest number of scores that each row may still take, up to a depth."""
         stop = self.rows.n_free[row] if depth is None else np.minimum(self.rows.n_free[row], depth)
-        left = np.maximum(stop - np.maximum(self.depth[row], 0), 0)
-        fresh = np.where(self.depth[row] < 0, self.n_targets[row], 0)
-        most: IntArray = np.ceil(SLACK * np.where(self.is_open[row], left + fresh, 0)).astype(np.int64)
+        items = np.maximum(stop - np.maximum(self.depth[row], 0), 0)
+        targets = np.where(self.depth[row] < 0, self.n_targets[row], 0)
+        most: IntArray = np.ceil(SLACK * np.where(self.is_open[row], items + targets, 0)).astype(np.int64)
         return most
 
     def advance(self, row: IntArray, depth: int | None = None) -> None:
-        """Score rows, look after look, until they are decided or ``depth`` items deep.
+        """Score rows pass by pass until they are decided, or until ``depth`` items of each are scored.
 
         Raises
         ------
@@ -116,11 +120,11 @@ class PartialRows:
         self._score_targets(row[self.depth[row] < 0])
         for size in self.depths:
             stop = np.minimum(self.rows.n_free, size if depth is None else min(size, depth))
-            going = row[self.is_open[row] & (self.depth[row] < stop[row])]
-            self._look(going, self.depth.copy(), stop)
+            open_rows = row[self.is_open[row] & (self.depth[row] < stop[row])]
+            self._score_items(open_rows, self.depth.copy(), stop)
 
     def ranks(self, row: IntArray) -> Ranks:
-        """Return the ranks of decided rows, ascending; those beyond the cut-off are ranks found so far."""
+        """Return the ranks of decided rows, ascending; ranks beyond the cut-off are only lower bounds."""
         row = np.sort(row)
         n_targets, queries = self.n_targets[row], self.rows.queries
         pair = ranges(self.rows.pairs[row], n_targets)
@@ -146,16 +150,16 @@ class PartialRows:
             items = self.rows.queries.targets.items[pair].astype(np.int64)
             scores, n_scores = self.lists.scores(chosen, items, block.indptr)
             if np.isnan(scores).any():
-                broken = int(np.argmax(np.isnan(scores)))
-                self._refuse(chosen[np.searchsorted(block.indptr, broken, side="right") - 1])
+                first_nan = int(np.argmax(np.isnan(scores)))
+                self._raise_nan(chosen[np.searchsorted(block.indptr, first_nan, side="right") - 1])
             return pair, scores, n_scores
 
-        for pair, scores, n_scores in self._each(work, self.n_targets[row]):
+        for pair, scores, n_scores in self._map_blocks(work, self.n_targets[row]):
             self.target_scores[pair] = scores
             self.n_scores += n_scores
         self.depth[row] = 0
 
-    def _look(self, row: IntArray, start: IntArray, stop: IntArray) -> None:
+    def _score_items(self, row: IntArray, start: IntArray, stop: IntArray) -> None:
         def work(block: RowBlock) -> tuple[IntArray, ListedCounts]:
             chosen = row[block.start : block.stop]
             items = self._items(chosen, start, stop)
@@ -163,44 +167,46 @@ class PartialRows:
             indptr = np.concatenate([[0], np.cumsum(self.n_targets[chosen])])
             scores, n_scores = self.lists.scores(chosen, items, block.indptr)
             try:
-                found = judge_scores(scores, block.indptr, self.target_scores[pair], indptr, n_scores)
+                counts = judge_scores(scores, block.indptr, self.target_scores[pair], indptr, n_scores)
             except ScoreIsNaN as error:
-                self._refuse(chosen[error.row])
-            return pair, found
+                self._raise_nan(chosen[error.row])
+            return pair, counts
 
-        for pair, found in self._each(work, stop[row] - start[row]):
-            self.above[pair] += found.n_above
-            self.tied[pair] += found.n_tied
-            self.n_scores += found.n_scores
+        for pair, counts in self._map_blocks(work, stop[row] - start[row]):
+            self.above[pair] += counts.n_above
+            self.tied[pair] += counts.n_tied
+            self.n_scores += counts.n_scores
         self.depth[row] = stop[row]
 
-    def _each(self, work: Callable[[RowBlock], FoundT], sizes: IntArray) -> list[FoundT]:
-        runs = list(row_blocks(sizes, self.lists.most_negatives))
-        return list(ordered_map(work, runs, n_threads=self.n_threads))
+    def _map_blocks(self, work: Callable[[RowBlock], ResultT], sizes: IntArray) -> list[ResultT]:
+        blocks = list(row_blocks(sizes, self.lists.most_negatives))
+        return list(ordered_map(work, blocks, n_threads=self.n_threads))
 
     @cached_property
-    def _blocked(self) -> tuple[IntArray, IntArray]:
-        """Return (row, free places before it) of each place that a row leaves out, as one number.
+    def _excluded_positions(self) -> tuple[IntArray, IntArray]:
+        """Items that rows leave out (excluded items and targets), encoded for a binary search.
 
-        Numbers ascend, and so do those of a row; the second array says where the rows begin.
+        Each is the number row * n_items + candidates of the row that come before it in order of popularity.
+        Numbers ascend; the second array says where those of each row begin.
         """
         queries, n_items = self.rows.queries, self.rows.n_items
         lists = (queries.excluded, queries.targets)
-        row = np.concatenate([np.repeat(np.arange(len(self.rows)), one.lengths()) for one in lists])
-        place = np.empty(n_items, np.int64)
-        place[self.order] = np.arange(n_items)
-        keys = np.sort(row * n_items + place[np.concatenate([one.items for one in lists])])
-        starts = np.concatenate([[0], np.cumsum(sum(one.lengths() for one in lists))]).astype(np.int64)
+        row = np.concatenate([np.repeat(np.arange(len(self.rows)), items.lengths()) for items in lists])
+        position = np.empty(n_items, np.int64)
+        position[self.order] = np.arange(n_items)
+        keys = np.sort(row * n_items + position[np.concatenate([items.items for items in lists])])
+        starts = np.concatenate([[0], np.cumsum(sum(items.lengths() for items in lists))]).astype(np.int64)
         return keys - (np.arange(len(keys)) - starts[keys // n_items]), starts
 
     def _items(self, row: IntArray, start: IntArray, stop: IntArray) -> IntArray:
         """Return the candidates start..stop-1 of each row, most popular first, one row after the other."""
-        keys, starts = self._blocked
+        keys, starts = self._excluded_positions
         sizes = (stop - start)[row]
-        free, owner = ranges(start[row], sizes), np.repeat(row, sizes)
-        before = np.searchsorted(keys, owner * self.rows.n_items + free, side="right") - starts[owner]
-        items: IntArray = self.order[free + before]
+        candidate, item_row = ranges(start[row], sizes), np.repeat(row, sizes)
+        key = item_row * self.rows.n_items + candidate
+        n_left_out = np.searchsorted(keys, key, side="right") - starts[item_row]
+        items: IntArray = self.order[candidate + n_left_out]
         return items
 
-    def _refuse(self, row: int) -> NoReturn:
+    def _raise_nan(self, row: int) -> NoReturn:
         raise nan_score(self.rows.user_id(int(row))) from None

@@ -1,8 +1,8 @@
-"""Evaluate until the numbers are good enough.
+"""Evaluation that stops when every confidence interval has the wanted half-width.
 
-One model on its way to a precision: which way it takes, and when it ends.
-
-The same number of sampled negatives for every user, and the bounds they give.
+For models that are slow to score. Users are sampled in random order and scored until their values are exact;
+a confidence sequence (valid at every sample size at once) allows stopping as soon as the interval is narrow
+enough. Metrics without a cut-off may be bounded from sampled negatives of all users instead.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from truerank.estimation.base import Estimator
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import tally
 from truerank.inference.bounds.identify import identification_bounds
-from truerank.inference.bounds.sample_size import SampleDesign as BoundPlan
+from truerank.inference.bounds.sample_size import SampleDesign
 from truerank.inference.estimate_interval.registry import Target
 from truerank.inference.user_interval import INTERVALS
 from truerank.metrics.base import Metric
@@ -40,18 +40,19 @@ from truerank.ranking.simulate import simulate_sample
 from truerank.workflows.estimate import DEFAULT_LINEAR
 from truerank.workflows.fitting import check_targets, described, fit_scorer, make_validate, name_models
 from truerank.workflows.options import DEFAULT_METRICS
-from truerank.workflows.precision.goal import PrecisionGoal, PrecisionResult, PrecisionTrace
+from truerank.workflows.plan.cost import RankingSeconds
+from truerank.workflows.precision.goal import Design, PrecisionGoal, PrecisionResult, PrecisionTrace
 from truerank.workflows.precision.partial_rows import PartialRows
 from truerank.workflows.precision.user_sample import UserSample
 
-_PILOT = 99  # negatives of the sample that a pilot's exact ranks are turned into
-_FEWEST = 30  # negatives: fewer save next to nothing beside the pilot, and estimates suffer
-_MARGIN = 0.9  # of the wanted half-width is planned for: the bound of the sample itself will differ
+_PILOT_NEGATIVES = 99  # of the sample simulated from the pilot's exact ranks
+_FEWEST_NEGATIVES = 30  # fewer save next to nothing beside the pilot, and estimates suffer
+_PLANNED_FRACTION = 0.9  # of the wanted half-width: bounds of the actual sample differ from predicted ones
 
 
 @dataclass(frozen=True, eq=False)
 class BoundedSample:
-    """What a sample of negatives gave: estimates, their bounds, and the scores it took."""
+    """Estimates and identification bounds from sampled negatives of all users, and the scores computed."""
 
     value: FloatArray
     limits: FloatArray
@@ -61,33 +62,33 @@ class BoundedSample:
 def negatives_for_bounds(
     pilot: Ranks, metrics: Sequence[Metric], half_width: float, *, n_users: int, level: float, ties: TiePolicy
 ) -> int | None:
-    """Return about how many negatives per user bound every metric that closely; None if only all do.
+    """Return about how many negatives per user bound every metric this closely; None if only all items do.
 
     Parameters
     ----------
     pilot : exact ranks of some users
-    metrics, half_width, level, ties : wanted
-    n_users : users that the negatives would be drawn for
+    metrics, half_width, level, ties : of the bounds
+    n_users : users that negatives would be sampled for
     """
-    m = min(_PILOT, int((pilot.n_pool - pilot.n_relevant).min()) // 2)
+    m = min(_PILOT_NEGATIVES, int((pilot.n_pool - pilot.n_relevant).min()) // 2)
     if m < 1:
         return None
     try:
-        drawn = simulate_sample(pilot, m)
+        simulated = simulate_sample(pilot, m)
         is_single = bool((pilot.n_relevant == 1).all()) and not pilot.n_tied.any()
-        plan = BoundPlan.of(
-            tally(drawn, ties=ties),
+        design = SampleDesign.of(
+            tally(simulated, ties=ties),
             level=level,
             method="binomial" if is_single else "chernoff",
             shape=None,
             pools="free",
         )
-        plan = replace(plan, n_users=n_users, start=0)
-        sizes = [plan.size(metric, _MARGIN * half_width) for metric in metrics]
-    except TruerankError:  # bounds do not treat every sample; then this is no way to go
+        design = replace(design, n_users=n_users, start=0)
+        sizes = [design.size(metric, _PLANNED_FRACTION * half_width) for metric in metrics]
+    except TruerankError:  # there are no bounds for this kind of sample
         return None
     known = [size for size in sizes if size is not None]
-    return max(_FEWEST, *known) if len(known) == len(sizes) else None
+    return max(_FEWEST_NEGATIVES, *known) if len(known) == len(sizes) else None
 
 
 def sample_with_bounds(
@@ -104,8 +105,8 @@ def sample_with_bounds(
     n_threads: int | None,
     progress: Progress,
 ) -> BoundedSample:
-    """Draw negatives for all users; the bounds hold whatever the estimator is off by."""
-    drawn = sample_ranks(
+    """Sample negatives for all users; the bounds hold whatever the bias of the estimator is."""
+    sampled = sample_ranks(
         scorer,
         split,
         UniformSampler(m=n_negatives),
@@ -114,14 +115,14 @@ def sample_with_bounds(
         n_threads=n_threads,
         progress=progress,
     )
-    counted = tally(drawn.ranks, ties=ties, seed=seed)
-    found = identification_bounds(counted.unbinned, metrics, level=level, progress=progress)
-    limits = np.array([[one.low, one.high] for one in found])
+    counted = tally(sampled.ranks, ties=ties, seed=seed)
+    bounds = identification_bounds(counted.unbinned, metrics, level=level, progress=progress)
+    limits = np.array([[bound.low, bound.high] for bound in bounds])
     value = estimator.estimate(counted, metrics).value
-    return BoundedSample(np.clip(value, limits[:, 0], limits[:, 1]), limits, drawn.n_scores)
+    return BoundedSample(np.clip(value, limits[:, 0], limits[:, 1]), limits, sampled.n_scores)
 
 
-#: Users of the first round, the fewest a budget must allow, and rounds that a forecast is cut into.
+#: Users of the first round, the fewest that a budget must allow, and rounds for the forecast number of users.
 FIRST_USERS = 200
 FIRST_ROWS = 50  # where rows cannot end early
 FEWEST_USERS = 20
@@ -130,22 +131,24 @@ _SMALLEST_ROUND = 16
 
 
 def evaluate_model(scorer: Scorer, split: Split, goal: PrecisionGoal, progress: Progress) -> PrecisionResult:
-    """Evaluate one model."""
+    """Evaluate one fitted model: exactly where its scores are cheap, else on a growing sample of users."""
     n_users = int((split.test.user_counts() > 0).sum())
     exact_scores = n_users * split.train.n_items
-    is_at_hand = isinstance(scorer, HasFactors | HasSparseRows | DenseScores) and goal.costs is None
+    is_cheap = isinstance(scorer, HasFactors | HasSparseRows | DenseScores) and goal.costs is None
     is_allowed = goal.budget is None or exact_scores <= goal.budget
-    if goal.design == "exact" or (goal.design == "auto" and is_at_hand and is_allowed):
+    if goal.design == "exact" or (goal.design == "auto" and is_cheap and is_allowed):
         if not is_allowed:
             raise InvalidParameter(
                 f"exact evaluation takes {exact_scores:,} scores, the budget is {goal.budget:,}. "
                 "Raise the budget or use design='rows'."
             )
-        why = "as asked for" if goal.design == "exact" else "its scores are at hand and need not be asked for"
+        why = (
+            "as requested" if goal.design == "exact" else "its scores are available without calling the model"
+        )
         return _exact(scorer, split, goal, f"all items were ranked for all users: {why}.", progress)
-    scan = PartialRows(scorer, split, cutoff=goal.cutoff, seen=goal.seen, n_threads=goal.n_threads)
-    rows = UserSample(
-        scan,
+    rows = PartialRows(scorer, split, cutoff=goal.cutoff, seen=goal.seen, n_threads=goal.n_threads)
+    sample = UserSample(
+        rows,
         goal.metrics,
         precision=goal.precision,
         level=goal.row_level,
@@ -153,7 +156,7 @@ def evaluate_model(scorer: Scorer, split: Split, goal: PrecisionGoal, progress: 
         ties=goal.ties,
         seed=goal.seed,
     )
-    return PrecisionSearch(scorer, split, goal, rows, exact_scores, progress).run()
+    return PrecisionSearch(scorer, split, goal, sample, exact_scores, progress).run()
 
 
 def _exact(
@@ -170,8 +173,8 @@ def _exact(
     is_reached = bool((limits[:, 1] - limits[:, 0]).max() <= 2 * goal.precision)
     sentences = [why]
     if not is_reached:
-        sentences.append("The users themselves leave wider intervals than asked for.")
-    way = PrecisionTrace(
+        sentences.append("The variance between users makes the intervals wider than wanted.")
+    trace = PrecisionTrace(
         "exact",
         (ranks.n_users,),
         n_scores + n_before,
@@ -180,22 +183,30 @@ def _exact(
         tuple(sentences),
         ranks.n_users,
     )
-    return PrecisionResult(value, limits, way, method, kind="exact")
+    return PrecisionResult(value, limits, trace, method, kind="exact")
 
 
 class PrecisionSearch:
-    """One model on its way to the precision."""
+    """Samples users of one model, round by round, until every interval is narrow enough.
+
+    Parameters
+    ----------
+    scorer, split, goal : the model, the data, and what is wanted
+    sample : users sampled so far; grows
+    exact_scores : scores of exact evaluation
+    progress : where sampled users are reported
+    """
 
     def __init__(
         self,
         scorer: Scorer,
         split: Split,
         goal: PrecisionGoal,
-        rows: UserSample,
+        sample: UserSample,
         exact_scores: int,
         progress: Progress,
     ) -> None:
-        self.scorer, self.split, self.goal, self.rows = scorer, split, goal, rows
+        self.scorer, self.split, self.goal, self.sample = scorer, split, goal, sample
         self.exact_scores, self.progress = exact_scores, progress
         self.rounds: list[int] = []
         self.why: list[str] = []
@@ -206,42 +217,41 @@ class PrecisionSearch:
     @property
     def n_scores(self) -> int:
         """Scores computed so far."""
-        return self.rows.scan.n_scores + (self.bounded.n_scores if self.bounded is not None else 0)
+        return self.sample.rows.n_scores + (self.bounded.n_scores if self.bounded is not None else 0)
 
     def run(self) -> PrecisionResult:
-        """Draw round after round."""
-        rows, goal = self.rows, self.goal
-        with tracked(self.progress, "drawing users", len(rows.queue)) as task:
-            for drawn in self._first_round():
-                task.advance(drawn)
-            self.look()
+        """Sample users until the precision is reached, the budget is spent or every user is known."""
+        sample, goal = self.sample, self.goal
+        with tracked(self.progress, "drawing users", len(sample.queue)) as task:
+            for n_added in self._first_round():
+                task.advance(n_added)
+            self.update_limits()
             if not self.is_reached and goal.costs is not None and self._is_exact_quicker():
                 why = (
-                    "all items were ranked for all users: measured, that is quicker than what is left to do."
+                    "all items were ranked for all users: by the measured costs that is quicker than "
+                    "sampling further users."
                 )
                 return _exact(self.scorer, self.split, goal, why, self.progress, self.n_scores)
             if not self.is_reached:
-                self._choose()
-            while not self.is_reached and not rows.is_complete:
-                n = rows.affordable(self.step, self._left())
+                self._choose_next_step()
+            while not self.is_reached and not sample.is_complete:
+                n = sample.affordable(self.step, self._left())
                 if n == 0:
-                    self.why.append(
-                        f"The budget of {goal.budget:,} scores allows no further row; this is the best."
-                    )
+                    self.why.append(f"The budget of {goal.budget:,} scores allows no further user.")
                     break
-                rows.draw(n)
+                sample.add_users(n)
                 task.advance(n)
-                self.look()
-        return self._found()
+                self.update_limits()
+        return self._result()
 
-    def look(self) -> None:
-        """Look at the intervals."""
-        self.limits = self.rows.limits()
+    def update_limits(self) -> None:
+        """Compute the intervals from all users sampled so far, intersected with bounds if there are any."""
+        self.limits = self.sample.limits()
         if self.bounded is not None:
             low = np.maximum(self.limits[:, 0], self.bounded.limits[:, 0])
             high = np.minimum(self.limits[:, 1], self.bounded.limits[:, 1])
             self.limits = np.sort(np.stack([low, high], axis=1), axis=1)
-        self.rounds.append(len(self.rows.scan) - len(self.rows.queue))
+        self.rounds.append(len(self.sample.rows) - len(self.sample.queue))
 
     @property
     def is_reached(self) -> bool:
@@ -249,83 +259,82 @@ class PrecisionSearch:
         return bool((self.limits[:, 1] - self.limits[:, 0]).max() <= 2 * self.goal.precision)
 
     def _left(self) -> int | None:
-        """Return the budget of the scan."""
+        """Return the budget for scores of rows."""
         spent = self.bounded.n_scores if self.bounded is not None else 0
         return None if self.goal.budget is None else self.goal.budget - spent
 
     def _first_round(self) -> Iterator[int]:
-        rows = self.rows
-        wanted = min(FIRST_USERS if self.goal.cutoff is not None else FIRST_ROWS, len(rows.queue))
+        sample = self.sample
+        wanted = min(FIRST_USERS if self.goal.cutoff is not None else FIRST_ROWS, len(sample.queue))
         least = min(FEWEST_USERS, wanted)
-        if rows.affordable(least, self.goal.budget) < least:
-            needed = int(rows.scan.most_scores(rows.queue[:least]).sum())
+        if sample.affordable(least, self.goal.budget) < least:
+            needed = int(sample.rows.most_scores(sample.queue[:least]).sum())
             raise InvalidParameter(
                 f"budget must allow a first round of {least} users, which may take {needed:,} scores, got "
                 f"{self.goal.budget:,}. Raise the budget."
             )
-        while len(rows.drawn) < wanted:
-            n = rows.affordable(wanted - len(rows.drawn), self.goal.budget)
+        while len(sample.sampled) < wanted:
+            n = sample.affordable(wanted - len(sample.sampled), self.goal.budget)
             if n == 0:
                 return
-            rows.draw(n)
+            sample.add_users(n)
             yield n
 
     def _is_exact_quicker(self) -> bool:
         costs = self.goal.costs
         if costs is None or (self.goal.budget or np.inf) < self.n_scores + self.exact_scores:
             return False
-        return costs.exact < min(f.n_scores for f in self.rows.forecasts()) * costs.sampled_score
+        return costs.exact < min(f.n_scores for f in self.sample.forecasts()) * costs.sampled_score
 
-    def _choose(self) -> None:
-        """Take the way that is expected to need the fewest scores."""
-        rows, goal = self.rows, self.goal
-        forecasts = [f for f in rows.forecasts() if f.depth == 0 or self._may_screen(f.depth)]
-        best = min(forecasts, key=lambda one: one.n_scores)
+    def _choose_next_step(self) -> None:
+        """Take the step that is expected to need the fewest scores: bounds, screening or further users."""
+        sample, goal = self.sample, self.goal
+        forecasts = [f for f in sample.forecasts() if f.depth == 0 or self._may_screen(f.depth)]
+        best = min(forecasts, key=lambda forecast: forecast.n_scores)
         self.step = max(_SMALLEST_ROUND, -(-best.n_rows // ROUNDS))
         if goal.may_bound and self._bound(best.n_scores):
             return
         if best.depth:
-            before = len(rows.queue)
-            rows.screen(best.depth)
+            before = len(sample.queue)
+            sample.screen(best.depth)
             self.screened = best.depth
             self.why.append(
-                f"All users left were looked at {best.depth:,} popular items deep, which settled "
-                f"{before - len(rows.queue):,} of {before:,}: expected to take {best.n_scores:,.0f} scores, "
-                f"drawing users alone {forecasts[0].n_scores:,.0f}."
+                f"The {best.depth:,} most popular items were scored for all remaining users, which decided "
+                f"{before - len(sample.queue):,} of {before:,} (expected cost {best.n_scores:,.0f} scores, "
+                f"against {forecasts[0].n_scores:,.0f} for sampling users alone)."
             )
-            self.look()
+            self.update_limits()
         budget = self._left()
-        if budget is not None and rows.scan.n_scores + best.n_scores > budget:
-            is_open = rows.scan.depth[rows.drawn] > rows.depth
-            rest = (rows.scan.depth[rows.drawn] - rows.depth)[is_open]
-            rows.aim_at(
-                int((budget - rows.scan.n_scores) / max(float(rest.mean()) if len(rest) else 1.0, 1.0))
-            )
+        if budget is not None and sample.rows.n_scores + best.n_scores > budget:
+            is_open = sample.rows.depth[sample.sampled] > sample.depth
+            costs = (sample.rows.depth[sample.sampled] - sample.depth)[is_open]
+            per_row = max(float(costs.mean()) if len(costs) else 1.0, 1.0)
+            sample.aim_at(int((budget - sample.rows.n_scores) / per_row))
 
     def _may_screen(self, depth: int) -> bool:
         budget = self._left()
-        most = int(self.rows.scan.most_scores(self.rows.queue, depth).sum())
-        return budget is None or self.rows.scan.n_scores + most <= budget
+        most = int(self.sample.rows.most_scores(self.sample.queue, depth).sum())
+        return budget is None or self.sample.rows.n_scores + most <= budget
 
     def _bound(self, expected: float) -> bool:
-        """Sample negatives for all users where that is expected to be cheaper; return whether they do it."""
-        rows, goal = self.rows, self.goal
-        pilot = rows.scan.ranks(rows.drawn)
+        """Bound the metrics from sampled negatives where that is cheaper; return whether that is enough."""
+        sample, goal = self.sample, self.goal
+        pilot = sample.rows.ranks(sample.sampled)
         size = negatives_for_bounds(
             pilot,
             goal.metrics,
             goal.precision,
-            n_users=len(rows.scan),
+            n_users=len(sample.rows),
             level=goal.row_level,
             ties=goal.ties,
         )
         if size is None:
-            self.why.append("No number of sampled negatives is expected to bound every metric so closely.")
+            self.why.append("No number of sampled negatives is expected to bound every metric this closely.")
             return False
-        size = min(size, int(rows.scan.rows.n_free.min()))
+        size = min(size, int(sample.rows.rows.n_free.min()))
         if size < 1:
             return False
-        n_scores = int(np.ceil(1.25 * (len(rows.scan) * size + rows.scan.n_targets.sum())))
+        n_scores = int(np.ceil(1.25 * (len(sample.rows) * size + sample.rows.n_targets.sum())))
         is_allowed = goal.budget is None or self.n_scores + n_scores <= goal.budget
         if not is_allowed or (goal.design == "auto" and n_scores >= expected):
             return False
@@ -344,50 +353,53 @@ class PrecisionSearch:
         )
         self.n_negatives = size
         self.why.append(
-            f"All users were ranked against {size:,} sampled items and the metrics bounded: expected to take "
-            f"{n_scores:,} scores, exact rows of single users {expected:,.0f}."
+            f"Targets of all users were ranked against {size:,} sampled items to bound the metrics (expected "
+            f"cost {n_scores:,} scores, against {expected:,.0f} for sampling users)."
         )
-        self.look()
+        self.update_limits()
         return self.is_reached
 
-    def _found(self) -> PrecisionResult:
-        rows, goal = self.rows, self.goal
-        share = self.n_scores / self.exact_scores
-        known = len(rows.scan) - (0 if self.bounded is not None else len(rows.queue))
-        ends = f"each row until {goal.cutoff} items stand above its targets" if goal.cutoff else "whole rows"
+    def _result(self) -> PrecisionResult:
+        sample, goal = self.sample, self.goal
+        fraction = self.n_scores / self.exact_scores
+        n_known = len(sample.rows) - (0 if self.bounded is not None else len(sample.queue))
+        until = f"until {goal.cutoff} items ranked above their targets" if goal.cutoff else "completely"
         self.why.insert(
-            0, f"{len(rows.drawn):,} of {len(rows.scan):,} users were drawn, {ends}: their gains are exact."
+            0,
+            f"{len(sample.sampled):,} of {len(sample.rows):,} users were sampled and scored {until}, which "
+            "gives their exact values.",
         )
         width = float((self.limits[:, 1] - self.limits[:, 0]).max() / 2)
-        if rows.is_complete and goal.target == "test-users":
+        is_exact = sample.is_complete and goal.target == "test-users"
+        if is_exact:
             self.why.append("Every user is known, so the values are exact.")
         elif self.is_reached:
             self.why.append(f"Every interval is within +-{goal.precision:g}.")
         else:
-            self.why.append(f"The widest interval is +-{width:.2g}, not the +-{goal.precision:g} asked for.")
+            self.why.append(f"The widest interval is +-{width:.2g}, not the wanted +-{goal.precision:g}.")
         self.why.append(
-            f"{self.n_scores:,} scores, {share:.1%} of the {self.exact_scores:,} of exact evaluation."
+            f"It took {self.n_scores:,} scores, {fraction:.1%} of the {self.exact_scores:,} of exact "
+            "evaluation."
         )
-        is_exact = rows.is_complete and goal.target == "test-users"
-        value, method = rows.means(), "exact" if is_exact else "betting"
+        value, method = sample.means(), "exact" if is_exact else "betting"
         estimator, n_negatives = "exact", None
         if self.bounded is not None and not is_exact:
             value, method = self.bounded.value, "bounds and betting"
             estimator, n_negatives = str(goal.estimator), self.n_negatives
-        way = PrecisionTrace(
+        trace = PrecisionTrace(
             "rows" if self.bounded is None else "negatives",
             tuple(self.rounds),
             self.n_scores,
             self.exact_scores,
             self.is_reached,
             tuple(self.why),
-            known,
+            n_known,
             self.screened,
         )
         return PrecisionResult(
             np.clip(value, self.limits[:, 0], self.limits[:, 1]),
             self.limits,
-            way,
+            trace,
             method,
             kind="exact" if is_exact else "estimate",
             estimator=estimator,
@@ -405,47 +417,54 @@ def evaluate_to_precision(
     level: float = 0.95,
     target: Target = "test-users",
     estimator: str | Estimator = DEFAULT_LINEAR,
+    design: Design = "auto",
+    costs: RankingSeconds | None = None,
+    ties: TiePolicy = "expected",
+    seen: SeenPolicy = "remove",
+    seed: int = 0,
+    n_threads: int | None = None,
     progress: Progress = SILENT,
-    **options: Any,
 ) -> Result:
-    r"""Return metrics whose intervals are as narrow as asked for, from as few scores as that takes.
+    r"""Return metrics whose intervals have the wanted half-width, from as few scores as that takes.
 
     Interrupted with Ctrl-C, it returns the models that are finished, if there are any.
 
-    Scores that are at hand (factors, sparse rows, arrays) are all ranked: exact evaluation by kernels is
-    quicker than choosing. A scorer that must be asked is asked for little:
+    Models whose scores are available without calling them (factors, sparse rows, arrays) are ranked exactly,
+    which is quicker than sampling. Other models are evaluated on a growing sample:
 
-    * Users come in random order. The first round takes 200 of them.
-    * Each row is scored from popular to rare items and ends once K items stand above its targets: the gain is
-      exact and no estimator is needed, see ``PartialRows``.
-    * From the first round the cheapest next step is forecast: going on with single users, or a look at some
-      popular items of *all* of them, which settles most, and then single users among those left open.
-    * Metrics of the whole list, such as AUC, may be cheaper to bound by sampled negatives of all users
-      (``truerank.inference.bounds``): the bounds hold whatever the estimator is off by.
-    * After each round the intervals are looked at. It ends when all have the wanted half-width, when the
-      budget does not allow one more row, or when every user is known.
+    * Users are sampled in random order, 200 in the first round.
+    * Each user is scored from popular to rare items until K items rank above the targets: the value is exact
+      and no estimator is needed, see ``PartialRows``.
+    * From the first round the cheapest next step is forecast: sampling further users, or scoring some popular
+      items of *all* remaining users, which decides most of them, and then sampling users among the others.
+    * Metrics without a cut-off, such as AUC, may be cheaper to bound by sampled negatives of all users
+      (``truerank.inference.bounds``): the bounds hold whatever the bias of the estimator is.
+    * After each round the intervals are computed. Evaluation ends when all have the wanted half-width, when
+      the budget does not allow one more user, or when every user is known.
 
     Parameters
     ----------
     models, split, metrics : as in ``evaluate``
-    precision : the half-width that every interval shall have, such as 0.01
-    budget : scores that may be computed for each model
-    level, target : of the intervals; each metric has its own. ``test-users`` is the value exact evaluation
-        would print, ``population`` that of all users like these
+    precision : wanted half-width of every interval, such as 0.01
+    budget : scores that may be computed for each model; None for no limit
+    level, target : of the intervals, for each metric separately. ``test-users`` is the value that exact
+        evaluation would print, ``population`` its expectation for the population of users
     estimator : gives the value, not the interval, where negatives are sampled
-    progress : where long jobs report
-    **options : ``design`` (``auto``, ``exact``, ``rows`` or ``negatives``), ``costs`` (seconds by ``measure``
-        that decide between exact and rows), ``ties``, ``seen``, ``seed``, ``n_threads``
+    design : ``exact`` ranks all items for all users, ``rows`` samples users, ``negatives`` bounds the metrics
+        from sampled negatives of all users; ``auto`` chooses
+    costs : measured seconds (``measure_costs``), where these and not the number of scores shall decide
+        between exact evaluation and sampling users
+    ties, seen, seed, n_threads : as in ``evaluate``
+    progress : where fitting and sampled users are reported
 
     Notes
     -----
-    *Why looking often is allowed.* Intervals from rows hold after every single user at once (proof in
-    ``Draws``), so they hold at the end, whatever ended it: a narrow interval, the budget, or chance. No level
-    is spent on rounds. Where bounds from negatives may be used beside them, which depends on the metrics
-    alone, each gets half of the error: that of the bounds and that of the rows add up to 1 - level at most,
-    whichever of them is reported in the end, or both.
+    *Optional stopping.* Intervals from sampled users are a confidence sequence: they hold for all sample
+    sizes at once (proof in ``ConfidenceSequence``), so they hold at the end, whatever the reason to stop. Where
+    bounds from negatives may be used as well, which depends on the metrics alone, each kind gets half of
+    1 - level, so both hold together with probability at least ``level``, whichever is reported.
 
-    *Ends.* Each round draws at least one of finitely many users or is the last one.
+    *Termination.* Each round samples at least one of finitely many users or is the last one.
 
     Raises
     ------
@@ -457,8 +476,8 @@ def evaluate_to_precision(
     >>> from truerank.core.interactions import Interactions
     >>> train = Interactions.from_codes([0, 0, 1, 2], [0, 1, 1, 1], n_users=3, n_items=3)
     >>> test = Interactions.from_codes([1, 2], [0, 2], n_users=3, n_items=3)
-    >>> found = evaluate_to_precision("popularity", Split(train, test), "recall@1", precision=0.1)
-    >>> found.estimate("recall@1").value, found.provenance["ways"]["popularity"]["design"]
+    >>> result = evaluate_to_precision("popularity", Split(train, test), "recall@1", precision=0.1)
+    >>> result.estimate("recall@1").value, result.provenance["ways"]["popularity"]["design"]
     (0.5, 'exact')
     """
     goal = PrecisionGoal(
@@ -468,60 +487,65 @@ def evaluate_to_precision(
         level,
         target,
         ESTIMATORS.make(estimator),
-        **options,
+        design=design,
+        costs=costs,
+        ties=ties,
+        seen=seen,
+        seed=seed,
+        n_threads=n_threads,
     )
     check_targets(split)
     named = name_models(models)
     validate = make_validate(split, seen=goal.seen, n_threads=goal.n_threads)
-    found: dict[str, PrecisionResult] = {}
+    results: dict[str, PrecisionResult] = {}
     for name, model in named.items():
         try:
-            found[name] = _evaluate_one(model, split, goal, validate, progress)
+            results[name] = _fit_and_evaluate(model, split, goal, validate, progress)
         except KeyboardInterrupt:
-            if not found:
+            if not results:
                 raise
             break
-    specs = {name: described(model) for name, model in named.items() if name in found}
-    return _assemble(found, specs, split, goal)
+    specs = {name: described(model) for name, model in named.items() if name in results}
+    return _assemble(results, specs, split, goal)
 
 
-def _evaluate_one(
+def _fit_and_evaluate(
     model: Model | Scorer, split: Split, goal: PrecisionGoal, validate: Validate | None, progress: Progress
 ) -> PrecisionResult:
     started = time.perf_counter()
     scorer = fit_scorer(model, split, validate=validate, seed=goal.seed, progress=progress)
     fitted = time.perf_counter()
-    found = evaluate_model(scorer, split, goal, progress)
-    found.seconds.update(fit=fitted - started, rank=time.perf_counter() - fitted)
-    return found
+    result = evaluate_model(scorer, split, goal, progress)
+    result.seconds.update(fit=fitted - started, rank=time.perf_counter() - fitted)
+    return result
 
 
 def _assemble(
-    found: dict[str, PrecisionResult], specs: dict[str, str], split: Split, goal: PrecisionGoal
+    results: dict[str, PrecisionResult], specs: dict[str, str], split: Split, goal: PrecisionGoal
 ) -> Result:
     estimates = [
         Estimate(
             model=name,
             metric=str(metric),
-            value=float(one.value[column]),
-            low=float(one.limits[column, 0]),
-            high=float(one.limits[column, 1]),
+            value=float(result.value[column]),
+            low=float(result.limits[column, 0]),
+            high=float(result.limits[column, 1]),
             level=goal.level,
-            kind=one.kind,
-            method=one.method,
-            estimator=one.estimator,
-            n_users=one.way.n_users,
-            n_negatives=one.n_negatives,
+            kind=result.kind,
+            method=result.method,
+            estimator=result.estimator,
+            n_users=result.trace.n_users,
+            n_negatives=result.n_negatives,
             target=goal.target,
         )
-        for name, one in found.items()
+        for name, result in results.items()
         for column, metric in enumerate(goal.metrics)
     ]
     is_exact = all(estimate.kind == "exact" for estimate in estimates)
     return Result(
         command="evaluate",
         estimates=tuple(estimates),
-        notes=tuple(f"{name}: {' '.join(one.way.why)}" for name, one in found.items()),
+        notes=tuple(f"{name}: {' '.join(result.trace.why)}" for name, result in results.items()),
         data=split.summary(),
         provenance={
             "models": specs,
@@ -534,11 +558,11 @@ def _assemble(
             "budget": goal.budget,
             "target": goal.target,
             "design": goal.design,
-            "ways": {name: one.way.to_dict() for name, one in found.items()},
+            "ways": {name: result.trace.to_dict() for name, result in results.items()},
             "seed": goal.seed,
             "data_hash": data_hash(split),
             "versions": {"python": platform.python_version(), "numpy": np.__version__},
-            "seconds": {name: one.seconds for name, one in found.items()},
-            "scores_computed": {name: one.way.n_scores for name, one in found.items()},
+            "seconds": {name: result.seconds for name, result in results.items()},
+            "scores_computed": {name: result.trace.n_scores for name, result in results.items()},
         },
     )

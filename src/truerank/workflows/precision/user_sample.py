@@ -1,6 +1,8 @@
-"""Users in random order, each with exact gains, until their mean is known closely enough.
+"""Growing random sample of users with exact values, and a confidence sequence for the mean over all users.
 
-How deep to look at all users before rows of some of them are scored to their end.
+Users are sampled without replacement in a random order. Screening scores the most popular items of *all*
+remaining users first: users whose values that decides are known and need not be sampled. A forecast from the
+users sampled so far says how deep to screen.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ from truerank.workflows.precision.partial_rows import PartialRows
 
 @dataclass(frozen=True)
 class Forecast:
-    """What reaching the wanted half-width is expected to take.
+    """Expected cost of reaching the wanted half-width.
 
     Parameters
     ----------
-    depth : items of every row that are looked at first; 0 for none
+    depth : most popular items of every remaining row that are scored first (screening); 0 for none
     n_rows : rows scored until they are decided, after that
     n_scores : scores of both
     """
@@ -37,19 +39,19 @@ class Forecast:
 
 
 def needed_information(half_width: float, level: float) -> float:
-    """Return the sum over draws of squared weight / variance that bets need, see ``ConfidenceSequence``."""
+    """Return the sum over users of squared weight / variance that the bets of ``ConfidenceSequence`` need."""
     return float(2 * np.log(2 / (1 - level)) / half_width**2)
 
 
 def needed_rows(n_open: int, variance: float, missing: float, n_users: int | None) -> int:
-    r"""Return about how many of the open users must be drawn.
+    r"""Return about how many of the R = ``n_open`` undecided users must be sampled.
 
     .. math:: \sum_{j = R - k + 1}^{R} \frac{(N/j)^2}{\sigma^2} \approx
               \frac{N^2}{\sigma^2} \Big(\frac{1}{R - k} - \frac{1}{R}\Big) = \text{missing}
 
     Examples
     --------
-    >>> needed_rows(1000, 0.25, 4000.0, 1000)  # as many again as are drawn: half of them
+    >>> needed_rows(1000, 0.25, 4000.0, 1000)  # the finite-population correction halves the 1,000
     500
     >>> needed_rows(1000, 0.25, 4000.0, None)
     1000
@@ -70,56 +72,56 @@ def forecast(
     n_left: int,
     depths: Sequence[int],
 ) -> list[Forecast]:
-    """Return what each depth of a first look at all users left is expected to take.
+    """Return the expected cost for each depth of screening.
 
-    Users drawn so far show at which depth rows are decided, and how the values of those that are not vary.
+    Users sampled so far show at which depth rows are decided, and how the values of undecided ones vary.
 
     Parameters
     ----------
-    depth : (n,) items after which the rows of users drawn so far were decided
+    depth : (n,) items after which the rows of users sampled so far were decided
     value : (n, n_metrics) their values
     missing : (n_metrics,) information still needed
-    n_users, n_left : all users (None: a population, where only depth 0 has a meaning) and those not drawn
+    n_users, n_left : all users (None: a population, where screening is of no use) and those not sampled yet
     depths : to be compared, beside 0
     """
-    found = []
+    forecasts = []
     for size in (0, *depths) if n_users is not None else (0,):
         is_open = depth > size
         n_open = round(n_left * float(is_open.mean()))
-        rest = float((depth - size)[is_open].mean()) if is_open.any() else 0.0
+        per_row = float((depth - size)[is_open].mean()) if is_open.any() else 0.0
         n_rows = max(
             needed_rows(n_open, _variance(value[is_open, column]), float(need), n_users)
             for column, need in enumerate(missing)
         )
-        n_scores = n_left * float(np.minimum(depth, size).mean()) + n_rows * rest
-        found.append(Forecast(size, n_rows, n_scores))
-    return found
+        n_scores = n_left * float(np.minimum(depth, size).mean()) + n_rows * per_row
+        forecasts.append(Forecast(size, n_rows, n_scores))
+    return forecasts
 
 
 def _variance(value: FloatArray) -> float:
-    """Return the guess of the next draw's variance."""
+    """Return the predicted variance of the next user's value."""
     return float(predictable_variance(np.zeros(1), value)[0])
 
 
 class UserSample:
-    """A random sample of users that grows, and what it says about the mean over all of them.
+    """Growing random sample of users, with estimates and intervals of the mean over all of them.
 
     The order of users is a function of (seed, user), so that a larger sample begins with the smaller one, and
-    all models see the same users.
+    all models are evaluated on the same users.
 
     Parameters
     ----------
-    scan : where the rows of scores are
-    metrics : with cut-offs up to that of the scan
-    precision : the half-width that is wanted
+    rows : partially scored rows of all users
+    metrics : with cut-offs up to that of the rows
+    precision : wanted half-width
     level : of each interval
-    target : whose mean is sought
+    target : whose mean is estimated: that of the test users or of the population
     ties, seed : as in ``evaluate``
     """
 
     def __init__(
         self,
-        scan: PartialRows,
+        rows: PartialRows,
         metrics: Sequence[Metric],
         *,
         precision: float,
@@ -128,12 +130,12 @@ class UserSample:
         ties: TiePolicy = "expected",
         seed: int = 0,
     ) -> None:
-        self.scan, self.metrics, self.precision, self.level = scan, metrics, precision, level
+        self.rows, self.metrics, self.precision, self.level = rows, metrics, precision, level
         self.target, self.ties, self.seed = target, ties, seed
-        users = scan.rows.queries.users
+        users = rows.rows.queries.users
         keys = pair_keys(seed, "plan/users", users, np.zeros_like(users))
         self.queue: IntArray = np.argsort(keys, kind="stable")
-        self.drawn: IntArray = np.zeros(0, np.int64)
+        self.sampled: IntArray = np.zeros(0, np.int64)
         self.depth = 0
         self.known = np.zeros(len(metrics))
         self.value, self.before, self.variance, self.stake = np.zeros((4, 0, len(metrics)))
@@ -142,8 +144,8 @@ class UserSample:
 
     @property
     def n_users(self) -> int | None:
-        """The users whose mean is sought; None for a population."""
-        return len(self.scan) if self.target == "test-users" else None
+        """Number of users whose mean is estimated; None for a population."""
+        return len(self.rows) if self.target == "test-users" else None
 
     @property
     def is_complete(self) -> bool:
@@ -151,17 +153,17 @@ class UserSample:
         return len(self.queue) == 0
 
     def affordable(self, wanted: int, budget: int | None) -> int:
-        """Return how many of the next users can be scored to their end, whatever comes."""
+        """Return how many of the next users the budget allows even if every row must be scored to its end."""
         wanted = min(wanted, len(self.queue))
         if budget is None:
             return wanted
-        most = np.cumsum(self.scan.most_scores(self.queue[:wanted]))
-        return int(np.searchsorted(most, budget - self.scan.n_scores, side="right"))
+        most = np.cumsum(self.rows.most_scores(self.queue[:wanted]))
+        return int(np.searchsorted(most, budget - self.rows.n_scores, side="right"))
 
-    def draw(self, n: int) -> None:
-        """Add the next n users."""
+    def add_users(self, n: int) -> None:
+        """Sample the next n users and score their rows until they are decided."""
         row = self.queue[:n]
-        self.scan.advance(row)
+        self.rows.advance(row)
         value = self._values(row)
         sums = np.cumsum(value, axis=0)
         seen = self.value[self._is_open()]
@@ -173,42 +175,42 @@ class UserSample:
         self.value = np.concatenate([self.value, value])
         self.variance = np.concatenate([self.variance, variance])
         self.stake = np.concatenate([self.stake, self.aim / variance])
-        self.drawn = np.concatenate([self.drawn, row])
+        self.sampled = np.concatenate([self.sampled, row])
         self.known = self.known + sums[-1]
         self.queue = self.queue[n:]
 
     def screen(self, depth: int) -> None:
-        """Look at all users left so deep; those whose gains this decides need not be drawn any more.
+        """Score the ``depth`` most popular items of all remaining users; decided users leave the queue.
 
-        The rest are still in random order, because the order has nothing to do with the scores.
+        The others are still in random order, because the order does not depend on the scores.
         """
-        self.scan.advance(self.queue, depth)
-        is_open = self.scan.is_open[self.queue]
+        self.rows.advance(self.queue, depth)
+        is_open = self.rows.is_open[self.queue]
         decided = self.queue[~is_open]
         if len(decided):
             self.known = self.known + self._values(decided).sum(axis=0)
         self.queue, self.depth = self.queue[is_open], depth
 
     def forecasts(self) -> list[Forecast]:
-        """Return what each depth of a first look is expected to cost from here."""
+        """Return the expected cost from here for each depth of screening."""
         missing = needed_information(self.precision, self.level) - self._gained()
         return forecast(
-            self.scan.depth[self.drawn],
+            self.rows.depth[self.sampled],
             self.value,
             missing,
             n_users=self.n_users,
             n_left=len(self.queue),
-            depths=self.scan.depths if self.scan.cutoff is not None else (),
+            depths=self.rows.depths if self.rows.cutoff is not None else (),
         )
 
     def aim_at(self, n_rows: int) -> None:
-        """Bet from now on for the half-width that so many more rows can give, where it is wider than wanted.
+        """Choose the next bets for the half-width that ``n_rows`` more rows can reach, if wider than wanted.
 
-        Bets may change at any time, as long as they do so before the draw.
+        Bets may change at any time, as long as they do not depend on the users they are placed on.
         """
         is_open = self._is_open()
         for column in range(len(self.metrics)):
-            variance = float(predictable_variance(np.zeros(1), self.value[is_open, column])[0])
+            variance = _variance(self.value[is_open, column])
             if self.n_users is None:
                 more = n_rows / variance
             else:
@@ -220,7 +222,7 @@ class UserSample:
 
     def limits(self) -> FloatArray:
         """Return the interval of each metric, (n_metrics, 2)."""
-        found = [
+        limits = [
             ConfidenceSequence(
                 self.value[:, c],
                 self.before[:, c],
@@ -232,7 +234,7 @@ class UserSample:
             ).limits(level=self.level)
             for c in range(len(self.metrics))
         ]
-        return np.array(found)
+        return np.array(limits)
 
     def means(self) -> FloatArray:
         """Return the estimate of each metric; exact for the test users when all are known."""
@@ -250,18 +252,20 @@ class UserSample:
         return mean
 
     def _gained(self) -> FloatArray:
-        """Return the information of the draws so far, one number per metric."""
+        """Return the information of the users sampled so far, one number per metric."""
         weight = 1.0 if self.n_users is None else (self.n_users / self.left)[:, None]
         gained: FloatArray = (weight**2 / self.variance).sum(axis=0)
         return gained
 
     def _is_open(self) -> np.ndarray:
-        """Which users drawn so far a first look would have left open."""
-        return self.scan.depth[self.drawn] > self.depth if self.depth else np.ones(len(self.drawn), np.bool_)
+        """Which users sampled so far screening would have left undecided."""
+        return (
+            self.rows.depth[self.sampled] > self.depth if self.depth else np.ones(len(self.sampled), np.bool_)
+        )
 
     def _values(self, row: IntArray) -> FloatArray:
         """Return values of decided rows, in the order of the rows."""
         order = np.argsort(row, kind="stable")
-        found = np.empty((len(row), len(self.metrics)))
-        found[order] = values(self.metrics, self.scan.ranks(row), ties=self.ties, seed=self.seed)
-        return found
+        per_user = np.empty((len(row), len(self.metrics)))
+        per_user[order] = values(self.metrics, self.rows.ranks(row), ties=self.ties, seed=self.seed)
+        return per_user
