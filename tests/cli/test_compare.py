@@ -142,7 +142,7 @@ def test_users_that_only_some_have(truerank: Truerank, files: tuple[Path, Path])
     files[1].write_text(EXACT + "a,1,10\nb,4,10\nx,2,10\n")
     done = truerank("compare", *files, "--metrics", "mrr")
     assert done.code == 2
-    advice = "share 2 of 4 and 3. Compare the shared ones with common_users=True (--common-users"
+    advice = "share 2 of 4 and 3. Compare the shared ones with --common-users"
     assert advice in done.err.replace("\n", " ")
     done = truerank("compare", *files, "--metrics", "mrr", "--common-users")
     assert done.code == 0

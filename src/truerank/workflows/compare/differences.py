@@ -308,8 +308,7 @@ def _check_users(a: str, first: AnyRanks, b: str, second: AnyRanks) -> None:
         if n_common:
             raise InvalidData(
                 f"{a!r} and {b!r} must have the same users or none in common, but share {n_common:,} of "
-                f"{len(users):,} and {len(others):,}. Compare the shared ones with common_users=True "
-                f"(--common-users on the command line)."
+                f"{len(users):,} and {len(others):,}. Compare the shared ones with common_users=True."
             )
         return
     if not np.array_equal(first.n_relevant[first.starts], second.n_relevant[second.starts]):

@@ -460,9 +460,9 @@ def evaluate_to_precision(
     Notes
     -----
     *Optional stopping.* Intervals from sampled users are a confidence sequence: they hold for all sample
-    sizes at once (proof in ``ConfidenceSequence``), so they hold at the end, whatever the reason to stop. Where
-    bounds from negatives may be used as well, which depends on the metrics alone, each kind gets half of
-    1 - level, so both hold together with probability at least ``level``, whichever is reported.
+    sizes at once (proof in ``ConfidenceSequence``), so they hold at the end, whatever the reason to stop.
+    Where bounds from negatives may be used as well, which depends on the metrics alone, each kind gets half
+    of 1 - level, so both hold together with probability at least ``level``, whichever is reported.
 
     *Termination.* Each round samples at least one of finitely many users or is the last one.
 
