@@ -29,6 +29,7 @@ from truerank.ranking.negatives import Sampler
 from truerank.ranking.sampled import sample_ranks
 from truerank.ranking.samplers.registry import SAMPLERS
 from truerank.workflows.fitting import make_validate, name_models
+from truerank.workflows.options import RunSettings
 
 PriorMode: TypeAlias = Literal["per-run", "averaged", "both"]
 PRIOR_MODES: tuple[PriorMode, ...] = ("per-run", "averaged", "both")
@@ -200,16 +201,12 @@ def study(
 
 
 @dataclass(frozen=True, eq=False)
-class _Job:
+class _Job(RunSettings):
     split: Split
     sampler: Sampler
     estimators: tuple[tuple[str, Estimator, bool], ...]
     metrics: tuple[Metric, ...]
     repeats: int
-    ties: TiePolicy
-    seen: SeenPolicy
-    seed: int
-    n_threads: int | None
     store: Store
     progress: Progress
 

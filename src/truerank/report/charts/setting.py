@@ -9,37 +9,32 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from truerank.core.errors import UnknownName
-from truerank.core.ranks import TiePolicy
 from truerank.core.result import Result
 from truerank.estimation.base import Estimator
 from truerank.estimation.distribution.base import MixtureEstimator
 from truerank.estimation.registry import ESTIMATORS
 from truerank.inference.estimate_interval.auto import AutoInterval
 from truerank.inference.estimate_interval.bootstrap import Bootstrap
-from truerank.inference.estimate_interval.registry import UNCERTAINTIES, Target, Uncertainty
+from truerank.inference.estimate_interval.registry import UNCERTAINTIES, Uncertainty
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
-from truerank.workflows.options import DEFAULT_ESTIMATORS, EstimateOptions
+from truerank.workflows.options import DEFAULT_ESTIMATORS, EstimateOptions, RunSettings
 
 _RESAMPLES = 100  # a spread of so many is within a tenth, which nobody sees
 
 
 @dataclass(frozen=True)
-class Setting:
+class Setting(RunSettings):
     """What charts of a result go by.
 
     Parameters
     ----------
     estimators : in the order of the result; none for exact ranks
-    ties, level, seed, uncertainty, target : as in ``EstimateOptions``
+    uncertainty : how intervals of estimates are made
     """
 
     estimators: tuple[Estimator, ...] = ()
-    ties: TiePolicy = "expected"
-    level: float = 0.95
-    seed: int = 0
     uncertainty: Uncertainty = field(default_factory=lambda: UNCERTAINTIES.make("auto"))
-    target: Target = "test-users"
 
     @classmethod
     def of(cls, result: Result) -> Setting:

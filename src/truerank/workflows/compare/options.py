@@ -19,48 +19,40 @@ from truerank.core.errors import (
     UnknownName,
     check_at_least,
     check_choice,
-    check_level,
 )
-from truerank.core.random import check_seed
-from truerank.core.ranks import TIE_POLICIES, Ranks, SampledRanks, TiePolicy
+from truerank.core.ranks import Ranks, SampledRanks
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.base import Estimator
 from truerank.estimation.distribution.base import MixtureEstimator
 from truerank.estimation.tally import tally
 from truerank.inference.bounds.problem import Shape
-from truerank.inference.estimate_interval.registry import TARGETS, PointEstimates, Target
+from truerank.inference.estimate_interval.registry import PointEstimates
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import values
+from truerank.workflows.options import RunSettings
 
 Correction: TypeAlias = Literal["max-t", "holm", "none"]
 CORRECTIONS: tuple[str, ...] = get_args(Correction)
 
 
 @dataclass(frozen=True)
-class CompareOptions:
+class CompareOptions(RunSettings):
     """What is compared, and by which rules: the parameters of ``compare`` after they were parsed."""
 
     metrics: tuple[Metric, ...]
     estimator: Estimator
-    target: Target = "test-users"
-    level: float = 0.95
     correction: Correction = "max-t"
     baseline: str | None = None
     tie_margin: float | None = None
     bounds: bool = True
     shape: Shape | None = None
     common_users: bool = False
-    ties: TiePolicy = "expected"
-    seed: int = 0
     resamples: int = 2000
 
     def __post_init__(self) -> None:
-        check_choice("target", self.target, TARGETS)
-        check_level(self.level)
+        super().__post_init__()
         check_choice("correction", self.correction, CORRECTIONS)
         check_choice("shape", self.shape or "decreasing", ("decreasing",))
-        check_choice("ties", self.ties, TIE_POLICIES)
-        check_seed(self.seed)
         check_at_least("resamples", self.resamples, round(10 / (1 - self.level)))
         if self.tie_margin is not None and not 0 < self.tie_margin < 1:
             raise InvalidParameter(
