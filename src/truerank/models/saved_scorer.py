@@ -22,7 +22,7 @@ from truerank.core.scorer import DenseScores, Factors, HasSparseRows, Scorer, Sp
 from truerank.core.types import AnyArray, FloatArray, IntArray
 from truerank.models.adapters.alignment import UNKNOWN, Alignment, Unknown, align_ids
 from truerank.models.item_item import DenseHistoryScorer, SparseHistoryScorer
-from truerank.models.saving import pack_ids, read_container, unpack_ids, write_container
+from truerank.models.saving import pack_ids, read_arrays, unpack_ids, write_arrays
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -341,8 +341,9 @@ def save_scorer(
 ) -> None:
     """Write a fitted model to one file.
 
-    The file is a zip archive of plain arrays and a JSON header; nothing in it is code. Equal models give
-    equal bytes. It is written beside its place and renamed, so that no half-written file is ever left.
+    The file is an uncompressed ``.npz`` archive of plain arrays with a JSON header; nothing in it is code.
+    Equal models give equal bytes. It is written under another name first and renamed, so that no half-written
+    file is ever left.
 
     Parameters
     ----------
@@ -371,7 +372,7 @@ def save_scorer(
         for side, vocabulary in zip(_SIDES, (data.users, data.items), strict=True):
             named.update({f"ids/{name}": array for name, array in pack_ids(vocabulary, side).items()})
     fields = {"model": str(model), "kind": kind, "n_users": n_users, "n_items": scorer.n_items}
-    write_container(Path(path), fields, named)
+    write_arrays(Path(path), fields, named)
 
 
 def load_scorer(path: str | Path) -> SavedScorer:
@@ -383,7 +384,7 @@ def load_scorer(path: str | Path) -> SavedScorer:
         When the file is missing, foreign, damaged or of a later version.
     """
     path = Path(path)
-    header, arrays = read_container(path)
+    header, arrays = read_arrays(path)
     parts = {
         part: {name.removeprefix(part): array for name, array in arrays.items() if name.startswith(part)}
         for part in ("scorer/", "ids/")

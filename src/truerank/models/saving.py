@@ -1,9 +1,11 @@
-"""One file of named arrays and a JSON header.
+"""Model files: an uncompressed ``.npz`` archive of named arrays with a JSON header, and ids as arrays.
 
-A zip archive, not compressed: one ``.npy`` member per array, then ``header.json`` with the name and version
-of the format, a digest of every array, and what the writer adds. Equal content gives equal bytes.
+The archive is what ``np.savez`` writes. One array, ``header``, holds JSON text as bytes: name and version of
+the format, the version of truerank, a digest of all other arrays, and what the writer adds. Equal content
+gives equal bytes. Reading runs no code (``allow_pickle=False``) and takes no more memory than the file is
+long: the archive may not be compressed, and the size that each array declares must be that of its member.
 
-Vocabularies as arrays: numbers as they are, text as UTF-8 bytes with the ends of the ids.
+Vocabularies are stored as arrays too: numbers as they are, text as UTF-8 bytes with the end of each id.
 """
 
 from __future__ import annotations
@@ -11,11 +13,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import struct
+import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -25,149 +30,129 @@ from truerank.core.interactions import Vocabulary
 from truerank.core.types import AnyArray, frozen
 from truerank.version import __version__
 
-FORMAT, VERSION = "truerank model", 1
-WHAT = "the model file"
-_HEADER = "header.json"
-_LARGEST_HEADER = 1 << 24
+FORMAT, VERSION = "truerank model", 2
+_OLD_HEADER = "header.json"  # in the archives of version 1
+_NUMBERS = "biuf"
 _DAMAGED = (
-    *(ValueError, KeyError, TypeError, EOFError, OSError, NotImplementedError, RecursionError),
-    *(zipfile.BadZipFile, zlib.error),
+    *(ValueError, KeyError, TypeError, EOFError, OSError, RuntimeError, SyntaxError, UserWarning),
+    *(zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError),
 )
-_START = (1980, 1, 1, 0, 0, 0)  # the first date a zip archive knows: the time of writing is not content
 
 
-def write_container(path: Path, fields: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
+def write_arrays(path: Path, fields: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
     """Write arrays and header fields to a new file that takes the place of ``path`` in one step.
 
     Raises
     ------
     InvalidData
-        When an array holds Python objects.
+        When an array holds something other than numbers.
     InvalidParameter
         When the path cannot be written; what was there stays.
     """
     for name, array in arrays.items():
-        if array.dtype.hasobject or array.dtype.names is not None:
-            raise InvalidData(f"array {name!r} must hold numbers or text to be saved, got {array.dtype}.")
-    replace_file(path, lambda part: _write(part, fields, arrays), WHAT)
+        if array.dtype.kind not in _NUMBERS:
+            raise InvalidData(f"array {name!r} must hold numbers to be saved, got {array.dtype}.")
+    header = {"format": FORMAT, "version": VERSION, "truerank": __version__, **fields}
+    header["blake2b"] = _digest(arrays)
+    text = json.dumps(header, ensure_ascii=False, allow_nan=False).encode()
+
+    def write(part: Path) -> None:
+        with part.open("wb") as stream:
+            np.savez(stream, header=np.frombuffer(text, np.uint8), **arrays)  # type: ignore[arg-type]
+
+    replace_file(path, write, "the model file")
 
 
-def read_container(path: Path) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+def read_arrays(path: Path) -> tuple[dict[str, Any], dict[str, AnyArray]]:
     """Return header and arrays (read-only), or raise the sentence that says why the file is refused.
 
     Raises
     ------
     InvalidData
-        When the file is missing, foreign, of a later version, truncated or damaged.
+        When the file is missing, foreign, of another version, truncated or damaged.
     """
     if path.is_dir():
         raise InvalidData(f"a model file must be a file, but '{path}' is a folder.")
     if not path.exists():
         raise InvalidData(f"there is no model file '{path}'. Check the path.")
-    if not zipfile.is_zipfile(path):
-        raise _refused(path, "it is not one of truerank's, or its end is missing")
     try:
-        with zipfile.ZipFile(path) as archive:
-            header = _read_header(path, archive)
-            return header, {
-                name: _read_array(path, archive, name, written) for name, written in header["arrays"].items()
-            }
+        with path.open("rb") as stream:
+            is_archive = stream.read(4) == b"PK\x03\x04" and zipfile.is_zipfile(stream)
+            stream.seek(0)
+            if not is_archive:
+                raise _refused(path, "it is not one, or its end is missing")
+            with np.load(stream, allow_pickle=False) as file:
+                _check_members(path, file.zip)
+                arrays = {name: frozen(file[name]) for name in file.files}
+        header = _parse_header(path, arrays.pop("header"))
+        if header.get("blake2b") != _digest(arrays):
+            raise _refused(path, "it is damaged: its arrays are not those that were written")
+    except InvalidData:
+        raise
     except _DAMAGED as error:
-        if isinstance(error, InvalidData):
-            raise
-        raise _refused(path, f"it is damaged: {error}") from None
+        raise _refused(path, f"it is damaged ({error})") from None
+    return header, arrays
 
 
-def _write(part: Path, fields: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
-    written = {}
-    with zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in arrays.items():
-            with archive.open(zipfile.ZipInfo(f"{name}.npy", _START), "w", force_zip64=True) as stream:
-                digest = _Digest(stream)
-                np.lib.format.write_array(cast(IO[bytes], digest), array, allow_pickle=False)
-            written[name] = {
-                "dtype": array.dtype.str,
-                "shape": list(array.shape),
-                "blake2b": digest.hexdigest(),
-            }
-        header = {"format": FORMAT, "version": VERSION, "truerank": __version__, **fields, "arrays": written}
-        text = json.dumps(header, indent=1, ensure_ascii=False, allow_nan=False)
-        archive.writestr(zipfile.ZipInfo(_HEADER, _START), text.encode())
+def _check_members(path: Path, archive: zipfile.ZipFile) -> None:
+    """Raise unless all members are plain arrays of numbers that fit into the file, before memory is taken."""
+    members = archive.infolist()
+    names = [member.filename for member in members]
+    if _OLD_HEADER in names:
+        raise InvalidData(
+            f"'{path}' is a model file of version 1, and this truerank reads version {VERSION}. "
+            "Fit the model again, or load it with the truerank that wrote it."
+        )
+    if "header.npy" not in names:
+        raise _refused(path, "it is another archive")
+    if len(set(names)) < len(names) or not all(name.endswith(".npy") for name in names):
+        raise _refused(path, "it is damaged: its members are not arrays with different names")
+    is_compressed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
+    if is_compressed or sum(member.file_size for member in members) > path.stat().st_size:
+        raise _refused(path, "it is compressed or claims to be larger than it is")
+    for member in members:
+        _check_array(path, archive, member)
 
 
-def _read_header(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
-    if _HEADER not in archive.namelist():
-        raise _refused(path, "it is not one of truerank's")
-    if archive.getinfo(_HEADER).file_size > _LARGEST_HEADER:
-        raise _refused(path, "its header is too long")
-    header = json.loads(archive.read(_HEADER))
+def _check_array(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    name = member.filename.removesuffix(".npy")
+    with archive.open(member) as stream, warnings.catch_warnings():
+        warnings.simplefilter("error")  # numpy repairs headers of Python 2 with a warning; we never wrote any
+        version = np.lib.format.read_magic(stream)
+        if version not in readers:
+            raise _refused(path, f"it is damaged: array {name!r} is in an unknown form")
+        shape, _, dtype = readers[version](stream)
+        if dtype.kind not in _NUMBERS:
+            raise _refused(path, f"array {name!r} holds {dtype} instead of numbers")
+        if stream.tell() + math.prod(shape) * dtype.itemsize != member.file_size:
+            raise _refused(path, f"it is damaged: array {name!r} is not as large as it says")
+
+
+def _parse_header(path: Path, text: AnyArray) -> dict[str, Any]:
+    header = json.loads(text.tobytes())
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise _refused(path, "it is not one of truerank's")
+        raise _refused(path, "it is another archive")
     version = header.get("version")
-    if not isinstance(version, int) or version > VERSION:
+    if not isinstance(version, int) or version != VERSION:
         raise InvalidData(
             f"model file '{path}' has version {version} of its format (written by truerank "
-            f"{header.get('truerank')}), but this truerank reads up to {VERSION}. Update truerank."
+            f"{header.get('truerank')}), but this truerank reads version {VERSION}. Update truerank."
         )
-    if not isinstance(header.get("arrays"), dict):
-        raise _refused(path, "it is damaged: its header lists no arrays")
-    names = {f"{name}.npy" for name in header["arrays"]}
-    if names | {_HEADER} != set(archive.namelist()):
-        raise _refused(path, "it is damaged: its arrays are not those its header lists")
     return header
 
 
-def _read_array(path: Path, archive: zipfile.ZipFile, name: str, written: Mapping[str, Any]) -> AnyArray:
-    with archive.open(f"{name}.npy") as stream:
-        _check_size(path, name, stream, written)
-    with archive.open(f"{name}.npy") as stream:
-        digest = _Digest(stream)
-        array = np.lib.format.read_array(cast(IO[bytes], digest), allow_pickle=False)
-        digest.read()  # what lies behind the array belongs to the digest too
-    if digest.hexdigest() != written["blake2b"]:
-        raise _refused(path, f"it is damaged: array {name!r} is not what was written")
-    return frozen(array)
-
-
-def _check_size(path: Path, name: str, stream: IO[bytes], written: Mapping[str, Any]) -> None:
-    """Raise unless the array is what the header says and fits into the file, before memory is taken."""
-    version = np.lib.format.read_magic(stream)
-    readers = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    if version not in readers:
-        raise _refused(path, f"it is damaged: array {name!r} is in an unknown form")
-    shape, _, dtype = readers[version](stream)
-    if dtype.hasobject:
-        raise _refused(path, f"array {name!r} holds Python objects")
-    if dtype.str != written["dtype"] or list(shape) != written["shape"]:
-        raise _refused(path, f"it is damaged: array {name!r} has another shape than its header says")
-    if math.prod(shape) * dtype.itemsize > path.stat().st_size:
-        raise _refused(path, f"it is damaged: array {name!r} is larger than the file")
+def _digest(arrays: Mapping[str, AnyArray]) -> str:
+    """Return a digest of names, types, shapes and content."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape};".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 def _refused(path: Path, reason: str) -> InvalidData:
     return InvalidData(f"'{path}' must be a model file of truerank, but {reason}. Save the model again.")
-
-
-class _Digest:
-    """A stream that takes a digest of all that passes."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self.stream, self.digest = stream, hashlib.blake2b(digest_size=16)
-
-    def write(self, data: bytes) -> int:
-        self.digest.update(data)
-        return self.stream.write(data)
-
-    def read(self, size: int = -1) -> bytes:
-        data = self.stream.read(size)
-        self.digest.update(data)
-        return data
-
-    def hexdigest(self) -> str:
-        return self.digest.hexdigest()
 
 
 def pack_ids(vocabulary: Vocabulary, prefix: str) -> dict[str, AnyArray]:
