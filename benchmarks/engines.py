@@ -37,10 +37,10 @@ from truerank.core.interactions import Interactions
 from truerank.core.scorer import Factors
 from truerank.core.split import Split
 from truerank.distributed.cost import Work, bytes_of, fit_bytes, fit_seconds, seconds_of
-from truerank.distributed.each import run_each
 from truerank.distributed.engine import ENGINES as MADE
 from truerank.distributed.engine import started
 from truerank.distributed.files import Files, write_files
+from truerank.distributed.map_tasks import map_tasks
 from truerank.workflows.evaluate_on_engine import evaluate_files
 
 ENGINES = {"local": "local(threads=2)", "dask": "dask(workers=2)", "spark": "spark(master='local[2]')"}
@@ -195,7 +195,7 @@ def timed(name: str, files: Files) -> dict[str, Any]:
     before = time.perf_counter()
     found: dict[str, Any] = {}
     with started(MADE.make(ENGINES[name])) as engine:
-        run_each(engine, abs, {"nothing": 0}, key="nothing")
+        map_tasks(engine, abs, {"nothing": 0}, key="nothing")
         found["start_s"] = time.perf_counter() - before
         for what in ("job", "again"):
             before, used = time.perf_counter(), cpu_seconds()

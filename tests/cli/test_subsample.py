@@ -193,8 +193,14 @@ def test_a_folder_gives_a_folder(truerank: Truerank, log: Path, folder: Path, tm
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        (("--strategy", "random-walk"), "follows the graph of all users and items, which no worker holds"),
-        (("--strategy", "svp-cf"), "fits its proxy to all events, which no worker holds. Use random"),
+        (
+            ("--strategy", "random-walk"),
+            "needs the graph of all users and items, and a worker has one partition",
+        ),
+        (
+            ("--strategy", "svp-cf"),
+            "fits its proxy model to all events, and a worker has one partition. Use random",
+        ),
         (("--split", "leave-last-out"), "a folder of files is not split"),
         (("--out", "small.csv"), "are written to a folder, got 'small.csv'"),
         (("--engine", "dsk"), "Did you mean 'dask'"),

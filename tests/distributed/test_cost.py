@@ -92,5 +92,5 @@ def test_bad_sizes() -> None:
         Work(0, 10)
     with pytest.raises(InvalidParameter, match="negatives must be at least 1"):
         Work(10, 10, negatives=0)
-    with pytest.raises(InvalidData, match="rates are fitted to runs that took some time"):
+    with pytest.raises(InvalidData, match="rates are fitted to runs with positive measurements"):
         fit_seconds([])

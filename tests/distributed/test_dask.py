@@ -33,7 +33,7 @@ def test_partials_are_those_of_threads(dask: Any, tmp_path: Path) -> None:
 
 def test_a_failing_worker_is_quoted(dask: Any) -> None:
     with pytest.raises(
-        InvalidData, match=r"^payloads must not be 3\. \(said by .*, process \d+ in task t3\)"
+        InvalidData, match=r"^payloads must not be 3\. \(raised on .*, process \d+ in task t3\)"
     ):
         Dask(dask.scheduler_address).map(Failing(name="data"), squares(6))
     with pytest.raises(JobFailed, match=r"t3 failed on .* with ZeroDivisionError: three is not allowed"):
@@ -105,9 +105,9 @@ def test_a_scheduler_without_workers() -> None:
 
 def test_a_cluster_of_its_own() -> None:
     """Nothing is given: a cluster is started and gone afterwards; abs can be imported anywhere."""
-    from truerank.distributed.each import run_each
+    from truerank.distributed.map_tasks import map_tasks
 
-    assert run_each(Dask(workers=1), abs, {"a": -1, "b": 2}, key="abs") == {"a": 1, "b": 2}
+    assert map_tasks(Dask(workers=1), abs, {"a": -1, "b": 2}, key="abs") == {"a": 1, "b": 2}
 
 
 def test_a_cluster_that_several_jobs_share(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,12 +49,12 @@ def test_a_task_counts_once() -> None:
 
 
 def test_a_missing_task_is_an_error() -> None:
-    with pytest.raises(JobFailed, match=r"2 of 3 brought none, such as t0\. Run it again"):
+    with pytest.raises(JobFailed, match=r"2 of 3 returned none, such as t0\. Run it again"):
         Scripted(script=(TaskOutcome("t1", b"one"),)).map(Square(), squares(3))
 
 
 def test_ids_must_differ() -> None:
-    with pytest.raises(InvalidParameter, match="each task must have an id of its own"):
+    with pytest.raises(InvalidParameter, match="task ids must be unique within a job"):
         Local().map(Square(), [EngineTask("a"), EngineTask("a")])
 
 
@@ -64,7 +64,7 @@ def test_ids_must_differ() -> None:
         (
             Failure("InvalidData", "Scores must be numbers.", "host, process 7"),
             InvalidData,
-            "said by host, pro",
+            "raised on host, pro",
         ),
         (
             Failure("KeyError", "'x'", "host, process 7"),
@@ -74,7 +74,7 @@ def test_ids_must_differ() -> None:
         (
             Failure("JobFailed", "Versions differ.", "host, process 7"),
             JobFailed,
-            r"^Versions differ\. \(said",
+            r"^Versions differ\. \(raised",
         ),
         (Failure("suggestion", "a function of errors", "host"), JobFailed, "with suggestion"),
     ],
@@ -161,7 +161,7 @@ def test_spec_strings(spec: str) -> None:
         ("locl", UnknownName, "Did you mean 'local'"),
         ("local(threads=0)", InvalidParameter, "threads must be at least 1"),
         ("local(thread=1)", InvalidParameter, "Did you mean 'threads'"),
-        ("dask(address=tcp://a:1, workers=2)", InvalidParameter, "only where there is no address"),
+        ("dask(address=tcp://a:1, workers=2)", InvalidParameter, "only without an address"),
         ("dask(timeout=0)", InvalidParameter, "timeout must be greater than 0"),
         ("spark(waves=0)", InvalidParameter, "waves must be at least 1"),
     ],

@@ -12,17 +12,24 @@ from tests.distributed.jobs import Failing, Square
 from truerank.core.errors import InvalidParameter
 from truerank.distributed import local as process
 from truerank.distributed.engine import EngineTask, Failure, Job
-from truerank.distributed.local import forget, one_blas_thread, pickled, python_version, run_pickled, state_of
+from truerank.distributed.local import (
+    drop_state,
+    job_state,
+    one_blas_thread,
+    pickle_job,
+    python_version,
+    run_pickled,
+)
 from truerank.version import __version__
 
 
 def test_a_task_in_a_worker() -> None:
-    outcome = run_pickled(pickled(Square()), EngineTask("a", 7), __version__, python_version())
+    outcome = run_pickled(pickle_job(Square()), EngineTask("a", 7), __version__, python_version())
     assert (outcome.task, outcome.partial, outcome.failure) == ("a", b"49", None)
 
 
 def test_what_goes_wrong_is_returned() -> None:
-    outcome = run_pickled(pickled(Failing()), EngineTask("a", 3), __version__, python_version())
+    outcome = run_pickled(pickle_job(Failing()), EngineTask("a", 3), __version__, python_version())
     assert outcome.failure is not None
     assert (outcome.failure.kind, outcome.failure.message) == ("ZeroDivisionError", "three is not allowed")
     assert pickle.loads(pickle.dumps(outcome)) == outcome
@@ -30,7 +37,7 @@ def test_what_goes_wrong_is_returned() -> None:
 
 @pytest.mark.parametrize(("version", "runtime"), [("0.0", python_version()), (__version__, "2.7")])
 def test_versions_must_match(version: str, runtime: str) -> None:
-    found = run_pickled(pickled(Square()), EngineTask("a", 7), version, runtime).failure
+    found = run_pickled(pickle_job(Square()), EngineTask("a", 7), version, runtime).failure
     assert isinstance(found, Failure)
     assert f"workers must run truerank {version} on Python {runtime} like the driver" in found.message
     assert found.kind == "JobFailed"
@@ -41,7 +48,7 @@ def test_jobs_that_cannot_be_sent() -> None:
         pass
 
     with pytest.raises(InvalidParameter, match="a job must be picklable to be sent to workers"):
-        pickled(Local())
+        pickle_job(Local())
 
 
 def test_states_are_few_and_can_be_dropped(tmp_path: Path) -> None:
@@ -50,12 +57,12 @@ def test_states_are_few_and_can_be_dropped(tmp_path: Path) -> None:
 
     jobs: list[Job] = [Square(str(tmp_path), name=f"state {number}") for number in range(3)]
     for job in (*jobs, jobs[2], jobs[1]):
-        assert state_of(job) == 2
+        assert job_state(job) == 2
     assert n_openings() == 3
-    state_of(jobs[0])  # the oldest had to go
+    job_state(jobs[0])  # the oldest had to go
     assert n_openings() == 4
-    forget(jobs[0].key)
-    state_of(jobs[0])
+    drop_state(jobs[0].key)
+    job_state(jobs[0])
     assert n_openings() == 5
     assert len(process._states) <= process.MOST_STATES
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from truerank.core.errors import InvalidData
-from truerank.distributed.rank_job import UNIT, Sums, exact_sum, normal_band
+from truerank.distributed.rank_job import UNIT, MetricSums, exact_sum, normal_band
 from truerank.inference.user_interval import INTERVALS
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -25,10 +25,10 @@ def test_equals_the_sum_of_fractions(values: list[float]) -> None:
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=40), st.integers(1, 7))
 def test_cuts_do_not_matter(values: list[float], size: int) -> None:
     array = np.array(values)
-    parts = [Sums.of(array[start : start + size]) for start in range(0, len(array), size)]
-    read = [Sums.from_list(part.to_list()) for part in parts[::-1]]
-    total = sum(read, Sums.of(np.zeros(0)))
-    assert total == Sums.of(array)
+    parts = [MetricSums.of(array[start : start + size]) for start in range(0, len(array), size)]
+    read = [MetricSums.from_list(part.to_list()) for part in parts[::-1]]
+    total = sum(read, MetricSums.of(np.zeros(0)))
+    assert total == MetricSums.of(array)
     assert total.mean == float(Fraction(sum(map(Fraction, values))) / len(values))
     assert total.mean == pytest.approx(math.fsum(values) / len(values), rel=1e-15, abs=0)
 
@@ -37,7 +37,7 @@ def test_cuts_do_not_matter(values: list[float], size: int) -> None:
 def test_intervals_are_those_of_the_values(level: float) -> None:
     values = np.random.default_rng(0).random((500, 3)) ** 4
     values[:, 2] = 0.25
-    ours = normal_band([Sums.of(column) for column in values.T], level)
+    ours = normal_band([MetricSums.of(column) for column in values.T], level)
     theirs = INTERVALS.make("normal").band(values, level=level)
     np.testing.assert_allclose(ours.low, theirs.low, rtol=1e-12)
     np.testing.assert_allclose(ours.high, theirs.high, rtol=1e-12)
@@ -49,11 +49,11 @@ def test_no_cancellation() -> None:
     values = 0.7 + 1e-12 * np.tile([-1.0, 1.0], 5000)
     naive = (values**2).sum() - values.sum() ** 2 / len(values)
     assert abs(naive / 9999) ** 0.5 > 1e-9
-    assert Sums.of(values).deviation == pytest.approx(values.std(ddof=1), rel=1e-2, abs=1e-8)
+    assert MetricSums.of(values).deviation == pytest.approx(values.std(ddof=1), rel=1e-2, abs=1e-8)
 
 
 def test_one_user_has_no_deviation() -> None:
-    assert Sums.of(np.array([0.3])).deviation == 0
+    assert MetricSums.of(np.array([0.3])).deviation == 0
 
 
 def test_not_a_number() -> None:

@@ -47,7 +47,7 @@ def test_spark(session: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     split = SPLITS.make("leave-last-out").split(demo(n_users=50, n_items=60))
     found = evaluate("ials(sweeps=1)", split, engine=engine, rows=20, sampler="uniform(m=9)", check=True)
     assert found.estimates == evaluate("ials(sweeps=1)", split, sampler="uniform(m=9)", check=True).estimates
-    with pytest.raises(InvalidData, match=r"^payloads must not be 3\. \(said by .* in task t3\)"):
+    with pytest.raises(InvalidData, match=r"^payloads must not be 3\. \(raised on .* in task t3\)"):
         engine.map(Failing(name="data"), squares(4)[3:])
     with pytest.raises(JobFailed, match=r"t3 failed on .* with ZeroDivisionError"):
         engine.map(Failing(), squares(4)[3:])
@@ -61,7 +61,7 @@ def test_spark(session: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 @pytest.mark.parametrize("master", ["sc://127.0.0.1:9", "spark://127.0.0.1:9", "sc://127.0.0.1:no"])
 def test_nobody_listens(master: str) -> None:
     pytest.importorskip("pyspark", reason="pyspark is not installed")
-    with pytest.raises(JobFailed, match=f"Spark must answer at {master}, but nobody listens there"):
+    with pytest.raises(JobFailed, match=f"Spark must answer at {master}, but nothing listens there"):
         Spark(master=master).map(Square(), squares(2))
 
 

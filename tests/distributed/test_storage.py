@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from truerank.distributed.storage import Partial
+from truerank.distributed.storage import PartialResult
 
 integers = st.integers(-(2**63), 2**63 - 1)
 
@@ -18,8 +18,8 @@ def test_round_trip(values: list[int], constant: int) -> None:
         "b": np.full(len(values), constant),
         "c": np.array([0.1, 2e300]),
     }
-    partial = Partial(arrays, {"n": 3, "text": "ä\n"})
-    found = Partial.unpack(partial.pack())
+    partial = PartialResult(arrays, {"n": 3, "text": "ä\n"})
+    found = PartialResult.unpack(partial.pack())
     assert found.facts == partial.facts
     for name, array in arrays.items():
         np.testing.assert_array_equal(found.arrays[name], array, strict=True)
@@ -29,4 +29,4 @@ def test_round_trip(values: list[int], constant: int) -> None:
 def test_small_numbers_take_little_room() -> None:
     """100,000 ranks below 200 with constant pools: one byte each."""
     arrays = {"n_above": np.arange(100_000) % 200, "n_pool": np.full(100_000, 10**7)}
-    assert len(Partial(arrays).pack()) < 100_500
+    assert len(PartialResult(arrays).pack()) < 100_500

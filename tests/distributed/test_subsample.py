@@ -20,11 +20,11 @@ from truerank.core.errors import InvalidData, InvalidParameter, JobFailed, Unkno
 from truerank.core.interactions import Interactions
 from truerank.core.types import IntArray
 from truerank.data.read import from_frame
-from truerank.distributed import draw as key_cut
 from truerank.distributed import partitions as census
+from truerank.distributed import selection as key_cut
 from truerank.distributed import subsample as module
 from truerank.distributed.dask import Dask
-from truerank.distributed.draw import POSSIBLE
+from truerank.distributed.selection import DISTRIBUTABLE
 from truerank.distributed.subsample import subsample_files
 from truerank.subsampling.base import STRATEGIES
 from truerank.subsampling.subsample import SubSample, events_frame, select_events
@@ -131,7 +131,7 @@ def test_any_events_and_any_partitions(
 @pytest.mark.parametrize("strategy", EVERY)
 def test_gathered_users(tmp_path: Path, strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows lie anywhere, in files that are cut into slices."""
-    monkeypatch.setattr("truerank.distributed.partitions.ROWS", 50)
+    monkeypatch.setattr("truerank.distributed.partitions.SLICE_ROWS", 50)
     frame = log().sample(fraction=1, shuffle=True, seed=1)
     source = write(tmp_path / "in", frame, np.arange(frame.height) * 3 // frame.height)
     found = subsample_files(
@@ -152,7 +152,7 @@ def test_users_in_several_files(tmp_path: Path) -> None:
         with pytest.raises(
             InvalidData,
             match=r"must lie in one file, but \d+ users have theirs in several, such as \d+ in '.*f000.pa"
-            r"rquet' and '.*f001.parquet'. Let them be gathered by --gather 64",
+            r"rquet' and '.*f001.parquet'. Repartition them with --gather 64",
         ):
             subsample_files(source, tmp_path / "out", strategy, 0.5, columns=COLUMNS)
 
@@ -161,12 +161,12 @@ def test_users_in_several_files(tmp_path: Path) -> None:
 def test_every_strategy_works_or_says_why_not(tmp_path: Path, name: str) -> None:
     frame = log(8)
     source, out = write(tmp_path / "in", frame, by_user(frame, 2)), tmp_path / "out"
-    if name in POSSIBLE.replace(" or ", ", ").split(", "):
+    if name in DISTRIBUTABLE.replace(" or ", ", ").split(", "):
         found = subsample_files(source, out, name, 0.5, columns=COLUMNS)
         assert found.loss.after.events == round(0.5 * found.loss.before.events)
         return
     with pytest.raises(
-        InvalidParameter, match=r"which no worker holds\. Use random, stratified, .* head-item"
+        InvalidParameter, match=r"and a worker has one partition\. Use random, stratified, .* head-item"
     ):
         subsample_files(source, out, name, 0.5, columns=COLUMNS)
     assert not out.exists()
@@ -177,7 +177,7 @@ def test_a_place_that_cannot_be_a_folder(tmp_path: Path) -> None:
     source = write(tmp_path / "in", frame, by_user(frame, 2))
     (tmp_path / "letter.txt").write_text("Dear Sir")
     for place in ("letter.txt", "letter.txt/deeper"):
-        with pytest.raises(InvalidParameter, match="cannot be made one"):
+        with pytest.raises(InvalidParameter, match="cannot be created"):
             subsample_files(source, tmp_path / place, "random", 0.5, columns=COLUMNS)
 
 
@@ -269,14 +269,14 @@ def test_it_goes_on_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     source = write(tmp_path / "in", frame, by_user(frame, 3))
     asked: dict[str, Any] = {"columns": COLUMNS, "work_dir": tmp_path / "work"}
     counted = []
-    original = census.count
+    original = census.count_events
 
     def counting(*given: Any, **named: Any) -> Any:
         before = len(list((tmp_path / "work").rglob("partials/*")))
         counted.append(before)
         return original(*given, **named)
 
-    monkeypatch.setattr(module, "count", counting)
+    monkeypatch.setattr(module, "count_events", counting)
     with monkeypatch.context() as patch:
         patch.setattr(module.KeepJob, "run", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -343,15 +343,15 @@ def test_a_window_that_misses_is_widened(tmp_path: Path, monkeypatch: pytest.Mon
     frame = log(400)
     source = write(tmp_path / "in", frame, by_user(frame, 3))
     asked = []
-    original = key_cut.Window.around
+    original = key_cut.KeyWindow.around
 
-    def narrow(n_keep: int, n_events: int, times: float) -> key_cut.Window:
+    def narrow(n_keep: int, n_events: int, times: float) -> key_cut.KeyWindow:
         asked.append(times)
         return original(n_keep, n_events, times)
 
     monkeypatch.setattr(key_cut, "DEVIATIONS", 0.001)
     monkeypatch.setattr(key_cut, "ADDED", 0.0)
-    monkeypatch.setattr(key_cut.Window, "around", narrow)
+    monkeypatch.setattr(key_cut.KeyWindow, "around", narrow)
     subsample_files(source, tmp_path / "out", "random", 0.3, columns=COLUMNS, seed=1)
     assert asked[:2] == [1.0, 64.0]
     assert_frame_equal(
@@ -364,14 +364,14 @@ def test_equal_keys_at_the_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """Should events of several partitions have one key, still as many are kept as asked."""
     frame = log()
     source = write(tmp_path / "in", frame, by_user(frame, 3))
-    original = key_cut.keys_of
+    original = key_cut.event_keys
 
     def coarse(*given: Any) -> Any:
         rows, keys = original(*given)
         return rows, keys >> np.uint64(62) << np.uint64(62)
 
-    monkeypatch.setattr(key_cut, "keys_of", coarse)
-    monkeypatch.setattr(module, "keys_of", coarse)
+    monkeypatch.setattr(key_cut, "event_keys", coarse)
+    monkeypatch.setattr(module, "event_keys", coarse)
     found = subsample_files(source, tmp_path / "out", "random", 0.4, columns=COLUMNS, duplicates="keep")
     assert found.loss.after.events == round(0.4 * frame.height)
 
@@ -399,7 +399,9 @@ def test_a_killed_worker_changes_nothing(tmp_path: Path) -> None:
         assert worker.returncode == -9
         assert rows.rows == 3 * 12  # counted, drawn, written
         (source / "f003.parquet").write_bytes(b"no Parquet")
-        with pytest.raises(InvalidData, match=r"cannot .*f003|f003.parquet', but this one cannot .*said by"):
+        with pytest.raises(
+            InvalidData, match=r"cannot .*f003|f003.parquet', but this one cannot .*raised on"
+        ):
             subsample_files(
                 source,
                 tmp_path / "other",

@@ -21,7 +21,7 @@ from truerank.core.split import Split
 from truerank.data.demo import demo
 from truerank.data.read import from_arrays
 from truerank.distributed.dask import Dask
-from truerank.distributed.files import Files, cut, write_files
+from truerank.distributed.files import Files, slice_tasks, write_files
 from truerank.split.base import SPLITS
 from truerank.workflows import evaluate_on_engine as composed
 from truerank.workflows.evaluate import evaluate
@@ -260,7 +260,7 @@ def test_files_equal_a_split(split: Split, factors: Factors, tmp_path: Path) -> 
     [
         ({"targets": [[9], [1], [4], []]}, r"item codes must lie in 0\.\.4"),
         ({"targets": [[1], [1], [4], []]}, "train and test must not share pairs.*user 10"),
-        ({"targets": [[None, 2], [1], [4], []]}, "lists of targets must not hold empty entries"),
+        ({"targets": [[None, 2], [1], [4], []]}, "lists of targets must not hold nulls"),
         ({"vector": [[1.0], [0.0], [1.0], [1.0]]}, "must have 2 numbers like those of the items"),
         ({"vector": [[np.nan, 0], [0.0, 1], [1.0, 1], [1.0, 1]]}, "user factors must be finite"),
         (
@@ -354,11 +354,11 @@ def test_popularity_needs_counts(lake: tuple[pl.DataFrame, np.ndarray], tmp_path
 
 def test_tasks_are_cut_by_rows(split: Split, factors: Factors, tmp_path: Path) -> None:
     files = write_files(str(tmp_path), factors, split, "remove")
-    tasks = cut(files, 40)
+    tasks = slice_tasks(files, 40)
     assert [task.rows for task in tasks] == [30, 30, 30]
     assert [task.payload.start for task in tasks] == [0, 30, 60]
-    assert len(cut(files, 10**9)) == 1
-    assert len({task.id for rows in (40, 50, 90) for task in cut(files, rows)}) == 3 + 2 + 1
+    assert len(slice_tasks(files, 10**9)) == 1
+    assert len({task.id for rows in (40, 50, 90) for task in slice_tasks(files, rows)}) == 3 + 2 + 1
 
 
 @pytest.mark.cluster
@@ -389,7 +389,7 @@ def test_dask_gives_the_same_digits_though_a_worker_is_killed(
         for path in tmp_path.rglob("users-*.parquet"):
             path.unlink()
         with pytest.raises(
-            InvalidData, match=r"every worker must be able to read .*\(said by .*, process \d+"
+            InvalidData, match=r"every worker must be able to read .*\(raised on .*, process \d+"
         ):
             evaluate_files(engine, gone, work_dir=tmp_path / "other")
         with pytest.raises(JobFailed, match="must answer at"):

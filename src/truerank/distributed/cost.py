@@ -1,14 +1,10 @@
-"""What a job costs: seconds and memory against users, items, dimensions and workers.
+"""Predicted seconds and memory of a ranking job on CPU workers or GPUs, from its size.
 
 The time of a task is a sum of counts (pairs scored, numbers multiplied, vectors fetched from memory, rows
 read) times a rate each. Rates are fitted to runs by non-negative least squares on relative errors; those here
 come from ``python -m benchmarks.engines --fit``, which also prints how far they are off on runs they were not
-fitted to.
-
-What a job costs on GPUs: seconds and memory of each.
-
-Rates are those of one H200, fitted by ``python -m benchmarks.gpu_scale`` to runs whose vectors and lists came
-from the memory of the host. Several GPUs share the users; each holds, or is sent, all items.
+fitted to. GPU rates are those of one H200, fitted by ``python -m benchmarks.gpu_scale`` to runs whose vectors
+and lists came from the memory of the host. Several GPUs share the users; each holds, or is sent, all items.
 """
 
 from __future__ import annotations
@@ -71,14 +67,14 @@ class Work:
 
 @dataclass(frozen=True)
 class Seconds:
-    """Seconds of one core per unit; as counts, how many units a job has.
+    """Seconds of one core per unit of work; also used for the number of units of a job.
 
     Parameters
     ----------
     pair, product : exact ranks: per pair, and per multiplication
     draw, draw_product, fetch : sampled ranks: per negative, per multiplication, and per cache line of a
         vector that has to come from memory
-    look : per number of the item vectors that are looked at once, by a task or a process
+    look : per number of the item vectors, which each task or process reads once
     user, listed : per user read and ranked, and per target and seen item
     """
 
@@ -98,7 +94,7 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Bytes:
-    """Bytes per unit; as counts, how many units a job has.
+    """Bytes per unit; also used for the number of units of a job.
 
     Parameters
     ----------
@@ -120,7 +116,7 @@ class Bytes:
 
 @dataclass(frozen=True)
 class Rates:
-    """What a machine needs per unit; ``start`` and ``task`` are the seconds of a cluster and of each task."""
+    """Rates of a machine; ``start`` and ``task`` are the fixed seconds of a cluster and of each task."""
 
     seconds: Seconds = field(default_factory=Seconds)
     memory: Bytes = field(default_factory=Bytes)
@@ -130,15 +126,15 @@ class Rates:
 
 @dataclass(frozen=True)
 class JobCost:
-    """What a job will take.
+    """Predicted cost of a job on CPU workers.
 
     Parameters
     ----------
-    seconds : from start to end
-    core_seconds : of all workers together
-    worker_bytes : of one worker, ``shared_bytes`` of them (item vectors) shared by all on one machine
-    driver_bytes : where partials are put together
-    tasks : how many there are
+    seconds : wall-clock time
+    core_seconds : processor time of all workers together
+    worker_bytes : memory of one worker, of which ``shared_bytes`` (item vectors) are shared on one machine
+    driver_bytes : memory of the driver, which assembles the results
+    tasks : number of tasks
     """
 
     seconds: float
@@ -178,7 +174,7 @@ def seconds_of(work: Work) -> Seconds:
 
 
 def bytes_of(work: Work, *, is_worker: bool = True, is_driver: bool = True) -> Bytes:
-    """Return how many units of memory a process has: a worker with one slot, the driver, or both in one."""
+    """Return the units of memory of a process: a worker with one slot, the driver, or both in one."""
     width = 4 * (work.dims + work.targets + work.seen)
     return Bytes(
         process=1,
@@ -189,7 +185,7 @@ def bytes_of(work: Work, *, is_worker: bool = True, is_driver: bool = True) -> B
 
 
 def predict(work: Work, rates: Rates | None = None, *, keep_ranks: bool = True) -> JobCost:
-    """Return what a job will take on machines like the one the rates were fitted on.
+    """Return the predicted cost of a job on machines like the one the rates were fitted on.
 
     Parameters
     ----------
@@ -205,7 +201,9 @@ def predict(work: Work, rates: Rates | None = None, *, keep_ranks: bool = True) 
     """
     rates = rates or MEASURED
     core = rates.seconds.total(seconds_of(work))
-    waves = math.ceil(work.tasks / work.workers) / (work.tasks / work.workers)  # the last one may be short
+    waves = math.ceil(work.tasks / work.workers) / (
+        work.tasks / work.workers
+    )  # the last wave may be incomplete
     worker = rates.memory.total(bytes_of(work, is_driver=False))
     driver = bytes_of(work, is_worker=False, is_driver=keep_ranks)
     return JobCost(
@@ -229,16 +227,16 @@ def fit_bytes(runs: Sequence[tuple[Work, float]]) -> Bytes:
 
 
 def fit_relative(runs: Sequence[tuple[dict[str, float], float]]) -> dict[str, float]:
-    """Return rates >= 0 by name from runs: how many units of each, and what was measured."""
+    """Return non-negative rates by name from runs, each the numbers of units and the measurement."""
     from scipy.optimize import nnls
 
     if not runs or min(taken for _, taken in runs) <= 0:
-        raise InvalidData("rates are fitted to runs that took some time each, got none. Measure some.")
+        raise InvalidData("rates are fitted to runs with positive measurements, got none. Measure some runs.")
     names = list(runs[0][0])
     design = np.array([[counts[name] / taken for name in names] for counts, taken in runs])
     scale = np.where(design.max(axis=0) > 0, design.max(axis=0), 1.0)
-    found, _ = nnls(design / scale, np.ones(len(runs)))
-    return dict(zip(names, (found / scale).tolist(), strict=True))
+    rates, _ = nnls(design / scale, np.ones(len(runs)))
+    return dict(zip(names, (rates / scale).tolist(), strict=True))
 
 
 #: Fitted by ``python -m benchmarks.engines --fit``; see benchmarks/results.
@@ -261,7 +259,7 @@ CHUNK = 1 << 27
 
 @dataclass(frozen=True)
 class GpuSeconds:
-    """Seconds of one GPU per unit; as counts, how many units a job has.
+    """Seconds of one GPU per unit of work; also used for the number of units of a job.
 
     Parameters
     ----------
@@ -287,11 +285,11 @@ class GpuSeconds:
 
 @dataclass(frozen=True)
 class GpuCost:
-    """What a job will take.
+    """Predicted cost of a job on GPUs.
 
     Parameters
     ----------
-    seconds : from start to end
+    seconds : wall-clock time
     gpu_bytes : memory of each GPU
     host_bytes : vectors and lists, in the memory of the hosts together
     """
@@ -324,7 +322,7 @@ def gpu_seconds(work: Work) -> GpuSeconds:
 
 
 def gpu_bytes(work: Work) -> float:
-    """Return the memory of a GPU: what is there at a time of items, users and lists."""
+    """Return the memory of a GPU: the items, users and lists that it holds at a time."""
     items = 4.0 * work.items * work.dims
     if work.negatives is not None:
         return items + 1.3e9
@@ -332,7 +330,7 @@ def gpu_bytes(work: Work) -> float:
 
 
 def predict_gpu(work: Work, gpus: int = 1, rates: GpuSeconds | None = None) -> GpuCost:
-    """Return what a job will take on GPUs that share the users.
+    """Return the predicted cost of a job on GPUs that share the users.
 
     Examples
     --------

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from truerank.core.errors import InvalidParameter, JobFailed, MissingDependency, check_above, check_at_least
 from truerank.core.parallel import available_threads
 from truerank.distributed.engine import Engine, EngineTask, Job, TaskOutcome
-from truerank.distributed.local import SLOT_ENVIRONMENT, forget, pickled, python_version, run_pickled
+from truerank.distributed.local import SLOT_ENVIRONMENT, drop_state, pickle_job, python_version, run_pickled
 from truerank.version import __version__
 
 
@@ -73,16 +73,16 @@ def subprocess_cluster(n_workers: int, *, threads: int = 1) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Dask(Engine):
-    """Tasks on the workers of a Dask cluster: one that is there, or one started on this machine.
+    """Runs tasks on the workers of a Dask cluster, given by its address or started on this machine.
 
-    A worker that is lost does no harm, its tasks run elsewhere; the scheduler must live. Workers need the
-    same truerank and Python as the driver and must be able to read the files of the job.
+    The tasks of a lost worker run on another one; a lost scheduler ends the job. Workers need the same
+    versions of truerank and Python as the driver and must be able to read the files of the job.
 
     Parameters
     ----------
     address : of the scheduler, such as ``tcp://10.0.0.1:8786``; None starts a cluster on this machine
     workers : processes to start when there is no address; None takes one per core
-    threads : tasks at once in each of them
+    threads : tasks that each of them runs at the same time
     timeout : seconds to wait for the scheduler and for a first worker
 
     Examples
@@ -105,20 +105,20 @@ class Dask(Engine):
             check_at_least("workers", self.workers, 1)
             if self.address is not None:
                 raise InvalidParameter(
-                    "workers are started only where there is no address, got both. Leave one of them out."
+                    "workers are started only without an address, got both. Leave one of them out."
                 )
 
     def outcomes(self, job: Job, tasks: Sequence[EngineTask]) -> Generator[TaskOutcome, None, None]:
         """Yield outcomes as the scheduler reports them."""
         distributed = _require("distributed")
-        written = pickled(job)
+        job_bytes = pickle_job(job)
         with self.started() as engine:
-            assert engine.address is not None  # noqa: S101 - that is what starting means
-            yield from engine._outcomes(distributed, engine.address, job.key, written, tasks)
+            assert engine.address is not None  # noqa: S101 - started() gives one
+            yield from engine._outcomes(distributed, engine.address, job.key, job_bytes, tasks)
 
     @contextmanager
     def started(self) -> Iterator[Dask]:
-        """Give an engine with an address, that of a cluster started here where there is none."""
+        """Yield an engine with an address; without one, a cluster is started on this machine."""
         if self.address is not None:
             yield self
             return
@@ -126,13 +126,13 @@ class Dask(Engine):
             yield replace(self, address=cluster.scheduler_address, workers=None)
 
     def _outcomes(
-        self, distributed: Any, address: str, key: str, written: bytes, tasks: Sequence[EngineTask]
+        self, distributed: Any, address: str, key: str, job_bytes: bytes, tasks: Sequence[EngineTask]
     ) -> Iterator[TaskOutcome]:
         with self._connected(distributed, address) as client:
             self._check_workers(client, address)
             futures = client.map(
                 run_pickled,
-                [written] * len(tasks),
+                [job_bytes] * len(tasks),
                 tasks,
                 [__version__] * len(tasks),
                 [python_version()] * len(tasks),
@@ -144,20 +144,20 @@ class Dask(Engine):
                 ending = distributed.as_completed(
                     futures, loop=client.loop, with_results=True, raise_errors=False
                 )
-                for future, found in ending:
-                    if future.status != "finished" or not isinstance(found, TaskOutcome):
-                        raise _broken(names[future.key], future, found, address, n_done, len(tasks))
+                for future, outcome in ending:
+                    if future.status != "finished" or not isinstance(outcome, TaskOutcome):
+                        raise _broken(names[future.key], future, outcome, address, n_done, len(tasks))
                     n_done += 1
-                    yield found
+                    yield outcome
                 with suppress(Exception):  # only frees memory
-                    client.run(forget, key)
+                    client.run(drop_state, key)
             finally:
                 with suppress(Exception):  # the scheduler may be the one that is lost
                     client.cancel([future for future in futures if not future.done()], force=True)
 
     @contextmanager
     def _connected(self, distributed: Any, address: str) -> Iterator[Any]:
-        """Connect to a scheduler; what Dask logs about lost connections is said by our own errors."""
+        """Connect to a scheduler, without Dask's log of lost connections: our own errors report them."""
         dask_config = _require("dask.config")
         loggers = [logging.getLogger(name) for name in ("distributed.client", "distributed.core")]
         levels = [logger.level for logger in loggers]
@@ -182,7 +182,7 @@ class Dask(Engine):
                 logger.setLevel(level)
 
     def _check_workers(self, client: Any, address: str) -> None:
-        """Raise unless there is a worker and all of them run what the driver runs."""
+        """Raise unless there is a worker and all workers have the versions of the driver."""
         try:
             client.wait_for_workers(1, timeout=self.timeout)
         except TimeoutError:
@@ -191,8 +191,8 @@ class Dask(Engine):
                 f"{self.timeout:g} s. Start workers."
             ) from None
         ours = {"truerank": __version__, "python": python_version()}
-        found = client.get_versions(packages=["truerank"])["workers"]
-        for worker, versions in found.items():
+        workers = client.get_versions(packages=["truerank"])["workers"]
+        for worker, versions in workers.items():
             theirs = {
                 "truerank": versions["packages"].get("truerank"),
                 "python": ".".join(str(versions["host"]["python"]).split(".")[:2]),
@@ -206,21 +206,21 @@ class Dask(Engine):
                     )
 
 
-def _broken(task: str, future: Any, found: Any, address: str, n_done: int, n_tasks: int) -> JobFailed:
+def _broken(task: str, future: Any, result: Any, address: str, n_done: int, n_tasks: int) -> JobFailed:
     """Return the error for a task that Dask itself could not run."""
-    error = found[1] if isinstance(found, tuple) and len(found) == 3 else None
+    error = result[1] if isinstance(result, tuple) and len(result) == 3 else None
     if type(error).__name__ == "KilledWorker":
         return JobFailed(
             f"task {task} must run on some worker, but every worker that took it died. "
-            "Look for a lack of memory in the workers' logs, or cut smaller tasks."
+            "Look for a lack of memory in the workers' logs, or use smaller tasks."
         )
     if future.status in ("cancelled", "lost") or error is None:
         return JobFailed(
             f"the Dask scheduler at {address} must live to the end of the job, but it was lost after "
-            f"{n_done} of {n_tasks} tasks. Start it and run again: partials in a work folder are kept."
+            f"{n_done} of {n_tasks} tasks. Start it and run again: results in a work folder are kept."
         )
     return JobFailed(
-        f"task {task} must be readable for the workers, but Dask says {type(error).__name__}: {error}. "
+        f"task {task} must be readable for the workers, but Dask raised {type(error).__name__}: {error}. "
         "Install the same versions on all of them."
     )
 

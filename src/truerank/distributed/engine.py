@@ -1,17 +1,14 @@
-"""Engines: where the tasks of a job run, and what comes back.
+"""Engines: base class and registry of the ways to run the tasks of a job, on this machine or on a cluster.
 
 ::
 
-    job.open()             once per process: open files, map arrays
+    job.open()             once per process: opens files, maps arrays
     job.run(state, task)   pure; returns bytes, a small partial result
     engine.map(job, tasks) one partial per task id, in the order of the tasks
 
-A task counts once, however often a worker was lost and it ran again. Nothing above an engine knows which one
-ran: a job's partials do not depend on the engine, and they are put together in the order of the tasks.
-
-The engines by name.
-
-Starting an engine once for several jobs.
+A task counts once, however often it ran again because a worker was lost. The partial results do not depend on
+the engine and are assembled in the order of the tasks, so results are the same on every engine. An engine
+that takes seconds to start can be started once for several jobs with `started`.
 """
 
 from __future__ import annotations
@@ -33,13 +30,13 @@ from truerank.core.progress import SILENT, Progress, tracked
 
 @dataclass(frozen=True)
 class EngineTask:
-    """A piece of a job.
+    """One unit of work of a job.
 
     Parameters
     ----------
-    id : unique within a job; names the partial where partials are kept
-    payload : what ``Job.run`` needs to know, picklable and small
-    rows : how much of the job it is, for progress
+    id : unique within the job; partial results are stored under it
+    payload : argument of ``Job.run``, picklable and small
+    rows : size of the task in the unit that progress is reported in
     """
 
     id: str
@@ -48,16 +45,16 @@ class EngineTask:
 
 
 class Job(ABC):
-    """What is done with each task; picklable, and small: data are read by ``open`` and ``run``."""
+    """What is computed for each task. A job is picklable and small: data are read by ``open`` and ``run``."""
 
     @property
     @abstractmethod
     def key(self) -> str:
-        """Everything the partials depend on beside the task."""
+        """Everything that the partial results depend on besides the task."""
 
     @property
     def is_thread_safe(self) -> bool:
-        """Whether several tasks may run in one process at once."""
+        """Whether several tasks may run in one process at the same time."""
         return True
 
     @abstractmethod
@@ -66,17 +63,17 @@ class Job(ABC):
 
     @abstractmethod
     def run(self, state: Any, task: EngineTask) -> bytes:
-        """Return the partial of one task: equal bytes for equal tasks, wherever it runs."""
+        """Return the partial result of one task: equal bytes for equal tasks, on every machine."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong in a task, in a form that every process can read.
+    """The error of a task, in a form that can be sent between processes.
 
     Parameters
     ----------
     kind : name of the error's class
-    message : its own words
+    message : text of the error
     where : host and process
     """
 
@@ -85,12 +82,12 @@ class Failure:
     where: str
 
     def error(self, task: str) -> TruerankError:
-        """Return the error to raise: of its own class if that is one of truerank's."""
+        """Return the error to raise: of the same class if it is one of truerank's, otherwise `JobFailed`."""
         known = getattr(errors, self.kind, None)
         if isinstance(known, type) and known in _RAISED_AGAIN:
-            return known(f"{self.message} (said by {self.where} in task {task})")
+            return known(f"{self.message} (raised on {self.where} in task {task})")
         if self.kind == JobFailed.__name__:
-            return JobFailed(f"{self.message} (said by {self.where} in task {task})")
+            return JobFailed(f"{self.message} (raised on {self.where} in task {task})")
         return JobFailed(
             f"task {task} failed on {self.where} with {self.kind}: {self.message.rstrip('.')}. "
             "Correct that and run again."
@@ -102,7 +99,7 @@ _RAISED_AGAIN = (errors.InvalidData, errors.InvalidParameter, errors.CannotEstim
 
 @dataclass(frozen=True)
 class TaskOutcome:
-    """What a task brought: a partial or a failure."""
+    """The partial result of a task, or its failure."""
 
     task: str
     partial: bytes = b""
@@ -122,53 +119,53 @@ class Engine(Plugin):
         progress: Progress = SILENT,
         store: Store | None = None,
     ) -> dict[str, bytes]:
-        """Return the partial of every task, in the order of the tasks.
+        """Return the partial result of every task, in the order of the tasks.
 
         Parameters
         ----------
         job, tasks : what to do
-        label, progress : how and where the rows that are done are reported
-        store : where partials are kept by job and task; those that are there already are not computed again
+        label, progress : name of the progress bar, and where finished rows are reported
+        store : where partial results are stored by job and task; those already stored are not computed again
 
         Raises
         ------
         JobFailed
-            When a task fails, brings nothing, or its workers are lost.
+            When a task fails or returns nothing, or all its workers are lost.
         """
         waiting = {task.id: task for task in tasks}
         if len(waiting) != len(tasks):
-            raise InvalidParameter("each task must have an id of its own, got one twice. Rename it.")
+            raise InvalidParameter("task ids must be unique within a job, but one occurs twice. Rename it.")
         done: dict[str, bytes] = {}
         with tracked(progress, label, sum(task.rows for task in tasks)) as bar:
             for task in tasks:
-                kept = None if store is None else _kept(store, job, task)
-                if kept is not None:
-                    done[task.id] = kept
+                partial = None if store is None else _kept(store, job, task)
+                if partial is not None:
+                    done[task.id] = partial
                     bar.advance(waiting.pop(task.id).rows)
             if waiting:
                 with closing(self.outcomes(job, tuple(waiting.values()))) as outcomes:
                     for outcome in outcomes:
                         if outcome.failure is not None:
                             raise outcome.failure.error(outcome.task)
-                        ended = waiting.pop(outcome.task, None)
-                        if ended is None:
-                            continue  # it ran twice: the first partial counts
+                        task_done = waiting.pop(outcome.task, None)
+                        if task_done is None:
+                            continue  # it ran twice: the first result counts
                         done[outcome.task] = outcome.partial
                         if store is not None:
-                            _keep(store, job, ended, outcome.partial)
-                        bar.advance(ended.rows)
+                            _keep(store, job, task_done, outcome.partial)
+                        bar.advance(task_done.rows)
         if waiting:
             raise JobFailed(
-                f"every task must bring a partial, but {len(waiting)} of {len(tasks)} brought none, such as "
+                f"every task must return a result, but {len(waiting)} of {len(tasks)} returned none, such as "
                 f"{next(iter(waiting))}. Run it again."
             )
         return {task.id: done[task.id] for task in tasks}
 
     @abstractmethod
     def outcomes(self, job: Job, tasks: Sequence[EngineTask]) -> Generator[TaskOutcome, None, None]:
-        """Yield outcomes as they come; closing the iterator stops what has not begun.
+        """Yield outcomes as tasks finish; closing the iterator cancels the tasks that have not begun.
 
-        A task may come twice or not at all: ``map`` counts.
+        A task may be yielded twice or not at all; ``map`` checks that each has one result.
         """
 
 
@@ -182,10 +179,10 @@ def _none_kept() -> dict[str, np.ndarray]:
 
 def _kept(store: Store, job: Job, task: EngineTask) -> bytes | None:
     try:
-        found = store.arrays(f"{job.key}/{task.id}", _none_kept, hold=False)
+        arrays = store.arrays(f"{job.key}/{task.id}", _none_kept, hold=False)
     except _NotKept:
         return None
-    return found["partial"].tobytes()
+    return arrays["partial"].tobytes()
 
 
 def _keep(store: Store, job: Job, task: EngineTask, partial: bytes) -> None:
@@ -206,7 +203,7 @@ ENGINES: Registry[Engine] = Registry(
 
 @runtime_checkable
 class Startable(Protocol):
-    """An engine that takes seconds to start."""
+    """An engine that takes seconds to start and can be shared by several jobs."""
 
     def started(self) -> AbstractContextManager[Engine]:
         """Start it for the length of a ``with`` block."""
@@ -214,7 +211,7 @@ class Startable(Protocol):
 
 @contextmanager
 def started(engine: Engine) -> Iterator[Engine]:
-    """Give an engine that all jobs of a ``with`` block share: a cluster of this machine is started once.
+    """Start an engine once for all jobs of a ``with`` block.
 
     Examples
     --------

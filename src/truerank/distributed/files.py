@@ -1,8 +1,7 @@
-"""What the workers read: users with their targets in partitioned Parquet, item vectors as arrays.
+"""Files from which workers rank users: users with targets and vectors in Parquet, item vectors as arrays.
 
-Writing a split and a scorer as files for workers.
-
-How many users a task gets.
+`Files` names them, `write_files` writes them from a split and a scorer, `read_block` reads a slice of users,
+and `rows_per_task` chooses how many users a task gets.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ from truerank.distributed.storage import (
     join,
     map_array,
     parquet_files,
-    stamp,
-    unreadable,
+    unreadable_file,
+    version_stamp,
     write_array,
     write_bytes,
 )
@@ -47,23 +46,23 @@ COLUMNS = ("user", "targets", "seen", "vector", "id")
 
 @dataclass(frozen=True)
 class Files:
-    """A model and its test users as files that all workers can read; nothing of it has to fit one machine.
+    """A model and its test users as files that all workers can read; they need not fit into one machine.
 
     Parameters
     ----------
     users : a Parquet file, a folder or a pattern of such files, or several. One row per user: ``user`` (an
-        integer of its own, from which random draws follow), ``targets`` (list of item codes), and perhaps
-        ``seen`` (list of item codes), ``vector`` (list of numbers, for models that are dot products) and
-        ``id`` (how messages call the user)
+        integer of its own, which determines its random samples), ``targets`` (list of item codes), and
+        perhaps ``seen`` (list of item codes), ``vector`` (list of numbers, for models that are dot products)
+        and ``id`` (name of the user in messages)
     items : .npy file of item vectors, (n_items, d); every worker maps it
     item_bias : .npy file of biases, (n_items,), or None
     item_counts : .npy file of train events per item, (n_items,); only popularity sampling needs it
-    scorer : pickled scorer for models that are no dot products; ``items`` is None then
-    is_thread_safe : whether that scorer may be asked from several threads
-    n_items : size of the catalogue where ``items`` does not say it
-    n_test_users : the test users from which these were drawn at random; None when these are all
-    name : of the data, in results
-    digest : of the contents; None takes size and time of each file
+    scorer : pickled scorer, for models that are no dot products; ``items`` is None then
+    is_thread_safe : whether that scorer may be called from several threads
+    n_items : size of the catalogue, where there are no item vectors
+    n_test_users : number of test users that these were sampled from; None when these are all
+    name : name of the data in results
+    digest : of the contents; None takes size and time of each file instead
     """
 
     users: str | tuple[str, ...]
@@ -84,23 +83,23 @@ class Files:
                 "Name the .npy file of the vectors in items."
             )
         if self.scorer is not None and self.n_items is None:
-            raise InvalidParameter("n_items must be given with a scorer. Say how many items there are.")
+            raise InvalidParameter("n_items must be given with a scorer: the size of the catalogue.")
 
     @cached_property
     def parts(self) -> tuple[tuple[str, int], ...]:
-        """The Parquet files, with how many rows each has."""
-        places = (self.users,) if isinstance(self.users, str) else self.users
-        paths = [path for place in places for path in parquet_files(place)]
+        """The Parquet files, with the number of rows of each."""
+        paths_given = (self.users,) if isinstance(self.users, str) else self.users
+        paths = [path for place in paths_given for path in parquet_files(place)]
         return tuple((path, _n_rows(path)) for path in paths)
 
     @property
     def n_rows(self) -> int:
-        """Users in all files."""
+        """Number of users in all files."""
         return sum(rows for _, rows in self.parts)
 
     @cached_property
     def size(self) -> int:
-        """Items in the catalogue."""
+        """Number of items in the catalogue."""
         return int(self.n_items) if self.items is None else len(map_array(self.items))  # type: ignore[arg-type]
 
     @property
@@ -109,8 +108,8 @@ class Files:
         known = {name: value for name, value in asdict(self).items() if name != "name"}
         if self.digest is None:
             others = (self.items, self.item_bias, self.item_counts, self.scorer)
-            places = [path for path, _ in self.parts] + [one for one in others if one is not None]
-            known["stamps"] = [[place, stamp(place)] for place in places]
+            paths = [path for path, _ in self.parts] + [one for one in others if one is not None]
+            known["stamps"] = [[place, version_stamp(place)] for place in paths]
         else:
             known = {"digest": self.digest, "n_test_users": self.n_test_users}
         text = json.dumps(known, sort_keys=True)
@@ -118,7 +117,7 @@ class Files:
 
 
 @dataclass(frozen=True)
-class Slice:
+class RowSlice:
     """Rows start..start+n_rows-1 of one Parquet file."""
 
     path: str
@@ -126,21 +125,21 @@ class Slice:
     n_rows: int
 
 
-def cut(files: Files, rows: int) -> list[EngineTask]:
+def slice_tasks(files: Files, rows: int) -> list[EngineTask]:
     """Return the tasks: slices of at most ``rows`` users, of nearly equal size within a file."""
     tasks = []
     for part, (path, n_rows) in enumerate(files.parts):
         n_slices = -(-n_rows // rows)
-        ends = [n_rows * place // max(1, n_slices) for place in range(n_slices + 1)]
-        for start, stop in itertools.pairwise(ends):
-            name = f"{part:05d}-{start:09d}-{stop:09d}"  # what is kept under it holds for other cuts too
-            tasks.append(EngineTask(name, Slice(path, start, stop - start), stop - start))
+        bounds = [n_rows * index // max(1, n_slices) for index in range(n_slices + 1)]
+        for start, stop in itertools.pairwise(bounds):
+            name = f"{part:05d}-{start:09d}-{stop:09d}"  # the same for every task size
+            tasks.append(EngineTask(name, RowSlice(path, start, stop - start), stop - start))
     return tasks
 
 
 @dataclass(frozen=True, eq=False)
 class UserBlock:
-    """Some users: their codes, their events over codes 0..n-1 in that order, and their vectors."""
+    """A block of users: their codes in the whole data, their events under codes 0..n-1, and their vectors."""
 
     codes: IntArray
     split: Split
@@ -149,8 +148,8 @@ class UserBlock:
 
 
 @dataclass(frozen=True, eq=False)
-class Counted(Interactions):
-    """Seen events of a few users that know the train events of all of them per item."""
+class EventsWithItemCounts(Interactions):
+    """Seen events of a few users, with the number of train events of all users per item."""
 
     counts: IntArray | None = None
 
@@ -158,23 +157,23 @@ class Counted(Interactions):
         """Return the number of train events per item."""
         if self.counts is None:
             raise InvalidData(
-                "popularity sampling must know the train events of each item. "
+                "popularity sampling needs the number of train events per item, but there is none. "
                 "Name a .npy file with them in item_counts."
             )
         return self.counts
 
 
 def read_block(
-    files: Files, piece: Slice, items: Vocabulary, counts: IntArray | None, *, n_dims: int | None
+    files: Files, piece: RowSlice, items: Vocabulary, counts: IntArray | None, *, n_dims: int | None
 ) -> UserBlock:
     """Read a slice of users.
 
     Parameters
     ----------
-    files, piece : where to read
+    files, piece : which rows of which file to read
     items : the catalogue
-    counts : train events per item, where there are any
-    n_dims : width of the item vectors; None reads no vectors
+    counts : train events per item, if known
+    n_dims : length of the item vectors; None reads no vectors
     """
     frame = _read(piece)
     _check_columns(frame, piece.path, n_dims)
@@ -189,20 +188,20 @@ def read_block(
     return UserBlock(codes, split, vectors, int((lengths == 0).sum()))
 
 
-def _read(piece: Slice) -> pl.DataFrame:
+def _read(piece: RowSlice) -> pl.DataFrame:
     try:
         scanned = pl.scan_parquet(for_polars(piece.path))
         names = [name for name in scanned.collect_schema().names() if name in COLUMNS]
         return scanned.slice(piece.start, piece.n_rows).select(names).collect()
     except _BROKEN as error:
-        raise unreadable(piece.path, error) from None
+        raise unreadable_file(piece.path, error) from None
 
 
 def _n_rows(path: str) -> int:
     try:
         return int(pl.scan_parquet(for_polars(path)).select(pl.len()).collect().item())
     except _BROKEN as error:
-        raise unreadable(path, error) from None
+        raise unreadable_file(path, error) from None
 
 
 def _check_columns(frame: pl.DataFrame, path: str, n_dims: int | None) -> None:
@@ -223,18 +222,18 @@ def _lengths(frame: pl.DataFrame, column: str) -> IntArray:
 
 def _events(
     frame: pl.DataFrame, column: str, users: Vocabulary, items: Vocabulary, counts: IntArray | None
-) -> Counted:
+) -> EventsWithItemCounts:
     lengths: IntArray = np.zeros(len(frame), np.int64)
-    listed: IntArray = np.zeros(0, np.int32)
+    codes: IntArray = np.zeros(0, np.int32)
     if column in frame.columns:
         lengths = _lengths(frame, column)
         flat = frame[column].filter(pl.Series(lengths > 0)).explode()
         if flat.null_count():
-            raise InvalidData(f"lists of {column} must not hold empty entries. Drop them.")
+            raise InvalidData(f"lists of {column} must not hold nulls. Drop them.")
         if len(flat):
-            listed = flat.to_numpy()
+            codes = flat.to_numpy()
     user = np.repeat(np.arange(len(frame), dtype=np.int32), lengths)
-    return Counted(user, listed, users, items, counts=counts)
+    return EventsWithItemCounts(user, codes, users, items, counts=counts)
 
 
 def _vectors(column: pl.Series, n_dims: int, path: str) -> FloatArray:
@@ -246,11 +245,11 @@ def _vectors(column: pl.Series, n_dims: int, path: str) -> FloatArray:
                 f"they have {widths.unique().sort().to_list()[:5]}."
             )
         column = column.list.to_array(n_dims)
-    found = column.to_numpy()
-    if found.ndim != 2 or found.shape[1] != n_dims:
+    array = column.to_numpy()
+    if array.ndim != 2 or array.shape[1] != n_dims:
         raise InvalidData(f"vectors in '{path}' must have {n_dims} numbers, got {column.dtype}.")
-    kept = found.dtype if found.dtype in (np.float32, np.float64) else np.float64
-    vectors: FloatArray = np.ascontiguousarray(found, dtype=kept)
+    kept = array.dtype if array.dtype in (np.float32, np.float64) else np.float64
+    vectors: FloatArray = np.ascontiguousarray(array, dtype=kept)
     return vectors
 
 
@@ -259,9 +258,10 @@ FILE_ROWS, GROUP_ROWS = 1 << 18, 1 << 12
 
 
 def write_files(work_dir: str, scorer: Scorer, split: Split, seen: SeenPolicy) -> Files:
-    """Write what workers need to rank the test users of a split, and return where it lies.
+    """Write what workers need to rank the test users of a split, and return the names of the files.
 
-    The folder within ``work_dir`` is named by the contents, so what is there already is not written again.
+    The folder within ``work_dir`` is named by a digest of the contents, so existing files are not written
+    again.
     """
     check_scorer(scorer, split)
     queries = make_queries(split, seen)
@@ -287,12 +287,12 @@ def write_files(work_dir: str, scorer: Scorer, split: Split, seen: SeenPolicy) -
         name=split.train.name,
         digest=digest,
     )
-    mark = join(folder, "complete.json")
-    if exists(mark):
+    marker = join(folder, "complete.json")
+    if exists(marker):
         return files
-    for part, place in enumerate(files.users):
+    for part, path in enumerate(files.users):
         rows = slice(part * FILE_ROWS, (part + 1) * FILE_ROWS)
-        _write_users(place, queries, rows, split, vectors)
+        _write_users(path, queries, rows, split, vectors)
     write_array(str(files.item_counts), counts)
     if factors is None:
         write_bytes(str(files.scorer), pickled)
@@ -300,7 +300,7 @@ def write_files(work_dir: str, scorer: Scorer, split: Split, seen: SeenPolicy) -
         write_array(str(files.items), factors.item)
         if factors.item_bias is not None:
             write_array(str(files.item_bias), factors.item_bias)
-    write_bytes(mark, json.dumps({"users": len(queries), "items": scorer.n_items}).encode())
+    write_bytes(marker, json.dumps({"users": len(queries), "items": scorer.n_items}).encode())
     return files
 
 
@@ -308,7 +308,7 @@ def _n_files(queries: Queries) -> int:
     return max(1, -(-len(queries) // FILE_ROWS))
 
 
-def _write_users(place: str, queries: Queries, rows: slice, split: Split, vectors: AnyArray | None) -> None:
+def _write_users(path: str, queries: Queries, rows: slice, split: Split, vectors: AnyArray | None) -> None:
     block = queries.block(rows.start, min(rows.stop, len(queries)))
     frame = pl.DataFrame({"user": block.users.astype(np.int64)}).with_columns(
         _column("targets", block.targets, block.users), _column("seen", block.excluded, block.users)
@@ -318,9 +318,9 @@ def _write_users(place: str, queries: Queries, rows: slice, split: Split, vector
         frame = frame.with_columns(ids.rename("id"))
     if vectors is not None:
         frame = frame.with_columns(pl.Series("vector", np.ascontiguousarray(vectors[block.users])))
-    held = io.BytesIO()
-    frame.write_parquet(held, row_group_size=GROUP_ROWS)
-    write_bytes(place, held.getvalue())
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, row_group_size=GROUP_ROWS)
+    write_bytes(path, buffer.getvalue())
 
 
 def _column(name: str, lists: Lists, users: IntArray) -> pl.Series:
@@ -339,12 +339,12 @@ def _pickled(scorer: Scorer) -> bytes:
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise InvalidParameter(
             f"a scorer must be picklable for workers, but {type(scorer).__name__} is not ({error}). "
-            "Use functions and classes that a module holds, or factors, or evaluate without an engine."
+            "Use functions and classes defined at the top level of a module, or factors, or no engine."
         ) from None
 
 
 def _digest(queries: Queries, arrays: list[AnyArray | None], pickled: bytes) -> str:
-    """Return a digest of all that is written."""
+    """Return a digest of everything that is written."""
     content: list[str | bytes | AnyArray] = [pickled]
     lists = (queries.targets, queries.excluded)
     for array in (queries.users, *(part for one in lists for part in (one.indptr, one.items)), *arrays):
@@ -352,33 +352,33 @@ def _digest(queries: Queries, arrays: list[AnyArray | None], pickled: bytes) -> 
     return content_digest(content, size=12)
 
 
-#: Tasks of a job that is small, so that a few slots end at about the same time.
+#: Tasks of a small job: enough for a few slots to end at about the same time.
 FEW_TASKS = 64
 #: Scores of one exact task: some ten seconds of one core at 64 dimensions.
 MOST_SCORES = 1 << 34
-#: Every sampled task looks at all items once, so it draws at least this many negatives per item.
-DRAWS_PER_ITEM = 4
+#: Every sampled task reads all item vectors once, so it has at least this many negatives per item.
+NEGATIVES_PER_ITEM = 4
 LEAST_ROWS, MOST_ROWS = 256, 1 << 20
 
 
 def rows_per_task(n_users: int, n_items: int, n_negatives: int | None) -> int:
-    """Return the users of a task: a 64th of all, unless that is too little or too much work.
+    """Return the number of users of a task: a 64th of all, unless that is too little or too much work.
 
-    No result depends on it.
+    Results do not depend on it.
 
     Examples
     --------
     >>> [rows_per_task(*size, None) for size in ((200_000, 20_000), (10**8, 10**7))]
     [3125, 1717]
     """
-    share = -(-n_users // FEW_TASKS)
+    rows = -(-n_users // FEW_TASKS)
     if n_negatives is None:
-        return max(LEAST_ROWS, min(share, MOST_SCORES // max(1, n_items), MOST_ROWS))
-    return min(MOST_ROWS, max(LEAST_ROWS, share, DRAWS_PER_ITEM * n_items // max(1, n_negatives)))
+        return max(LEAST_ROWS, min(rows, MOST_SCORES // max(1, n_items), MOST_ROWS))
+    return min(MOST_ROWS, max(LEAST_ROWS, rows, NEGATIVES_PER_ITEM * n_items // max(1, n_negatives)))
 
 
 def negatives_of(sampler: Plugin | None, n_items: int) -> int | None:
-    """Return how many negatives a sampler draws at first; None where all items are ranked."""
+    """Return how many negatives a sampler takes at first; None where all items are ranked."""
     if sampler is None:
         return None
     return int(getattr(sampler, "m", getattr(sampler, "start", n_items)))

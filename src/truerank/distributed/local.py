@@ -1,8 +1,6 @@
-"""Threads of this process.
+"""Engines ``local`` (threads of this process) and ``gpu``, and how workers of any engine run a task.
 
-The GPU of this machine.
-
-What a process does with the tasks it gets, whichever engine sent them.
+A process opens a job once and keeps what it opened for the following tasks.
 """
 
 from __future__ import annotations
@@ -24,10 +22,10 @@ from truerank.core.parallel import available_threads, ordered_map, single_thread
 from truerank.distributed.engine import Engine, EngineTask, Failure, Job, TaskOutcome
 from truerank.version import __version__
 
-# States of this many jobs stay open: a worker may serve two drivers at a time.
+# So many jobs stay open in a process: a worker may serve two drivers at a time.
 MOST_STATES = 2
 
-#: What BLAS, OpenMP and polars are told in processes that an engine starts: one thread per slot.
+#: Environment of worker processes that an engine starts: BLAS, OpenMP, numba and polars use one thread.
 SLOT_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -44,24 +42,24 @@ _running = 0
 _limits = ExitStack()
 
 
-def pickled(job: Job) -> bytes:
-    """Return the job as bytes that workers can read."""
+def pickle_job(job: Job) -> bytes:
+    """Return the pickled job."""
     try:
         return pickle.dumps(job)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise InvalidParameter(
             f"a job must be picklable to be sent to workers, but it is not ({error}). "
-            "Use functions and classes that a module holds."
+            "Use functions and classes defined at the top level of a module."
         ) from None
 
 
-def run_pickled(written: bytes, task: EngineTask, version: str, runtime: str) -> TaskOutcome:
-    """Run one task in a worker process; what goes wrong is returned, not raised.
+def run_pickled(job_bytes: bytes, task: EngineTask, version: str, runtime: str) -> TaskOutcome:
+    """Run one task in a worker process; an error is returned in the outcome, not raised.
 
     Parameters
     ----------
-    written : the job, pickled
-    version, runtime : of truerank and of Python at the driver, which must be those here
+    job_bytes : the job, pickled
+    version, runtime : versions of truerank and of Python at the driver, which must equal those of the worker
     """
     try:
         if (version, runtime) != (__version__, python_version()):
@@ -69,14 +67,14 @@ def run_pickled(written: bytes, task: EngineTask, version: str, runtime: str) ->
                 f"workers must run truerank {version} on Python {runtime} like the driver, this one runs "
                 f"{__version__} on {python_version()}. Install the same versions."
             )
-        return TaskOutcome(task.id, run_task(pickle.loads(written), task))  # noqa: S301 - from our own driver
-    except Exception as error:  # told to the driver, whatever it is
-        return TaskOutcome(task.id, failure=failure_of(error))
+        return TaskOutcome(task.id, run_task(pickle.loads(job_bytes), task))  # noqa: S301 - from our own driver
+    except Exception as error:  # sent to the driver, whatever it is
+        return TaskOutcome(task.id, failure=failure_from(error))
 
 
 def run_task(job: Job, task: EngineTask) -> bytes:
     """Run one task in this process, on one thread."""
-    state = state_of(job)
+    state = job_state(job)
     with ExitStack() as held:
         if not job.is_thread_safe:
             held.enter_context(_alone)
@@ -84,8 +82,8 @@ def run_task(job: Job, task: EngineTask) -> bytes:
         return job.run(state, task)
 
 
-def state_of(job: Job) -> Any:
-    """Return what the job opened in this process, opening it when it is the first time."""
+def job_state(job: Job) -> Any:
+    """Return what the job opened in this process; the first call opens it."""
     with _opening:
         if job.key not in _states:
             while len(_states) >= MOST_STATES:
@@ -95,13 +93,13 @@ def state_of(job: Job) -> Any:
         return _states[job.key]
 
 
-def forget(key: str) -> None:
+def drop_state(key: str) -> None:
     """Drop what a job opened in this process."""
     with _opening:
         _states.pop(key, None)
 
 
-def failure_of(error: Exception) -> Failure:
+def failure_from(error: Exception) -> Failure:
     """Return the record of an error in this process."""
     message = str(error) if isinstance(error, TruerankError) else str(error) or "no message"
     return Failure(type(error).__name__, message, f"{socket.gethostname()}, process {os.getpid()}")
@@ -114,7 +112,7 @@ def python_version() -> str:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS on one thread while any task runs here."""
+    """Limit BLAS to one thread while any task runs in this process."""
     global _running
     with _counting:
         if _running == 0:
@@ -131,9 +129,7 @@ def one_blas_thread() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Local(Engine):
-    """Tasks on threads of this process; nothing has to be sent or started.
-
-    Errors are those of the task itself, with its traceback.
+    """Runs tasks on threads of this process; errors are those of the task itself, with its traceback.
 
     Parameters
     ----------
@@ -158,17 +154,17 @@ class Local(Engine):
         n_threads = (self.threads or available_threads()) if job.is_thread_safe else 1
         try:
             partials = ordered_map(partial(run_task, job), tasks, n_threads=n_threads)
-            for task, found in zip(tasks, partials, strict=True):
-                yield TaskOutcome(task.id, found)
+            for task, partial_result in zip(tasks, partials, strict=True):
+                yield TaskOutcome(task.id, partial_result)
         finally:
-            forget(job.key)
+            drop_state(job.key)
 
 
 @dataclass(frozen=True)
 class Gpu(Engine):
-    """Models with factors are ranked on a GPU, all else on the CPU; ranks equal those of the CPU.
+    """Ranks models with factors on a GPU and others on the CPU; ranks equal those of the CPU.
 
-    Jobs that are not an evaluation run in this process one task after the other.
+    Other jobs run in this process, one task after the other.
 
     Parameters
     ----------

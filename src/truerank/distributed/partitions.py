@@ -1,8 +1,7 @@
-"""Partitions: events in Parquet files, of which a worker reads one partition at a time.
+"""Events in partitioned Parquet files: reading a partition, counting per user and item, repartitioning.
 
-A census of partitioned events: how many events each user and each item has.
-
-Writing events anew in partitions that hold whole users.
+Sub-sampling needs all events of a user in one partition. `count_events` checks that while it counts;
+`repartition_by_user` writes files that are not laid out so into partitions of whole users.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from truerank.data.table import ColumnChoice, OpenTable, choose
 from truerank.distributed.engine import Engine, EngineTask, Job
 from truerank.distributed.storage import (
     UNREADABLE,
-    Partial,
+    PartialResult,
     fetch_bytes,
     is_remote,
     join,
     parquet_files,
-    stamp,
-    unreadable,
+    unreadable_file,
+    version_stamp,
     write_bytes,
 )
 
@@ -46,12 +45,12 @@ Partition = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """How events lie in files.
+    """How the Parquet files of events are read.
 
     Parameters
     ----------
-    columns : which columns hold what, the same in all files
-    duplicates : what becomes of repeated pairs, as in ``merge_duplicates``
+    columns : the column of each role, the same in all files
+    duplicates : policy for repeated (user, item) pairs, as in ``merge_duplicates``
     """
 
     columns: ColumnChoice
@@ -60,19 +59,19 @@ class Layout:
     def read(
         self, partition: Partition, vocabularies: tuple[Vocabulary, Vocabulary] | None = None
     ) -> Interactions | None:
-        """Return the events of a partition; None where it has none."""
+        """Return the events of a partition, None if it has none."""
         frame = pl.concat([self.scan(file) for file in partition], how="vertical_relaxed")
         names = [name for name in self._roles.values() if name]
         try:
             if frame.select(pl.len()).collect().item() == 0:
                 return None
         except BROKEN as error:
-            raise unreadable(partition[0], error) from None
+            raise unreadable_file(partition[0], error) from None
         table = OpenTable(frame, names, is_text=False, where=f"'{partition[0]}'")
         return read_table(table, self.columns, duplicates=self.duplicates, vocabularies=vocabularies)
 
     def scan(self, file: str) -> pl.LazyFrame:
-        """Open a file for its chosen columns."""
+        """Open the chosen columns of a file lazily."""
         frame = scan_file(file)
         chosen = choose(_names(frame, file), self._roles, where=f"'{file}'")
         wanted = (chosen.user, chosen.item, chosen.rating, chosen.timestamp)
@@ -85,55 +84,55 @@ class Layout:
 
 
 def find_partitions(
-    place: str, columns: Mapping[str, str] | None, duplicates: str
+    path: str, columns: Mapping[str, str] | None, duplicates: str
 ) -> tuple[Layout, list[Partition]]:
-    """Return how events lie at a place, and its partitions: one per file.
+    """Return the layout of the files at a path, and the partitions: one per file.
 
-    The first file says which columns there are.
+    The columns are chosen by the names in the first file.
     """
     check_choice("duplicates", duplicates, POLICIES)
-    files = parquet_files(place)
+    files = parquet_files(path)
     names = _names(scan_file(files[0]), files[0])
     return Layout(choose(names, columns, where=f"'{files[0]}'"), duplicates), [(file,) for file in files]
 
 
 def file_digest(layout: Layout, partitions: list[Partition]) -> str:
-    """Return what changes when a file or the way it is read does."""
-    stamps = [[file, stamp(file)] for partition in partitions for file in partition]
+    """Return a digest that changes when a file, or the way it is read, changes."""
+    stamps = [[file, version_stamp(file)] for partition in partitions for file in partition]
     text = json.dumps([asdict(layout), stamps], sort_keys=True)
     return content_digest([text], size=12)
 
 
 def scan_file(file: str) -> pl.LazyFrame:
-    """Open a Parquet file: one of this machine lazily, any other as a whole."""
+    """Open a Parquet file: lazily on this machine, read as a whole from a URL."""
     try:
         if is_remote(file):
             return pl.read_parquet(io.BytesIO(fetch_bytes(file))).lazy()
         return pl.scan_parquet(file, glob=False, hive_partitioning=False)
     except BROKEN as error:
-        raise unreadable(file, error) from None
+        raise unreadable_file(file, error) from None
 
 
 def _names(frame: pl.LazyFrame, file: str) -> list[str]:
     try:
         return frame.collect_schema().names()
     except BROKEN as error:
-        raise unreadable(file, error) from None
+        raise unreadable_file(file, error) from None
 
 
-#: Rows that are added up at once, beside what is added up already.
+#: Rows of new counts that are summed at once.
 MERGE_ROWS = 1 << 22
 
 
 @dataclass(frozen=True)
 class CountJob(Job):
-    """Count the events of each user and item of a partition, and leave the counts in the work folder.
+    """Count the events of each user and item of a partition, and write the counts to the work folder.
 
     Parameters
     ----------
-    layout : how to read
+    layout : how to read the files
     folder : where counts are written
-    digest : of the files
+    digest : of the files, as in `file_digest`
     """
 
     layout: Layout
@@ -153,32 +152,33 @@ class CountJob(Job):
         number, partition = task.payload
         events = self.layout.read(partition)
         if events is None:
-            return Partial(facts={"n_events": 0}).pack()
+            return PartialResult(facts={"n_events": 0}).pack()
         for name, vocabulary, counts in (
             ("users", events.users, events.user_counts()),
             ("items", events.items, events.item_counts()),
         ):
             ids = vocabulary.ids if vocabulary.ids.dtype == pl.String else vocabulary.ids.cast(pl.Int64)
-            write_frame(part_of(self.folder, name, number), pl.DataFrame({"id": ids, "n": counts}))
+            write_frame(partition_file(self.folder, name, number), pl.DataFrame({"id": ids, "n": counts}))
         types = {
             "user": str(events.users.ids.dtype == pl.String),
             "item": str(events.items.ids.dtype == pl.String),
             "value": None if events.value is None else events.value.dtype.str,
             "time": None if events.time is None else events.time.dtype.str,
         }
-        return Partial(facts={"n_events": len(events), "types": types}).pack()
+        return PartialResult(facts={"n_events": len(events), "types": types}).pack()
 
 
 @dataclass(frozen=True, eq=False)
-class Census:
-    """What was counted; it has a row per user and per item, none per event.
+class EventCounts:
+    """Number of events per user and per item of all partitions.
 
     Parameters
     ----------
-    users : ``id``, ``n`` (events) and ``part`` (number of the partition), by id: a user's code is the row
-    items : ``id`` and ``n``, by id
-    parts : the numbers of the partitions that have events
-    value, time : the types of ratings and times, None where there are none
+    users : columns ``id``, ``n`` (events) and ``part`` (number of the partition), sorted by id: the row is
+        the user's code
+    items : columns ``id`` and ``n``, sorted by id
+    parts : numbers of the partitions that have events
+    value, time : dtypes of ratings and times, None where there are none
     """
 
     users: pl.DataFrame
@@ -199,11 +199,11 @@ class Census:
 
     @property
     def n_events(self) -> int:
-        """All events, repeated pairs merged."""
+        """Number of events after repeated pairs were merged."""
         return int(self.user_counts.sum())
 
 
-def count(
+def count_events(
     engine: Engine,
     layout: Layout,
     partitions: Sequence[Partition],
@@ -212,8 +212,8 @@ def count(
     *,
     progress: Progress = SILENT,
     store: Store | None = None,
-) -> Census:
-    """Count all partitions on an engine.
+) -> EventCounts:
+    """Count the events of all partitions on an engine.
 
     Raises
     ------
@@ -223,8 +223,10 @@ def count(
     """
     tasks = [EngineTask(f"{number:06d}", (number, files)) for number, files in enumerate(partitions)]
     job = CountJob(layout, folder, digest)
-    found = engine.map(job, tasks, label=f"counting on {engine.key}, files", progress=progress, store=store)
-    facts = [Partial.unpack(partial).facts for partial in found.values()]
+    partials = engine.map(
+        job, tasks, label=f"counting on {engine.key}, files", progress=progress, store=store
+    )
+    facts = [PartialResult.unpack(partial).facts for partial in partials.values()]
     parts = tuple(number for number, one in enumerate(facts) if one["n_events"])
     if not parts:
         raise InvalidData("the files must hold at least one event, but they hold none. Check the path.")
@@ -235,56 +237,56 @@ def count(
                 f"{role} ids must be integers in all files or text in all files, but they are both. "
                 "Write them anew with one type."
             )
-    return Census(
+    return EventCounts(
         _users(folder, parts, partitions),
-        add_up(read_partition(part_of(folder, "items", number)) for number in parts),
+        sum_counts(read_partition(partition_file(folder, "items", number)) for number in parts),
         parts,
         _widest([one["value"] for one in types]),
         _widest([one["time"] for one in types]),
     )
 
 
-def add_up(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Return the sum of ``n`` for each ``id``, by id; few frames are held at a time."""
-    held: list[pl.DataFrame] = []
+def sum_counts(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Return the sum of ``n`` for each ``id``, sorted by id; only a few frames are in memory at a time."""
+    frames_held: list[pl.DataFrame] = []
     n_rows = n_merged = 0
     for frame in frames:
-        held.append(frame)
+        frames_held.append(frame)
         n_rows += frame.height
         if n_rows > MERGE_ROWS + 2 * n_merged:
-            held = [pl.concat(held).group_by("id").agg(pl.col("n").sum())]
-            n_rows = n_merged = held[0].height
-    return pl.concat(held).group_by("id").agg(pl.col("n").sum()).sort("id")
+            frames_held = [pl.concat(frames_held).group_by("id").agg(pl.col("n").sum())]
+            n_rows = n_merged = frames_held[0].height
+    return pl.concat(frames_held).group_by("id").agg(pl.col("n").sum()).sort("id")
 
 
-def part_of(folder: str, name: str, number: int) -> str:
-    """Return the file of one partition in the work folder."""
+def partition_file(folder: str, name: str, number: int) -> str:
+    """Return the path of the file of one partition."""
     return join(folder, f"{name}-{number:06d}.parquet")
 
 
-def write_frame(place: str, frame: pl.DataFrame) -> None:
-    """Write a table, with its folder, in one step."""
-    held = io.BytesIO()
-    frame.write_parquet(held, compression="zstd", compression_level=1)
-    write_bytes(place, held.getvalue())
+def write_frame(path: str, frame: pl.DataFrame) -> None:
+    """Write a table as Parquet, atomically; its folder is made if needed."""
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, compression="zstd", compression_level=1)
+    write_bytes(path, buffer.getvalue())
 
 
-def read_partition(place: str) -> pl.DataFrame:
+def read_partition(path: str) -> pl.DataFrame:
     """Read a table that `write_frame` wrote."""
-    return pl.read_parquet(io.BytesIO(fetch_bytes(place)))
+    return pl.read_parquet(io.BytesIO(fetch_bytes(path)))
 
 
 def _users(folder: str, parts: Sequence[int], partitions: Sequence[Partition]) -> pl.DataFrame:
-    held: list[pl.DataFrame] = []
+    frames: list[pl.DataFrame] = []
     n_rows, n_checked = 0, MERGE_ROWS
     for number in parts:
-        frame = read_partition(part_of(folder, "users", number))
-        held.append(frame.with_columns(pl.lit(number, pl.Int32).alias("part"), pl.col("n").cast(pl.UInt32)))
+        frame = read_partition(partition_file(folder, "users", number))
+        frames.append(frame.with_columns(pl.lit(number, pl.Int32).alias("part"), pl.col("n").cast(pl.UInt32)))
         n_rows += frame.height
-        if n_rows > n_checked:  # users that lie everywhere must not fill the memory first
-            held, n_checked = [pl.concat(held)], 2 * n_rows
-            _check_apart(held[0], partitions)
-    users = pl.concat(held).sort("id")
+        if n_rows > n_checked:  # fail before users spread over all files fill the memory
+            frames, n_checked = [pl.concat(frames)], 2 * n_rows
+            _check_apart(frames[0], partitions)
+    users = pl.concat(frames).sort("id")
     _check_apart(users, partitions)
     return users
 
@@ -297,30 +299,30 @@ def _check_apart(users: pl.DataFrame, partitions: Sequence[Partition]) -> None:
     first, second = (partitions[number][0] for number in spread["part"][0].sort()[:2])
     raise InvalidData(
         f"all events of a user must lie in one file, but {spread.height:,} users have theirs in several, "
-        f"such as {spread['id'][0]!r} in '{first}' and '{second}'. Let them be gathered by --gather 64 "
+        f"such as {spread['id'][0]!r} in '{first}' and '{second}'. Repartition them with --gather 64 "
         "(gather=64 in Python), or write the files by user."
     )
 
 
 def _widest(types: list[str | None]) -> str | None:
-    """Return the type that holds what all files have."""
+    """Return the dtype that holds the values of all files."""
     known: list[Any] = [np.dtype(one) for one in types if one is not None]
     return np.result_type(*known).str if known else None
 
 
-#: Rows that a worker holds at once.
-ROWS = 1 << 22
+#: Rows of one slice, which a worker reads at once.
+SLICE_ROWS = 1 << 22
 
 
 @dataclass(frozen=True)
-class GatherJob(Job):
-    """Cut a slice of a file by users and write each bit to the partition of its users.
+class RepartitionJob(Job):
+    """Split a slice of a file by a hash of the user and write each fragment to the partition of its users.
 
     Parameters
     ----------
-    layout : how to read
-    n_partitions : to write
-    folder : where they lie
+    layout : how to read the files
+    n_partitions : number of partitions to write
+    folder : where they are written
     """
 
     layout: Layout
@@ -329,14 +331,14 @@ class GatherJob(Job):
 
     @property
     def key(self) -> str:
-        """Everything the bits depend on; the folder is named by the files."""
+        """Everything the fragments depend on; the name of the folder holds the digest of the files."""
         return f"gather {self.n_partitions} {self.folder}"
 
     def open(self) -> None:
         """Open nothing."""
 
     def run(self, state: None, task: EngineTask) -> bytes:
-        """Cut one slice."""
+        """Split one slice."""
         file, start, n_rows = task.payload
         user = pl.col(self.layout.columns.user)
         try:
@@ -345,13 +347,13 @@ class GatherJob(Job):
                 "__partition", as_dict=True, include_key=False, maintain_order=True
             )
         except BROKEN as error:
-            raise unreadable(file, error) from None
-        for (number,), bit in cut.items():
-            write_frame(bit_of(self.folder, int(number), task.id), bit)
-        return Partial(facts={"partitions": sorted(int(number) for (number,) in cut)}).pack()
+            raise unreadable_file(file, error) from None
+        for (number,), fragment in cut.items():
+            write_frame(fragment_file(self.folder, int(number), task.id), fragment)
+        return PartialResult(facts={"partitions": sorted(int(number) for (number,) in cut)}).pack()
 
 
-def gather_users(
+def repartition_by_user(
     engine: Engine,
     layout: Layout,
     partitions: Sequence[Partition],
@@ -361,27 +363,29 @@ def gather_users(
     progress: Progress = SILENT,
     store: Store | None = None,
 ) -> list[Partition]:
-    """Write the events in partitions of whole users and return these; rows of a user keep their order."""
+    """Write the events into partitions of whole users and return these; rows of a user keep their order."""
     tasks = []
     for number, file in enumerate(file for partition in partitions for file in partition):
         n_rows = _n_rows(file)
         tasks += [
-            EngineTask(f"{number:06d}-{start:012d}", (file, start, min(ROWS, n_rows - start)))
-            for start in range(0, n_rows, ROWS)
+            EngineTask(f"{number:06d}-{start:012d}", (file, start, min(SLICE_ROWS, n_rows - start)))
+            for start in range(0, n_rows, SLICE_ROWS)
         ]
-    job = GatherJob(layout, n_partitions, folder)
-    found = engine.map(job, tasks, label=f"gathering on {engine.key}, slices", progress=progress, store=store)
-    bits: dict[int, list[str]] = {}
-    for task, partial in found.items():
-        for number in Partial.unpack(partial).facts["partitions"]:
-            bits.setdefault(number, []).append(bit_of(folder, number, task))
-    if not bits:
+    job = RepartitionJob(layout, n_partitions, folder)
+    partials = engine.map(
+        job, tasks, label=f"repartitioning on {engine.key}, slices", progress=progress, store=store
+    )
+    fragments: dict[int, list[str]] = {}
+    for task, partial in partials.items():
+        for number in PartialResult.unpack(partial).facts["partitions"]:
+            fragments.setdefault(number, []).append(fragment_file(folder, number, task))
+    if not fragments:
         raise InvalidData("the files must hold at least one event, but they hold none. Check the path.")
-    return [tuple(bits[number]) for number in sorted(bits)]
+    return [tuple(fragments[number]) for number in sorted(fragments)]
 
 
-def bit_of(folder: str, number: int, task: str) -> str:
-    """Return the file of what a slice adds to a partition."""
+def fragment_file(folder: str, number: int, task: str) -> str:
+    """Return the path of the file with the rows that one slice adds to a partition."""
     return join(folder, f"gathered-{number:06d}/{task}.parquet")
 
 
@@ -389,4 +393,4 @@ def _n_rows(file: str) -> int:
     try:
         return int(scan_file(file).select(pl.len()).collect().item())
     except BROKEN as error:
-        raise unreadable(file, error) from None
+        raise unreadable_file(file, error) from None

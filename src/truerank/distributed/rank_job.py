@@ -1,8 +1,7 @@
-"""The job of ranking: each task ranks a slice of users and returns ranks, or sums of their metrics.
+"""Ranking on an engine: each task ranks a slice of users and returns their ranks, or sums of their metrics.
 
-Users of a block under codes 0..n-1, with the random draws and the scores of their own codes.
-
-Means and intervals of values per user from sums that lose nothing, however users were cut into tasks.
+Users of a slice have codes 0..n-1 there, but the random samples and scores of their codes in the whole data.
+Sums of metrics are exact integers, so means and intervals do not depend on how users were divided into tasks.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from truerank.core.scorer import Factors, HasSparseRows, Scorer
 from truerank.core.split import Split
 from truerank.core.types import FloatArray, IntArray
 from truerank.distributed.engine import EngineTask, Job
-from truerank.distributed.files import Files, Slice, UserBlock, read_block
-from truerank.distributed.storage import Partial, map_array, read_bytes
+from truerank.distributed.files import Files, RowSlice, UserBlock, read_block
+from truerank.distributed.storage import PartialResult, map_array, read_bytes
 from truerank.inference.user_interval import Band
 from truerank.metrics.base import Metric, RankMetric
 from truerank.metrics.ties import Placement
@@ -42,12 +41,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class RelabelledSampler(Sampler):
-    """Draws for the users of a block what the sampler draws for them among all users.
+    """Samples for the users of a block the negatives they would have in the whole data.
 
     Parameters
     ----------
-    sampler : what draws
-    codes : (n,) the codes from which the draws of users 0..n-1 follow
+    sampler : the sampler of the whole data
+    codes : (n,) codes of users 0..n-1 in the whole data, which determine their samples
     seed, label : as in ``sample_ranks``
     """
 
@@ -72,8 +71,8 @@ class RelabelledSampler(Sampler):
         return self.sampler
 
     def negatives(self, split: Split, rows: Rows) -> Negatives | GrowingNegatives:
-        """Return the draws of the users' own codes."""
-        owned = Rows.of(
+        """Return the negatives that belong to the users' codes in the whole data."""
+        relabelled = Rows.of(
             replace(rows.queries, users=self.codes[rows.queries.users]),
             split,
             per_target=self.is_per_target,
@@ -81,16 +80,16 @@ class RelabelledSampler(Sampler):
             repeat=0,
             label="" if self.is_shared else self.label,
         )
-        return self._inner.negatives(split, replace(rows, state=owned.state))
+        return self._inner.negatives(split, replace(rows, state=relabelled.state))
 
 
 class RelabelledScorer:
-    """A scorer asked for users 0..n-1 of a block.
+    """Scores of users 0..n-1 of a block.
 
     Parameters
     ----------
-    scorer : what gives the scores
-    codes : (n,) the codes it knows these users by
+    scorer : the scorer of the whole data
+    codes : (n,) codes of users 0..n-1 in the whole data
     """
 
     def __init__(self, scorer: Scorer, codes: IntArray) -> None:
@@ -103,21 +102,21 @@ class RelabelledScorer:
         return self.scorer.n_items
 
     def score(self, users: IntArray, items: IntArray) -> FloatArray:
-        """Return the scores of the users' own codes."""
+        """Return the scores of the users' codes in the whole data."""
         return self.scorer.score(self.codes[users], items)
 
 
 class RelabelledRows(RelabelledScorer):
-    """A scorer with sparse rows, asked for users 0..n-1 of a block."""
+    """Sparse score rows of users 0..n-1 of a block."""
 
     def sparse_rows(self, users: IntArray) -> csr_array:
-        """Return the rows of the users' own codes."""
+        """Return the rows of the users' codes in the whole data."""
         assert isinstance(self.scorer, HasSparseRows)  # noqa: S101 - see relabel
         return self.scorer.sparse_rows(self.codes[users])
 
 
 def relabel(scorer: Scorer, codes: IntArray) -> RelabelledScorer:
-    """Return the scorer for a block, offering what it offers."""
+    """Return the scorer for a block of users; it offers sparse rows if the scorer does."""
     return (RelabelledRows if isinstance(scorer, HasSparseRows) else RelabelledScorer)(scorer, codes)
 
 
@@ -142,18 +141,18 @@ def exact_sum(values: FloatArray) -> int:
     high, low = whole >> _HALF, whole & ((1 << _HALF) - 1)  # so that 2^36 of them fit an int64 sum
     total = 0
     for power in np.unique(exponent):
-        here = exponent == power
-        total += ((int(high[here].sum()) << _HALF) + int(low[here].sum())) << (UNIT + int(power) - 53)
+        is_power = exponent == power
+        total += ((int(high[is_power].sum()) << _HALF) + int(low[is_power].sum())) << (UNIT + int(power) - 53)
     return total
 
 
 @dataclass(frozen=True)
-class Sums:
-    """What intervals need to know of the values of one metric.
+class MetricSums:
+    """Sums of the values of one metric over users, enough for its mean and normal interval.
 
     Parameters
     ----------
-    n : users
+    n : number of users
     total, squares : sums of the values and of their (rounded) squares, in units of 2^-1200
     low, high : the smallest and the largest value
     """
@@ -165,12 +164,12 @@ class Sums:
     high: float
 
     @classmethod
-    def of(cls, values: FloatArray) -> Sums:
+    def of(cls, values: FloatArray) -> MetricSums:
         """Sum one value per user.
 
         Examples
         --------
-        >>> Sums.of(np.array([0.0, 1.0])).mean
+        >>> MetricSums.of(np.array([0.0, 1.0])).mean
         0.5
         """
         total, squares = exact_sum(values), exact_sum(np.asarray(values, np.float64) ** 2)
@@ -178,8 +177,8 @@ class Sums:
             return cls(0, 0, 0, np.inf, -np.inf)
         return cls(len(values), total, squares, float(np.min(values)), float(np.max(values)))
 
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(
+    def __add__(self, other: MetricSums) -> MetricSums:
+        return MetricSums(
             self.n + other.n,
             self.total + other.total,
             self.squares + other.squares,
@@ -199,12 +198,12 @@ class Sums:
         return float(np.sqrt(max(0.0, float(centred / (self.n - 1))))) if self.n > 1 else 0.0
 
     def to_list(self) -> list[int | float | str]:
-        """Return what JSON can hold."""
-        ends = (self.low, self.high) if self.n else (0.0, 0.0)
-        return [self.n, f"{self.total:x}", f"{self.squares:x}", *ends]
+        """Return the sums as JSON values."""
+        limits = (self.low, self.high) if self.n else (0.0, 0.0)
+        return [self.n, f"{self.total:x}", f"{self.squares:x}", *limits]
 
     @classmethod
-    def from_list(cls, written: Sequence[int | float | str]) -> Sums:
+    def from_list(cls, written: Sequence[int | float | str]) -> MetricSums:
         """Read what ``to_list`` returned."""
         n, total, squares, low, high = written
         if not n:
@@ -212,29 +211,29 @@ class Sums:
         return cls(int(n), int(str(total), 16), int(str(squares), 16), float(low), float(high))
 
 
-def normal_band(sums: Sequence[Sums], level: float) -> Band:
-    """Return the normal interval of each metric, as ``normal`` gives it for the values themselves."""
-    ends = [_limits(one, level) for one in sums]
+def normal_band(sums: Sequence[MetricSums], level: float) -> Band:
+    """Return the normal interval of each metric, equal to that of ``normal`` on the values themselves."""
+    limits = [_limits(one, level) for one in sums]
     method = tuple("constant" if one.low == one.high else "normal" for one in sums)
-    return Band(np.array([low for low, _ in ends]), np.array([high for _, high in ends]), method)
+    return Band(np.array([low for low, _ in limits]), np.array([high for _, high in limits]), method)
 
 
-def _limits(one: Sums, level: float) -> tuple[float, float]:
-    if one.low == one.high:  # see truerank.inference.user_interval
-        share = 1 - ((1 - level) / 2) ** (1 / one.n)
-        return one.low * (1 - share), one.low * (1 - share) + share
-    half = float(stdtrit(one.n - 1, (1 + level) / 2)) * one.deviation / np.sqrt(one.n)
-    return float(np.clip(one.mean - half, 0, 1)), float(np.clip(one.mean + half, 0, 1))
+def _limits(sums: MetricSums, level: float) -> tuple[float, float]:
+    if sums.low == sums.high:  # see truerank.inference.user_interval
+        fraction = 1 - ((1 - level) / 2) ** (1 / sums.n)
+        return sums.low * (1 - fraction), sums.low * (1 - fraction) + fraction
+    half = float(stdtrit(sums.n - 1, (1 + level) / 2)) * sums.deviation / np.sqrt(sums.n)
+    return float(np.clip(sums.mean - half, 0, 1)), float(np.clip(sums.mean + half, 0, 1))
 
 
-Form: TypeAlias = Literal["ranks", "sums"]
+PartialForm: TypeAlias = Literal["ranks", "sums"]
 _EXACT = tuple(field.name for field in fields(Ranks))
 _SAMPLED = tuple(field.name for field in fields(SampledRanks) if field.name != "design")
 
 
 @dataclass(frozen=True)
-class Catalogue:
-    """What the tasks of one process share."""
+class WorkerState:
+    """What the tasks of one process share: items, item vectors or scorer, and counts."""
 
     items: Vocabulary
     counts: IntArray | None
@@ -247,16 +246,16 @@ class Catalogue:
 
 @dataclass(frozen=True)
 class RankJob(Job):
-    """Rank slices of users.
+    """Job that ranks slices of users.
 
     Parameters
     ----------
-    files : what to read; ``files_key`` is its key as the driver saw it
+    files : what to read; ``files_key`` is its key at the driver
     seen, seed, label : as in ``exact_ranks`` and ``sample_ranks``
-    sampler : how negatives are drawn; None ranks all items
+    sampler : how negatives are sampled; None ranks among all items
     form : ``ranks`` returns one row per target, ``sums`` a few numbers per metric
-    metrics, ties : for sums
-    n_users : of all tasks; compiled code is loaded where there are many
+    metrics, ties : for ``sums``
+    n_users : in all tasks together; compiled code is loaded only when there are many
     """
 
     files: Files
@@ -265,29 +264,29 @@ class RankJob(Job):
     sampler: Sampler | None = None
     seed: int = 0
     label: str = ""
-    form: Form = "ranks"
+    form: PartialForm = "ranks"
     metrics: tuple[Metric, ...] = ()
     ties: TiePolicy = "expected"
     n_users: int = 0
 
     @property
     def key(self) -> str:
-        """Everything the partials depend on."""
-        asked = [self.files_key, self.seen, str(self.sampler), self.form]
+        """Everything the partial results depend on."""
+        request = [self.files_key, self.seen, str(self.sampler), self.form]
         if self.sampler is not None or self.form == "sums":
-            asked += [str(self.seed)]
+            request += [str(self.seed)]
         if self.sampler is not None:
-            asked += ["" if self.sampler.is_shared else self.label]
+            request += ["" if self.sampler.is_shared else self.label]
         if self.form == "sums":
-            asked += [self.ties, *map(str, self.metrics)]
-        return f"rank {content_digest([repr(asked)])}"
+            request += [self.ties, *map(str, self.metrics)]
+        return f"rank {content_digest([repr(request)])}"
 
     @property
     def is_thread_safe(self) -> bool:
-        """Factors are read only; a pickled scorer may not be."""
+        """Whether tasks may run at the same time: with factors, or when the scorer says so."""
         return self.files.items is not None or self.files.is_thread_safe
 
-    def open(self) -> Catalogue:
+    def open(self) -> WorkerState:
         """Map the item vectors, or read the scorer."""
         files = self.files
         counts = None
@@ -295,20 +294,20 @@ class RankJob(Job):
             counts = np.asarray(map_array(files.item_counts))
         if files.items is None:
             scorer: Scorer = pickle.loads(read_bytes(str(files.scorer)))  # noqa: S301 - the user's own model
-            return Catalogue(Vocabulary.range(scorer.n_items), counts, scorer=scorer)
+            return WorkerState(Vocabulary.range(scorer.n_items), counts, scorer=scorer)
         vectors = map_array(files.items)
         bias = None if files.item_bias is None else np.asarray(map_array(files.item_bias))
         counter = FactorCounter(vectors, bias)
         path: Path = "compiled" if self.n_users * len(vectors) >= SMALL_CELLS else "auto"
         if self.sampler is None and path == "compiled":
-            # once, before threads ask for it: norms of all items, and the compiled code
+            # norms of all items and compiled code, made once before threads start
             nobody = np.zeros((1, vectors.shape[1]), vectors.dtype)
             counter.count(nobody, [0, 1], [0], [0, 0], np.zeros(0, np.int32), path=path)
-        return Catalogue(Vocabulary.range(len(vectors)), counts, vectors, bias, counter, path)
+        return WorkerState(Vocabulary.range(len(vectors)), counts, vectors, bias, counter, path)
 
-    def run(self, state: Catalogue, task: EngineTask) -> bytes:
+    def run(self, state: WorkerState, task: EngineTask) -> bytes:
         """Rank one slice."""
-        piece: Slice = task.payload
+        piece: RowSlice = task.payload
         n_dims = None if state.vectors is None else int(state.vectors.shape[1])
         block = read_block(self.files, piece, state.items, state.counts, n_dims=n_dims)
         facts: dict[str, Any] = {"n_users": len(block.codes), "n_without_targets": block.n_without_targets}
@@ -316,16 +315,16 @@ class RankJob(Job):
         if self.sampler is not None:
             sampled = self._sample(state, block)
             facts |= {"n_scores": sampled.n_scores, "design": _written(sampled.ranks.design)}
-            return Partial(_columns(sampled.ranks, _SAMPLED, block.codes), facts).pack()
+            return PartialResult(_columns(sampled.ranks, _SAMPLED, block.codes), facts).pack()
         ranks = self._rank(state, block)
         facts["n_scores"] = len(block.codes) * len(state.items)
         if self.form == "ranks":
-            return Partial(_columns(ranks, _EXACT, block.codes), facts).pack()
+            return PartialResult(_columns(ranks, _EXACT, block.codes), facts).pack()
         facts["largest_pool"] = int(ranks.n_pool.max(initial=0))
         facts["sums"] = [one.to_list() for one in self._sums(ranks, block.codes)]
-        return Partial(facts=facts).pack()
+        return PartialResult(facts=facts).pack()
 
-    def _sample(self, state: Catalogue, block: UserBlock) -> Sampled:
+    def _sample(self, state: WorkerState, block: UserBlock) -> Sampled:
         draws = RelabelledSampler(self.sampler, block.codes, self.seed, self.label)
         return sample_ranks(
             self._scorer(state, block),
@@ -337,7 +336,7 @@ class RankJob(Job):
             n_threads=1,
         )
 
-    def _rank(self, state: Catalogue, block: UserBlock) -> Ranks:
+    def _rank(self, state: WorkerState, block: UserBlock) -> Ranks:
         if state.counter is None or block.vectors is None:
             return exact_ranks(self._scorer(state, block), block.split, seen=self.seen, n_threads=1)
         queries = make_queries(block.split, self.seen)
@@ -347,22 +346,22 @@ class RankJob(Job):
         )
         return ranks_from_counts(queries, counts, len(state.items), self.seen)
 
-    def _scorer(self, state: Catalogue, block: UserBlock) -> Scorer:
+    def _scorer(self, state: WorkerState, block: UserBlock) -> Scorer:
         if state.scorer is not None:
             return relabel(state.scorer, block.codes)
         if state.vectors is None or block.vectors is None:
-            raise InvalidData("a model must have item vectors and user vectors. Add a column vector.")
+            raise InvalidData("a model given by item vectors needs user vectors too. Add a column vector.")
         return Factors(block.vectors, state.vectors, state.bias)
 
-    def _sums(self, ranks: Ranks, codes: IntArray) -> list[Sums]:
-        """Sum each metric; whether the cut-off fits the pools is for the driver to say."""
-        own = Ranks(**{**{name: getattr(ranks, name) for name in _EXACT}, "user": codes[ranks.user]})
-        placement = Placement.of(own, self.ties, self.seed)
+    def _sums(self, ranks: Ranks, codes: IntArray) -> list[MetricSums]:
+        """Return the sums of each metric; the driver checks that cut-offs fit the pools."""
+        owned = Ranks(**{**{name: getattr(ranks, name) for name in _EXACT}, "user": codes[ranks.user]})
+        placement = Placement.of(owned, self.ties, self.seed)
         return [
-            Sums.of(
+            MetricSums.of(
                 metric.totals(placement)
                 if isinstance(metric, RankMetric)
-                else metric.per_user(own, ties=self.ties, seed=self.seed)
+                else metric.per_user(owned, ties=self.ties, seed=self.seed)
             )
             for metric in self.metrics
         ]
@@ -370,10 +369,10 @@ class RankJob(Job):
 
 @dataclass(frozen=True)
 class JobRanks:
-    """What a job found, put together in the order of its tasks."""
+    """The ranks or sums of all tasks of a job, in the order of the tasks."""
 
     ranks: Ranks | SampledRanks | None
-    sums: tuple[Sums, ...]
+    sums: tuple[MetricSums, ...]
     n_users: int
     n_test: int
     n_without_targets: int
@@ -381,34 +380,34 @@ class JobRanks:
     largest_pool: int
 
 
-def put_together(job: RankJob, partials: Sequence[bytes]) -> JobRanks:
-    """Return the result of all tasks."""
-    found = [Partial.unpack(partial) for partial in partials]
+def assemble_ranks(job: RankJob, partials: Sequence[bytes]) -> JobRanks:
+    """Return the ranks or sums of all tasks from their partial results."""
+    results = [PartialResult.unpack(partial) for partial in partials]
     counted = {
-        name: sum(one.facts[name] for one in found)
+        name: sum(one.facts[name] for one in results)
         for name in ("n_users", "n_test", "n_without_targets", "n_scores")
     }
     if counted["n_users"] == 0:
         raise InvalidData("the test part must hold at least one target, but no user has any. Check the data.")
     if job.form == "sums":
-        columns = zip(*(one.facts["sums"] for one in found), strict=True)
-        sums = tuple(sum(map(Sums.from_list, column), Sums.of(np.zeros(0))) for column in columns)
-        largest = max(one.facts["largest_pool"] for one in found)
+        columns = zip(*(one.facts["sums"] for one in results), strict=True)
+        sums = tuple(sum(map(MetricSums.from_list, column), MetricSums.of(np.zeros(0))) for column in columns)
+        largest = max(one.facts["largest_pool"] for one in results)
         return JobRanks(None, sums, largest_pool=largest, **counted)
     names = _EXACT if job.sampler is None else _SAMPLED
-    arrays: dict[str, Any] = {name: np.concatenate([one.arrays[name] for one in found]) for name in names}
+    arrays: dict[str, Any] = {name: np.concatenate([one.arrays[name] for one in results]) for name in names}
     ranks: Ranks | SampledRanks
     if job.sampler is None:
         ranks = Ranks(**arrays)
     else:
-        ranks = SampledRanks(**arrays, design=_read_design(found[0].facts["design"]))
+        ranks = SampledRanks(**arrays, design=_read_design(results[0].facts["design"]))
     return JobRanks(ranks, (), largest_pool=int(ranks.n_pool.max()), **counted)
 
 
 def _columns(
     ranks: Ranks | SampledRanks, names: Sequence[str], codes: IntArray
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Return the columns, users under their own codes."""
+    """Return the columns, with the users' codes in the whole data."""
     return {name: codes[ranks.user] if name == "user" else getattr(ranks, name) for name in names}
 
 

@@ -1,4 +1,4 @@
-"""Spark, by its DataFrame interface."""
+"""Engine ``spark``: tasks run by the executors of Apache Spark, through its DataFrame interface."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from truerank.core.errors import JobFailed, MissingDependency, check_at_least
 from truerank.distributed.engine import Engine, EngineTask, Job, TaskOutcome
-from truerank.distributed.local import SLOT_ENVIRONMENT, pickled, python_version, run_pickled
+from truerank.distributed.local import SLOT_ENVIRONMENT, pickle_job, python_version, run_pickled
 from truerank.version import __version__
 
 TAG = "truerank"
@@ -28,9 +28,9 @@ _HERE = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 @dataclass(frozen=True)
 class Spark(Engine):
-    """Tasks on the executors of Spark 3.5 or 4, Spark Connect included.
+    """Runs tasks on the executors of Spark 3.5 or 4, also through Spark Connect.
 
-    For teams that live on Spark; it survives more than Dask, a lost master too, and costs seconds to start.
+    For teams that already use Spark. It also survives a lost master, unlike Dask, and takes seconds to start.
     Only ``range`` and ``mapInArrow`` of a DataFrame are used. A session that is active is used and left
     open. Spark reports when a wave of tasks has ended, so progress moves in steps.
 
@@ -38,7 +38,7 @@ class Spark(Engine):
     ----------
     master : such as ``local[4]``, ``spark://host:7077`` or ``yarn``; ``sc://host:15002`` is Spark Connect;
         None takes the active session, or all cores of this machine
-    waves : in how many steps the tasks are sent
+    waves : number of steps in which the tasks are sent
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Spark(Engine):
 
     def outcomes(self, job: Job, tasks: Sequence[EngineTask]) -> Generator[TaskOutcome, None, None]:
         """Yield outcomes wave by wave."""
-        written = pickled(job)
+        job_bytes = pickle_job(job)
         session, is_ours = self._session()
         finished = False
         try:
@@ -67,7 +67,7 @@ class Spark(Engine):
                 wave = tasks[start : start + size]
                 # tasks that must run alone are fits and the like: long, and some much longer than others
                 n_partitions = PARTITIONS_PER_SLOT * _slots(session) if job.is_thread_safe else size
-                yield from _wave(session, written, wave, min(len(wave), n_partitions))
+                yield from _wave(session, job_bytes, wave, min(len(wave), n_partitions))
             finished = True
         finally:
             with suppress(Exception):
@@ -80,7 +80,7 @@ class Spark(Engine):
 
     @contextmanager
     def started(self) -> Iterator[Spark]:
-        """Hold a session open; jobs use it because it is the active one."""
+        """Keep a session open for the jobs of a ``with`` block, which use it as the active one."""
         session, is_ours = self._session()
         try:
             yield self
@@ -114,7 +114,7 @@ class Spark(Engine):
             is_here = self.master is None or self.master.startswith("local")
             with _environment(_HERE if is_here else {}):
                 session = builder.getOrCreate()
-            session.sparkContext.setLogLevel("FATAL")  # what fails is said by our own errors
+            session.sparkContext.setLogLevel("FATAL")  # our own errors report what fails
         except Exception as error:  # Java, gRPC and Spark each have their own
             raise JobFailed(
                 f"Spark must start or answer at {self.master or 'this machine'}, but it did not: "
@@ -123,33 +123,39 @@ class Spark(Engine):
         return session, True
 
     def _check_active(self, session: Any) -> None:
-        """Raise when the active session is not the one that was asked for: a process has one."""
+        """Raise when the active session has another master: a process has one session."""
         is_connect = "connect" in type(session).__module__
-        found = str(session.conf.get("spark.master", "unknown"))
-        if self.master is None or self.master == found or (is_connect and self.master.startswith("sc://")):
+        active_master = str(session.conf.get("spark.master", "unknown"))
+        if (
+            self.master is None
+            or self.master == active_master
+            or (is_connect and self.master.startswith("sc://"))
+        ):
             return
         raise JobFailed(
-            f"Spark must run on {self.master}, but a session on {found} is active in this process. "
+            f"Spark must run on {self.master}, but a session on {active_master} is active in this process. "
             "Stop it, or leave the master out to use it."
         )
 
 
-def _wave(session: Any, written: bytes, tasks: Sequence[EngineTask], n_partitions: int) -> list[TaskOutcome]:
-    """Run tasks as one Spark job, several in a partition: each partition costs Spark a tenth of a second."""
+def _wave(
+    session: Any, job_bytes: bytes, tasks: Sequence[EngineTask], n_partitions: int
+) -> list[TaskOutcome]:
+    """Run tasks as one Spark job, several per partition: each partition costs Spark a tenth of a second."""
     frame = session.range(0, len(tasks), 1, n_partitions)
-    runner = _runner(written, tuple(tasks), __version__, python_version())
+    runner = _runner(job_bytes, tuple(tasks), __version__, python_version())
     try:
         rows = frame.mapInArrow(runner, "outcome binary").collect()
     except Exception as error:
         raise JobFailed(
-            f"Spark must run the tasks to their end, but it says: {_first_line(error)}. "
+            f"Spark must run the tasks to their end, but it failed: {_first_line(error)}. "
             "Install the same truerank on all executors, and look into their logs."
         ) from None
     return [pickle.loads(bytes(row["outcome"])) for row in rows]  # noqa: S301 - from our own workers
 
 
 def _slots(session: Any) -> int:
-    """Return how many tasks run at once; Spark Connect does not say, a guess is good enough."""
+    """Return how many tasks run at the same time; with Spark Connect, which does not tell, a guess."""
     try:
         return max(1, int(session.sparkContext.defaultParallelism))
     except Exception:
@@ -157,7 +163,7 @@ def _slots(session: Any) -> int:
 
 
 def _runner(
-    written: bytes, tasks: tuple[EngineTask, ...], version: str, runtime: str
+    job_bytes: bytes, tasks: tuple[EngineTask, ...], version: str, runtime: str
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def run(batches: Iterator[Any]) -> Iterator[Any]:
         import gc
@@ -166,9 +172,9 @@ def _runner(
 
         for batch in batches:
             for place in batch.column(0).to_pylist():
-                outcome = run_pickled(written, tasks[place], version, runtime)
+                outcome = run_pickled(job_bytes, tasks[place], version, runtime)
                 if not gc.get_freeze_count():
-                    # Spark collects garbage after every partition; libraries are none
+                    # Spark collects garbage after every partition: exempt the imported libraries
                     gc.freeze()
                 yield pyarrow.RecordBatch.from_pydict(
                     {"outcome": pyarrow.array([pickle.dumps(outcome)], pyarrow.binary())}
@@ -178,7 +184,7 @@ def _runner(
 
 
 def _check_reachable(master: str) -> None:
-    """Raise when nobody listens at the address: Spark itself would try for minutes."""
+    """Raise when nothing listens at the address: Spark itself would try for minutes."""
     scheme, _, rest = master.partition("://")
     if scheme not in _PORTS:
         return
@@ -187,7 +193,7 @@ def _check_reachable(master: str) -> None:
         socket.create_connection((host, int(port or _PORTS[scheme])), timeout=REACH_SECONDS).close()
     except (OSError, ValueError) as error:
         raise JobFailed(
-            f"Spark must answer at {master}, but nobody listens there "
+            f"Spark must answer at {master}, but nothing listens there "
             f"({getattr(error, 'strerror', None) or error}). Start it, or correct the address."
         ) from None
 
@@ -210,7 +216,7 @@ def _submitted() -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    """Return the line of an error that says most: of a Python traceback the last, otherwise the first."""
+    """Return the line of an error that names it, otherwise the first line."""
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
     named = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception", "NotFound"))]
     chosen = named[0] if named else lines[0] if lines else type(error).__name__

@@ -1,6 +1,7 @@
-"""Places that the driver and all workers can read: folders, and what fsspec opens (``s3://``, ``gs://``).
+"""Reading and writing files by path or URL, and the bytes in which tasks return their results.
 
-Partials: a few named arrays and facts as bytes that do not depend on time or place.
+A URL is anything fsspec opens (``s3://``, ``gs://``). A `PartialResult` is packed into the same bytes on
+every machine and at every time.
 """
 
 from __future__ import annotations
@@ -30,135 +31,137 @@ UNREADABLE = (OSError, ValueError, EOFError)
 _READ_BY_POLARS = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "adl", "http", "https", "file")
 
 
-def is_remote(place: str) -> bool:
-    """Whether a place is a URL rather than a path.
+def is_remote(path_or_url: str) -> bool:
+    """Whether this is a URL rather than a path.
 
     Examples
     --------
     >>> is_remote("s3://bucket/users"), is_remote("data/users")
     (True, False)
     """
-    return "://" in place
+    return "://" in path_or_url
 
 
-def join(place: str, name: str) -> str:
-    """Return a name within a place."""
-    return f"{place.rstrip('/')}/{name}" if is_remote(place) else str(Path(place) / name)
+def join(path_or_url: str, name: str) -> str:
+    """Return the path or URL of a name within a folder."""
+    return f"{path_or_url.rstrip('/')}/{name}" if is_remote(path_or_url) else str(Path(path_or_url) / name)
 
 
-def parquet_files(place: str) -> list[str]:
-    """Return the Parquet files at a place, sorted: a file, all files of a folder, or those of a pattern."""
-    if is_remote(place):
-        system, path = _remote(place)
+def parquet_files(path_or_url: str) -> list[str]:
+    """Return Parquet files, sorted: one file, all files below a folder, or those that match a pattern."""
+    if is_remote(path_or_url):
+        system, path = _remote(path_or_url)
         pattern = path if has_magic(path) or path.endswith(".parquet") else f"{path.rstrip('/')}/**/*.parquet"
-        found = sorted(system.unstrip_protocol(one) for one in system.glob(pattern))
-    elif Path(place).is_dir():
-        found = sorted(str(path.resolve()) for path in Path(place).rglob("*.parquet"))
+        files = sorted(system.unstrip_protocol(one) for one in system.glob(pattern))
+    elif Path(path_or_url).is_dir():
+        files = sorted(str(path.resolve()) for path in Path(path_or_url).rglob("*.parquet"))
     else:
-        found = sorted(str(Path(path).resolve()) for path in glob(place))  # noqa: PTH207 - a pattern, not a path
-    if not found:
-        raise InvalidData(f"there must be Parquet files at '{place}', but there are none. Check the path.")
-    return found
+        files = sorted(str(Path(path).resolve()) for path in glob(path_or_url))  # noqa: PTH207 - a pattern, not a path
+    if not files:
+        raise InvalidData(
+            f"there must be Parquet files at '{path_or_url}', but there are none. Check the path."
+        )
+    return files
 
 
-def for_polars(place: str) -> str:
-    """Return what polars opens: the place itself where it has a reader, otherwise a copy on this machine."""
-    scheme = place.partition("://")[0] if is_remote(place) else ""
-    return place if scheme in ("", *_READ_BY_POLARS) else _here(place)
+def for_polars(path_or_url: str) -> str:
+    """Return what polars can open: the URL itself where it has a reader, otherwise a copy on this machine."""
+    scheme = path_or_url.partition("://")[0] if is_remote(path_or_url) else ""
+    return path_or_url if scheme in ("", *_READ_BY_POLARS) else _here(path_or_url)
 
 
-def stamp(place: str) -> str:
-    """Return what changes when a file does: its size and time."""
+def version_stamp(path_or_url: str) -> str:
+    """Return size and time of a file, which change when the file does."""
     try:
-        if is_remote(place):
-            system, path = _remote(place)
+        if is_remote(path_or_url):
+            system, path = _remote(path_or_url)
             about = system.info(path)
             when = next((about[key] for key in ("ETag", "etag", "mtime", "LastModified") if key in about), "")
             return f"{about['size']}/{when}"
-        status = Path(place).stat()
+        status = Path(path_or_url).stat()
         return f"{status.st_size}/{status.st_mtime_ns}"
     except UNREADABLE as error:
-        raise unreadable(place, error) from None
+        raise unreadable_file(path_or_url, error) from None
 
 
-def names_in(place: str) -> list[str]:
-    """Return the names of what lies in a folder, sorted; none where there is no such folder."""
-    if is_remote(place):
-        system, path = _remote(place)
+def list_names(path_or_url: str) -> list[str]:
+    """Return the names in a folder, sorted; none if there is no such folder."""
+    if is_remote(path_or_url):
+        system, path = _remote(path_or_url)
         try:
-            found = system.ls(path, detail=False)
+            paths = system.ls(path, detail=False)
         except FileNotFoundError:
             return []
-        return sorted(one.rstrip("/").rpartition("/")[2] for one in found)
-    return sorted(one.name for one in Path(place).iterdir()) if Path(place).is_dir() else []
+        return sorted(one.rstrip("/").rpartition("/")[2] for one in paths)
+    return sorted(one.name for one in Path(path_or_url).iterdir()) if Path(path_or_url).is_dir() else []
 
 
-def exists(place: str) -> bool:
-    """Whether a file is there."""
-    if is_remote(place):
-        system, path = _remote(place)
+def exists(path_or_url: str) -> bool:
+    """Whether a file exists."""
+    if is_remote(path_or_url):
+        system, path = _remote(path_or_url)
         return bool(system.exists(path))
-    return Path(place).is_file()
+    return Path(path_or_url).is_file()
 
 
-def write_bytes(place: str, data: bytes, *, what: str = "the work folder") -> None:
-    """Write a file, with its folder, in one step; messages call the folder ``what``."""
+def write_bytes(path_or_url: str, data: bytes, *, what: str = "the work folder") -> None:
+    """Write a file atomically, making its folder if needed; messages call the folder ``what``."""
     try:
-        if is_remote(place):
-            system, path = _remote(place)
+        if is_remote(path_or_url):
+            system, path = _remote(path_or_url)
             system.makedirs(path.rpartition("/")[0], exist_ok=True)
             with system.open(path, "wb") as file:
                 file.write(data)
             return
-        target = Path(place)
+        target = Path(path_or_url)
         target.parent.mkdir(parents=True, exist_ok=True)
         part = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}")
         part.write_bytes(data)
         part.replace(target)
     except OSError as error:
         raise InvalidParameter(
-            f"{what} must be writable, but '{place}' is not ({_reason(error)}). Choose another one."
+            f"{what} must be writable, but '{path_or_url}' is not ({_reason(error)}). Choose another one."
         ) from None
 
 
-def write_array(place: str, array: AnyArray) -> None:
+def write_array(path_or_url: str, array: AnyArray) -> None:
     """Write an array as .npy."""
-    held = io.BytesIO()
-    np.save(held, array)
-    write_bytes(place, held.getvalue())
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    write_bytes(path_or_url, buffer.getvalue())
 
 
-def fetch_bytes(place: str) -> bytes:
-    """Return the contents of a file that is read once; nothing stays on this machine."""
+def fetch_bytes(path_or_url: str) -> bytes:
+    """Return the contents of a file that is read once; no copy is kept on this machine."""
     try:
-        if is_remote(place):
-            system, path = _remote(place)
+        if is_remote(path_or_url):
+            system, path = _remote(path_or_url)
             return bytes(system.cat_file(path))
-        return Path(place).read_bytes()
+        return Path(path_or_url).read_bytes()
     except UNREADABLE as error:
-        raise unreadable(place, error) from None
+        raise unreadable_file(path_or_url, error) from None
 
 
-def read_bytes(place: str) -> bytes:
-    """Return the contents of a file."""
+def read_bytes(path_or_url: str) -> bytes:
+    """Return the contents of a file; a remote one is copied to this machine once."""
     try:
-        return Path(_here(place)).read_bytes()
+        return Path(_here(path_or_url)).read_bytes()
     except UNREADABLE as error:
-        raise unreadable(place, error) from None
+        raise unreadable_file(path_or_url, error) from None
 
 
-def map_array(place: str) -> AnyArray:
+def map_array(path_or_url: str) -> AnyArray:
     """Return a .npy file as a memory map; a remote one is copied to this machine once."""
     try:
-        found: AnyArray = np.load(_here(place), mmap_mode="r", allow_pickle=False)
+        array: AnyArray = np.load(_here(path_or_url), mmap_mode="r", allow_pickle=False)
     except UNREADABLE as error:
-        raise unreadable(place, error) from None
-    return found
+        raise unreadable_file(path_or_url, error) from None
+    return array
 
 
 @contextmanager
 def work_folder(given: str | Path | None) -> Iterator[str]:
-    """Give the work folder under its full name; None takes one of this machine and removes it."""
+    """Yield the full name of the work folder; None makes a temporary one on this machine."""
     if given is not None:
         yield str(given) if is_remote(str(given)) else str(Path(given).resolve())
         return
@@ -166,11 +169,11 @@ def work_folder(given: str | Path | None) -> Iterator[str]:
         yield folder
 
 
-def unreadable(place: str, error: Exception) -> InvalidData:
-    """Return the error for a file that a process cannot read."""
+def unreadable_file(path_or_url: str, error: Exception) -> InvalidData:
+    """Return the error to raise for a file that this process cannot read."""
     return InvalidData(
-        f"every worker must be able to read '{place}', but this one cannot ({_reason(error)}). "
-        "Put it, or the work folder, where all workers see it."
+        f"every worker must be able to read '{path_or_url}', but this one cannot ({_reason(error)}). "
+        "Put it, or the work folder, where all workers can read it."
     )
 
 
@@ -179,12 +182,12 @@ def _reason(error: Exception) -> str:
     return text.strip().splitlines()[0][:200].rstrip(".")
 
 
-def _here(place: str) -> str:
-    """Return a path on this machine with the contents of a place."""
-    if not is_remote(place):
-        return place
-    system, path = _remote(place)
-    digest = content_digest([f"{place}\n{stamp(place)}"], size=12)
+def _here(path_or_url: str) -> str:
+    """Return a path on this machine with the contents of a path or URL."""
+    if not is_remote(path_or_url):
+        return path_or_url
+    system, path = _remote(path_or_url)
+    digest = content_digest([f"{path_or_url}\n{version_stamp(path_or_url)}"], size=12)
     copy = Path(tempfile.gettempdir()) / f"truerank-{digest}{Path(path).suffix}"
     if not copy.is_file():
         part = copy.with_name(f"{copy.name}.{os.getpid()}")
@@ -193,30 +196,32 @@ def _here(place: str) -> str:
     return str(copy)
 
 
-def _remote(place: str) -> tuple[Any, str]:
+def _remote(path_or_url: str) -> tuple[Any, str]:
     try:
         fsspec = importlib.import_module("fsspec")
-        system, path = fsspec.core.url_to_fs(place)
+        system, path = fsspec.core.url_to_fs(path_or_url)
     except ImportError as error:
         library = "fsspec" if "fsspec" in str(error) else str(error)
-        raise MissingDependency(f"reading '{place}'", library, extra="dask") from None
+        raise MissingDependency(f"reading '{path_or_url}'", library, extra="dask") from None
     except ValueError as error:
-        raise InvalidParameter(f"'{place}' must be a path or a URL that fsspec knows ({error}).") from None
+        raise InvalidParameter(
+            f"'{path_or_url}' must be a path or a URL that fsspec knows ({error})."
+        ) from None
     return system, str(path)
 
 
 @dataclass(frozen=True, eq=False)
-class Partial:
-    """What one task found.
+class PartialResult:
+    """The result of one task.
 
     Parameters
     ----------
     arrays : flat arrays by name
-    facts : what JSON can hold
+    facts : further results that JSON can hold
 
     Examples
     --------
-    >>> found = Partial.unpack(Partial({"rank": np.array([3, 1])}, {"n_users": 2}).pack())
+    >>> found = PartialResult.unpack(PartialResult({"rank": np.array([3, 1])}, {"n_users": 2}).pack())
     >>> found.arrays["rank"].tolist(), found.facts
     ([3, 1], {'n_users': 2})
     """
@@ -234,7 +239,7 @@ class Partial:
         return b"".join([head.encode(), b"\n", *(array.tobytes() for array in stored.values())])
 
     @classmethod
-    def unpack(cls, packed: bytes) -> Partial:
+    def unpack(cls, packed: bytes) -> PartialResult:
         """Read what ``pack`` returned; integers come back as int64."""
         head, _, body = packed.partition(b"\n")
         described = json.loads(head)

@@ -33,9 +33,9 @@ from truerank.core.split import Split
 from truerank.core.types import FloatArray
 from truerank.distributed.engine import ENGINES, Engine, EngineTask, Job
 from truerank.distributed.engine import started as running
-from truerank.distributed.files import Files, cut, negatives_of, rows_per_task, write_files
-from truerank.distributed.rank_job import Form, JobRanks, RankJob, normal_band, put_together
-from truerank.distributed.storage import Partial, is_remote, join, map_array, work_folder, write_array
+from truerank.distributed.files import Files, negatives_of, rows_per_task, slice_tasks, write_files
+from truerank.distributed.rank_job import JobRanks, PartialForm, RankJob, assemble_ranks, normal_band
+from truerank.distributed.storage import PartialResult, is_remote, join, map_array, work_folder, write_array
 from truerank.inference.estimate_interval.registry import Target, Uncertainty
 from truerank.inference.resample import resampled_means as means_of
 from truerank.inference.user_interval import AutoUserInterval, Band, BCa, Interval
@@ -87,7 +87,7 @@ class MeansJob(Job):
         """Return the means of some resamples; the task says which."""
         numbers = range(*task.payload)
         means = means_of(state, numbers, seed=self.seed, stage=self.stage, n_threads=1)
-        return Partial({"means": means.ravel()}).pack()
+        return PartialResult({"means": means.ravel()}).pack()
 
 
 def resampled_means_on(
@@ -137,7 +137,7 @@ def resampled_means_on(
         job = MeansJob(place, f"{digest} {values.shape}", seed, stage)
         made = ENGINES.make(engine)
         found = made.map(job, tasks, label=f"resampling on {made.key}", progress=progress, store=store)
-    means = [Partial.unpack(partial).arrays["means"] for partial in found.values()]
+    means = [PartialResult.unpack(partial).arrays["means"] for partial in found.values()]
     return np.concatenate(means).reshape(resamples, values.shape[1])
 
 
@@ -227,7 +227,7 @@ class EngineRun:
             )
         return cls(options.engine or ENGINES.make("local"), options, _store(options.work_dir), progress)
 
-    def form(self, files: Files) -> Form:
+    def form(self, files: Files) -> PartialForm:
         """Return what exact ranks come back as."""
         if self.options.keep == "auto":
             return "ranks" if files.n_rows <= MOST_RANKS else "sums"
@@ -256,10 +256,10 @@ class EngineRun:
             n_users=files.n_rows,
         )
         suited = rows_per_task(files.n_rows, files.size, negatives_of(job.sampler, files.size))
-        tasks = cut(files, options.rows or suited)
+        tasks = slice_tasks(files, options.rows or suited)
         label = f"{'sampling' if is_sampled else 'ranking'} on {self.engine.key}"
         partials = self.engine.map(job, tasks, label=label, progress=self.progress, store=self.store)
-        return put_together(job, list(partials.values()))
+        return assemble_ranks(job, list(partials.values()))
 
 
 def evaluate_each_on(

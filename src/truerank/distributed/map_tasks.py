@@ -1,4 +1,4 @@
-"""Any function over any arguments, as a job."""
+"""Map a function over arguments on an engine, for experiments of many independent units."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ReturnT = TypeVar("ReturnT")
 
 
 @dataclass(frozen=True)
-class EachJob(Job):
+class FunctionJob(Job):
     """Call a function with the payload of each task."""
 
     function: Callable[[Any], Any]
@@ -25,12 +25,12 @@ class EachJob(Job):
 
     @property
     def key(self) -> str:
-        """What the caller says the results depend on."""
+        """What the results depend on, as given by the caller."""
         return self.name
 
     @property
     def is_thread_safe(self) -> bool:
-        """Whether the function may run twice at once in a process."""
+        """Whether two calls of the function may run in one process at the same time."""
         return self.is_safe
 
     def open(self) -> None:
@@ -41,7 +41,7 @@ class EachJob(Job):
         return pickle.dumps(self.function(task.payload), protocol=5)
 
 
-def run_each(
+def map_tasks(
     engine: str | Engine,
     function: Callable[[ArgumentT], ReturnT],
     arguments: Mapping[str, ArgumentT],
@@ -52,23 +52,23 @@ def run_each(
     progress: Progress = SILENT,
     store: Store | None = None,
 ) -> dict[str, ReturnT]:
-    """Return ``function(argument)`` of each argument, computed by an engine; for experiments of many units.
+    """Return ``function(argument)`` for each argument, computed on an engine.
 
     Parameters
     ----------
     engine : a spec string such as ``dask(workers=4)``, or an engine
-    function : pure and held by a module, so that workers can import it
-    arguments : by the id of the task; small, name files rather than hold data
+    function : a pure function at the top level of a module, so that workers can import it
+    arguments : arguments by task id; keep them small: name files rather than pass data
     key : everything the results depend on beside the arguments, for ``store``
     is_thread_safe : whether two calls may run at once in one process
     label, progress, store : as in ``Engine.map``
 
     Examples
     --------
-    >>> run_each("local(threads=2)", abs, {"a": -1, "b": 2}, key="abs")
+    >>> map_tasks("local(threads=2)", abs, {"a": -1, "b": 2}, key="abs")
     {'a': 1, 'b': 2}
     """
-    job = EachJob(function, f"each {key}", is_thread_safe)
+    job = FunctionJob(function, f"each {key}", is_thread_safe)
     tasks = [EngineTask(name, argument) for name, argument in arguments.items()]
-    found = ENGINES.make(engine).map(job, tasks, label=label, progress=progress, store=store)
-    return {name: pickle.loads(partial) for name, partial in found.items()}  # noqa: S301 - our own workers
+    partials = ENGINES.make(engine).map(job, tasks, label=label, progress=progress, store=store)
+    return {name: pickle.loads(partial) for name, partial in partials.items()}  # noqa: S301 - our own workers
