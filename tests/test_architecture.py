@@ -118,6 +118,17 @@ def test_modules_stay_readable() -> None:
     assert {str(folder.relative_to(ROOT)): size for folder, size in flat.items() if size > 22} == {}
 
 
+def test_the_architecture_page_names_what_there_is() -> None:
+    """Every path in backticks on the page is a module, a folder or a group of modules."""
+    page = (PROJECT / "ARCHITECTURE.md").read_text()
+    folders = "|".join(
+        sorted({path.relative_to(ROOT).parts[0] for path in MODULES} - {"__init__.py", "version.py"})
+    )
+    named = re.findall(rf"`((?:{folders})/[\w/*]+)(?:\.\w+)?`", page)
+    assert len(named) > 20
+    assert not [name for name in named if not (ROOT / name).is_dir() and not list(ROOT.glob(f"{name}.py"))]
+
+
 def test_import_is_light() -> None:
     """``import truerank`` pulls in neither the heavy nor the optional libraries."""
     code = "import sys, truerank; print(*sorted({name.partition('.')[0] for name in sys.modules}))"

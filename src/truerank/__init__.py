@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from truerank.workflows.estimate import RankAccumulator, estimate
     from truerank.workflows.evaluate import evaluate
     from truerank.workflows.plan.plan import plan
-    from truerank.workflows.precision.precision import evaluate_to_precision
     from truerank.workflows.study import study
     from truerank.workflows.tracking import MlflowLogger, log_result
 
@@ -108,7 +107,6 @@ _HOMES = {
     "compare": "truerank.workflows.compare.compare:compare",
     "estimate": "truerank.workflows.estimate:estimate",
     "evaluate": "truerank.workflows.evaluate:evaluate",
-    "evaluate_to_precision": "truerank.workflows.precision.precision:evaluate_to_precision",
     "exact_ranks": "truerank.ranking.exact:exact_ranks",
     "from_arrays": "truerank.data.read:from_arrays",
     "from_callable": "truerank.models.adapters.function:from_callable",
@@ -178,7 +176,6 @@ __all__ = [
     "compare",
     "estimate",
     "evaluate",
-    "evaluate_to_precision",
     "exact_ranks",
     "from_arrays",
     "from_callable",
