@@ -1,7 +1,7 @@
-"""Whether the confidence region behind identification bounds holds the ranks that there are.
+"""Whether the confidence region behind identification bounds contains the true rank distribution.
 
-Bounds are the extremes over all rank distributions whose mean chances lie in the region. Where the region
-holds the chances of the true ranks, the bounds hold the true value: no linear program need be solved to know.
+Bounds are the extremes over all rank distributions whose mean probabilities lie in the region. Where it
+contains those of the true ranks, the bounds contain the true value, without solving a linear program.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from truerank.inference.bounds.region import ThresholdEvents, observed_region
 
 @dataclass(frozen=True, eq=False)
 class TrueChances:
-    """Mean chances of the events that a region is about.
+    """Mean probabilities of the events that a region is about.
 
     Parameters
     ----------
     events : what is counted
-    chances : (n_events,) mean over users, given their true ranks
+    probabilities : (n_events,) mean over users, given their true ranks
     ties : how tied items count
     """
 
     events: ThresholdEvents
-    chances: FloatArray
+    probabilities: FloatArray
     ties: TiePolicy
 
     @classmethod
     def of(cls, ranks: Ranks, sample: SampledRanks, ties: TiePolicy) -> TrueChances:
-        """Return the chances in samples of the same design as one of them; one target per user."""
+        """Return the probabilities in samples of the same design as one of them; one target per user."""
         assert len(ranks) == ranks.n_users and ties in ("best", "expected")
         counted = tally(sample, ties=ties, width=0.0)
         problem = BoundProblem.of(counted.contexts, counted.design, stopping_of(counted), None)
@@ -47,7 +47,7 @@ class TrueChances:
             law = problem._law(size, int(counted.contexts.n_negatives[0]))
             begin, end = ranks.n_above[rows], last[rows]
             needed = np.unique(np.concatenate([np.arange(a, b + 1) for a, b in zip(begin, end, strict=True)]))
-            sums = np.cumsum(np.pad(problem._chances_of(law, needed), ((1, 0), (0, 0))), axis=0)
+            sums = np.cumsum(np.pad(problem._probabilities_of(law, needed), ((1, 0), (0, 0))), axis=0)
             places = np.searchsorted(needed, np.stack([begin, end + 1]))
             total += ((sums[places[1]] - sums[places[0]]) / (end + 1 - begin)[:, None]).sum(axis=0)
         return cls(problem.events, total / len(ranks), ties)
@@ -57,4 +57,4 @@ class TrueChances:
         counted = tally(sample, ties=self.ties, width=0.0)
         is_used = np.ones(len(counted.contexts), dtype=np.bool_)
         region, _ = observed_region(counted, is_used, self.events, level=level)
-        return bool(((region.low <= self.chances) & (self.chances <= region.high)).all())
+        return bool(((region.low <= self.probabilities) & (self.probabilities <= region.high)).all())

@@ -191,7 +191,7 @@ def test_bounds_that_would_take_long_are_left_out_unless_asked_for(monkeypatch: 
     monkeypatch.setattr("truerank.workflows.estimate._SECONDS", 1e-9)
     slow = estimate(ranks, "recall@3", "naive", bounds=None)
     assert slow.bounds == ()
-    assert "no bounds, because for targets in so many different situations" in slow.notes[0]
+    assert "no bounds, because sizes of pools and numbers of targets differ so much" in slow.notes[0]
     assert estimate(ranks, "recall@3", "naive", bounds=True).bounds == quick.bounds
 
 
@@ -204,7 +204,9 @@ def test_what_would_resolve_a_metric_is_not_sought_where_that_takes_long(
     monkeypatch.setattr("truerank.workflows.estimate._ADVICE", 1e9)
     slow = estimate(ranks, "recall@3", "naive", bounds=None)
     assert slow.bounds == quick.bounds
-    assert slow.notes[0].endswith(" fits. Ask for what would with --bounds (bounds=True).")
+    assert slow.notes[0].endswith(
+        " fits. Use --bounds (bounds=True) to find out how many negatives would resolve it."
+    )
     assert estimate(ranks, "recall@3", "naive", bounds=True).notes == quick.notes
 
 

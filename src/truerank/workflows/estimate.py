@@ -1,6 +1,6 @@
-"""Composer: sampled ranks in, estimated metrics out.
+"""Estimates of full-ranking metrics from sampled ranks, with confidence intervals and identification bounds.
 
-Composer: sampled ranks of a validation loop in, estimated metrics out.
+``estimate`` does it for tables of sampled ranks; ``RankAccumulator`` for the batches of a validation loop.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from truerank.workflows.options import (
     Metrics,
 )
 
-#: Where estimates of several samples are set against each other: nothing in it is fitted to one of them.
+#: Default where estimates of several models are compared: its correction does not depend on the sample.
 DEFAULT_LINEAR = "bv(gamma=0.1)"
-#: Half-width from which on bounds are called wide.
+#: Largest half-width of bounds for which the sample is said to resolve a metric.
 RESOLVED = 0.05
-_SECONDS = 30.0  # of CPU time that bounds of a model may take unless they were asked for
-_ADVICE = 20  # times as long take bounds with the search for what would resolve a metric
+_SECONDS = 30.0  # of CPU time that the bounds of a model may take with bounds=None
+_ADVICE = 20  # ratio of the time with the search for a sufficient number of negatives to that without
 
 
 @suggests_arguments
@@ -60,16 +60,16 @@ def estimate(
     bounds: bool | None = False,
     progress: Progress = SILENT,
 ) -> Result:
-    """Return what exact evaluation would give, estimated from ranks among sampled items.
+    """Return metrics over all items, estimated from ranks among sampled items.
 
     Parameters
     ----------
     ranks : sampled ranks, of one model or of several by name
     metrics, estimators : spec strings (a comma-separated text or a list) or objects
     ties, level, seed, uncertainty, target : as in ``EstimateOptions``
-    bounds : whether to add, per metric, all values that the sampled ranks of these users allow; None adds
-        them where they take less than about half a minute for a model; True also looks, however long that
-        takes, for the number of negatives that would narrow them
+    bounds : whether to add identification bounds: per metric, all values for these users that are compatible
+        with their sampled ranks. None adds them where they take less than about half a minute per model; True
+        also searches, however long it takes, for the number of negatives that would narrow them
     progress : where resamples and bounds are reported
 
     Examples
@@ -79,7 +79,7 @@ def estimate(
     0.5
     """
     named = ranks if isinstance(ranks, Mapping) else {"sampled ranks": ranks}
-    chosen = EstimateOptions(
+    options = EstimateOptions(
         make_metrics(metrics),
         ESTIMATORS.make_all(estimators),
         uncertainty=UNCERTAINTIES.make(uncertainty),
@@ -88,14 +88,14 @@ def estimate(
         target=target,
         seed=seed,
     )
-    tallies = {name: chosen.tally(sample) for name, sample in named.items()}
+    tallies = {name: options.tally(sample) for name, sample in named.items()}
     estimates = [
         estimate
         for name, sample in named.items()
-        for estimate in estimate_each(name, sample, chosen, counted=tallies[name], progress=progress)
+        for estimate in estimate_each(name, sample, options, counted=tallies[name], progress=progress)
     ]
     bounded = [
-        bound_metrics(name, counted, chosen, is_limited=bounds is None, progress=progress)
+        bound_metrics(name, counted, options, is_limited=bounds is None, progress=progress)
         for name, counted in tallies.items()
         if bounds or bounds is None
     ]
@@ -106,12 +106,12 @@ def estimate(
         notes=tuple(note for model in bounded for note in model.notes),
         data={"name": ", ".join(named), **_counts(next(iter(named.values())))},
         provenance={
-            "estimators": [str(estimator) for estimator in chosen.estimators],
+            "estimators": [str(estimator) for estimator in options.estimators],
             "ties": ties,
-            "uncertainty": str(chosen.uncertainty),
+            "uncertainty": str(options.uncertainty),
             "target": target,
             "seed": seed,
-            "pool_bins": chosen.width,
+            "pool_bins": options.width,
         },
         sampled=dict(named),
     )
@@ -120,7 +120,7 @@ def estimate(
 def estimate_each(
     name: str,
     ranks: SampledRanks,
-    chosen: EstimateOptions,
+    options: EstimateOptions,
     *,
     counted: Tally | None = None,
     progress: Progress = SILENT,
@@ -130,26 +130,26 @@ def estimate_each(
     Parameters
     ----------
     name, ranks : the model and its sampled ranks
-    chosen : how to estimate
-    counted : ``chosen.tally(ranks)``, where the caller has it
+    options : metrics, estimators and intervals
+    counted : ``options.tally(ranks)``, where the caller has it already
     progress : where resamples are reported
     """
     largest = int(ranks.n_pool.max(initial=0))
-    for metric in chosen.metrics:
+    for metric in options.metrics:
         if metric.cutoff is not None and metric.cutoff > largest:
             raise InvalidParameter(
                 f"cutoff of {metric} must be at most the largest pool of {largest} items. Lower it."
             )
-    counted = chosen.tally(ranks) if counted is None else counted
+    counted = options.tally(ranks) if counted is None else counted
     sizes = np.unique(ranks.n_negatives)
     n_negatives = int(sizes[0]) if len(sizes) == 1 else None
-    for estimator in chosen.estimators:
-        value = estimator.estimate(counted, chosen.metrics).value
-        found = PointEstimates(ranks, counted, estimator, chosen.metrics, value)
-        band = chosen.uncertainty.band(
-            found, target=chosen.target, level=chosen.level, seed=chosen.seed, progress=progress
+    for estimator in options.estimators:
+        value = estimator.estimate(counted, options.metrics).value
+        estimates = PointEstimates(ranks, counted, estimator, options.metrics, value)
+        band = options.uncertainty.band(
+            estimates, target=options.target, level=options.level, seed=options.seed, progress=progress
         )
-        for column, metric in enumerate(chosen.metrics):
+        for column, metric in enumerate(options.metrics):
             low, high = float(band.low[column]), float(band.high[column])
             has_interval = bool(np.isfinite(low) and np.isfinite(high))
             yield Estimate(
@@ -158,18 +158,18 @@ def estimate_each(
                 value=float(value[column]),
                 low=low if has_interval else None,
                 high=high if has_interval else None,
-                level=chosen.level if has_interval else None,
+                level=options.level if has_interval else None,
                 kind="estimate",
                 method=band.method[column] if has_interval else "",
                 estimator=str(estimator),
                 n_users=ranks.n_users,
                 n_negatives=n_negatives,
-                target=chosen.target if has_interval else "",
+                target=options.target if has_interval else "",
             )
 
 
 def has_all_items(ranks: SampledRanks) -> bool:
-    """Whether each target was ranked among all items of its pool: nothing is left to estimate.
+    """Whether each target was ranked among all items of its pool, so that its rank is exact.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def has_all_items(ranks: SampledRanks) -> bool:
 
 @dataclass(frozen=True)
 class BoundsWithMessages:
-    """What sampled ranks allow, in numbers and in words."""
+    """Identification bounds of the metrics of one model, and notes about them for the reader."""
 
     bounds: tuple[Estimate, ...] = ()
     notes: tuple[str, ...] = ()
@@ -191,31 +191,41 @@ class BoundsWithMessages:
 def bound_metrics(
     name: str,
     counted: Tally,
-    chosen: EstimateOptions,
+    options: EstimateOptions,
     *,
     is_limited: bool = False,
     progress: Progress = SILENT,
 ) -> BoundsWithMessages:
-    """Return, per metric, all values that the sampled ranks allow, and what they cannot resolve.
+    """Return identification bounds per metric, and notes on metrics that the sample does not resolve.
 
-    A design for which there are no bounds gives a note that says why; so do bounds that would take long,
-    where time is limited. What would resolve a metric is not sought then where that takes long.
+    Where the sampling design has no bounds, a note says why. With ``is_limited`` the same holds for bounds
+    that would take long, and the number of negatives that would resolve a metric is searched for only where
+    that is quick.
+
+    Parameters
+    ----------
+    name : of the model, with which notes begin
+    counted : its tally, from ``options.tally``
+    options : metrics and level
+    is_limited : whether to leave out what takes more than about half a minute
+    progress : where bounds are reported
     """
     try:
-        expected = bound_seconds(counted.unbinned) * len(chosen.metrics)
-        if is_limited and expected > _SECONDS:
+        seconds = bound_seconds(counted.unbinned) * len(options.metrics)
+        if is_limited and seconds > _SECONDS:
             return BoundsWithMessages(
                 notes=(
-                    f"{name}: no bounds, because for targets in so many different situations they would take "
-                    f"about {expected:,.0f} s of CPU time. Ask for them with --bounds (bounds=True).",
+                    f"{name}: no bounds, because sizes of pools and numbers of targets differ so much "
+                    f"between users that they would take about {seconds:,.0f} s of CPU time. Use --bounds "
+                    f"(bounds=True) to compute them.",
                 )
             )
-        advise = not is_limited or _ADVICE * expected <= _SECONDS
-        found = resolution(
+        advise = not is_limited or _ADVICE * seconds <= _SECONDS
+        resolutions = resolution(
             counted.unbinned,
-            chosen.metrics,
+            options.metrics,
             half_width=RESOLVED,
-            level=chosen.level,
+            level=options.level,
             advise=advise,
             progress=progress,
         )
@@ -226,21 +236,22 @@ def bound_metrics(
         Estimate(
             model=name,
             metric=str(metric),
-            value=(one.bound.low + one.bound.high) / 2,
-            low=one.bound.low,
-            high=one.bound.high,
-            level=chosen.level,
+            value=(found.bound.low + found.bound.high) / 2,
+            low=found.bound.low,
+            high=found.bound.high,
+            level=options.level,
             kind="bound",
-            method=f"identification, {one.bound.method}",
+            method=f"identification, {found.bound.method}",
             estimator="bounds",
             n_users=counted.n_users,
             n_negatives=int(sizes[0]) if len(sizes) == 1 else None,
             target="test-users",
         )
-        for metric, one in zip(chosen.metrics, found, strict=True)
+        for metric, found in zip(options.metrics, resolutions, strict=True)
     )
-    more = "" if advise else " Ask for what would with --bounds (bounds=True)."
-    return BoundsWithMessages(bounds, tuple(f"{name}: {one}{more}" for one in found if not one.is_resolved))
+    more = "" if advise else " Use --bounds (bounds=True) to find out how many negatives would resolve it."
+    notes = [f"{name}: {found}{more}" for found in resolutions if not found.is_resolved]
+    return BoundsWithMessages(bounds, tuple(notes))
 
 
 def _counts(ranks: SampledRanks) -> dict[str, int | bool]:

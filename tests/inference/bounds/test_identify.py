@@ -38,16 +38,16 @@ def contexts_of(sizes: Sequence[int], m: int) -> Contexts:
     return Contexts(zeros + m, size, zeros, zeros + 1, size + 1)
 
 
-def chances_of(
+def probabilities_of(
     events: ThresholdEvents, size: int, m: int, replacement: bool, stopping: Stopping | None
 ) -> FloatArray:
-    """Return the chances of the events for every J, (size + 1, n_events)."""
+    """Return the probabilities of the events for every J, (size + 1, n_events)."""
     if stopping is not None:
         law = AdaptiveLaw(size, stopping, replacement)
-        happen = events.happen(law.outcome_sizes, law.outcome_above)
+        happen = events.indicators(law.outcome_sizes, law.outcome_above)
         return np.asarray(law.pmf(np.arange(size + 1)) @ happen)
     rows = make_law(size, m, replacement=replacement).pmf(np.arange(size + 1))
-    return np.asarray(rows @ events.happen(np.full(m + 1, m), np.arange(m + 1)))
+    return np.asarray(rows @ events.indicators(np.full(m + 1, m), np.arange(m + 1)))
 
 
 def uniforms(table: FloatArray) -> FloatArray:
@@ -74,23 +74,23 @@ CASES = [
 def test_no_rank_is_left_out(
     sizes: list[int], m: int, replacement: bool, stopping: Stopping | None, shape: Shape | None
 ) -> None:
-    """The chances and gains of every single rank lie between the lines that join the places.
+    """The probabilities and gains of every single rank lie between the lines that join the places.
 
     So all users at one rank inside a stretch, or any mixture of such, stay within the program. The lines are
     also close: the width allowed for is below 0.004. Without it (negative control) ranks would be left out.
     """
     problem = BoundProblem.of(contexts_of(sizes, m), Design(replacement=replacement), stopping, shape)
     metrics = make_metrics("recall@10,ndcg@25,ap,auc")
-    places = problem.places(metrics, 0.2)
-    lower, upper = problem.chances(places)
+    places = problem.grid_points(metrics, 0.2)
+    lower, upper = problem.probabilities(places)
     gains = [problem.gains(metric, places) for metric in metrics]
     missed = 0.0
     for context, size in enumerate(sizes):
         group = problem.group[context]
-        truth = chances_of(problem.events, size, m, replacement, stopping)
-        at = np.arange(size + 1) * (problem.top / size)
+        truth = probabilities_of(problem.events, size, m, replacement, stopping)
+        at = np.arange(size + 1) * (problem.last_position / size)
         if shape:
-            truth, at = uniforms(truth), np.arange(1, size + 2) * (problem.top / (size + 1))
+            truth, at = uniforms(truth), np.arange(1, size + 2) * (problem.last_position / (size + 1))
         for event in range(truth.shape[1]):
             below, above = (np.interp(at, places, side[group, :, event]) for side in (lower, upper))
             assert (below <= truth[:, event] + 1e-12).all() and (truth[:, event] <= above + 1e-12).all()
@@ -103,19 +103,19 @@ def test_no_rank_is_left_out(
             assert (value <= np.interp(at, places, high[group]) + 1e-12).all(), metric
     if len(sizes) == 1:
         assert (upper - lower).max() < 0.004
-        assert missed > 1e-5 or problem.top < 500
+        assert missed > 1e-5 or problem.last_position < 500
 
 
 @pytest.mark.parametrize("n_above", [0, 3, 77, 401, 1203, 2890, 2999])
 @pytest.mark.parametrize("replacement", [True, False])
 def test_all_users_at_one_rank(n_above: int, replacement: bool) -> None:
-    """A population on a single rank fits limits drawn a hair around its own chances."""
+    """A population on a single rank fits limits drawn a hair around its own probabilities."""
     problem = BoundProblem.of(contexts_of([2999], 99), Design(replacement=replacement), None, None)
-    truth = chances_of(problem.events, 2999, 99, replacement, None)[n_above]
+    truth = probabilities_of(problem.events, 2999, 99, replacement, None)[n_above]
     region = make_region(truth, 10**9, level=0.95, method="binomial")
     metrics = make_metrics(METRICS)
     exact = Ranks.single([n_above], n_pool=3000)
-    ends = problem.ends(metrics, region, np.ones(1))
+    ends = problem.limits(metrics, region, np.ones(1))
     for metric, (low, high) in zip(metrics, ends, strict=True):
         assert low - 1e-9 <= metric.per_user(exact)[0] <= high + 1e-9
 
@@ -246,7 +246,9 @@ def test_what_cannot_be_bounded_is_said() -> None:
     with pytest.raises(CannotEstimate, match="drawn uniformly, got design 'popularity'"):
         identification_bounds(given, "recall@1")
     plain = SampledRanks.single([0], n_negatives=5, n_pool=500)
-    with pytest.raises(InvalidParameter, match="Make the tally with width=0"):
+    with pytest.raises(
+        InvalidParameter, match=r"got one with bins of width=0\.01\. Use its attribute unbinned"
+    ):
         identification_bounds(tally(plain), "recall@1")
     with pytest.raises(
         InvalidParameter, match="cutoff of recall@501 must be at most the largest pool of 500"
@@ -267,7 +269,7 @@ def test_resolution_in_words_and_numbers() -> None:
     ranks = population(2000, 1000, seed=1)
     found, easy = resolution(simulate_sample(ranks, 50), "recall@10,auc", half_width=0.08)
     assert not found.is_resolved and easy.is_resolved and easy.n_negatives is None
-    assert found.n_negatives is not None and found.first is not None and found.first > 10
+    assert found.n_negatives is not None and found.smallest_cutoff is not None and found.smallest_cutoff > 10
     assert str(found).startswith("K = 10 is below what this sample can resolve: any recall@10 from 0.")
     size = found.n_negatives
     before, after = (
@@ -292,11 +294,11 @@ def test_the_smallest_resolved_cut_off_is_the_first_of_a_scan() -> None:
             bounds = identification_bounds(sample, [f"{name}@{k}" for k in wider])
             scan = [k for k, one in zip(wider, bounds, strict=True) if one.half_width <= half_width]
             expected = None if found.is_resolved or not scan else scan[0]
-            assert found.first == expected, (metric, half_width)
+            assert found.smallest_cutoff == expected, (metric, half_width)
 
 
 def misses(n_repeats: int, *, alone: bool) -> tuple[int, int]:
-    """Return how often the region of 90 % missed a mean chance, and bounds that missed when it did not.
+    """Return how often the region of 90 % missed a mean probability, and bounds that missed when it did not.
 
     Ranks differ little, so that counts vary nearly as much as they can. ``alone`` gives each event the whole
     10 %, as if the others were not there.
@@ -304,7 +306,7 @@ def misses(n_repeats: int, *, alone: bool) -> tuple[int, int]:
     size, m, n_users = 60, 10, 120
     above = 18 + np.arange(n_users) % 5
     events = make_events(m)
-    truth = chances_of(events, size, m, False, None)[above].mean(axis=0)
+    truth = probabilities_of(events, size, m, False, None)[above].mean(axis=0)
     draw = np.random.default_rng(17)
     counts = draw.hypergeometric(above, size - above, m, (n_repeats, n_users))
     wanted = values_of(Ranks.single(above, n_pool=size + 1), "recall@20,auc")

@@ -27,23 +27,23 @@ from truerank.inference.bounds.region import (
     observed_region,
 )
 
-chances = st.lists(st.floats(0, 1), min_size=1, max_size=7)
+probabilities = st.lists(st.floats(0, 1), min_size=1, max_size=7)
 METHODS: tuple[Method, ...] = ("binomial", "chernoff", "dkw")
 levels = st.sampled_from([0.001, 0.025, 0.1, 0.4])
 
 
 def count_law(p: list[float]) -> FloatArray:
-    """Return the law of the number of events, one chance per row."""
+    """Return the law of the number of events, one probability per row."""
     law = np.ones(1)
     for one in p:
         law = np.convolve(law, [1 - one, one])
     return law
 
 
-@given(chances, levels)
+@given(probabilities, levels)
 @settings(max_examples=300, deadline=None)
-def test_binomial_limits_hold_for_any_chances(p: list[float], alpha: float) -> None:
-    """Each end is missed with at most alpha, whatever the rows' own chances: exact, by convolution."""
+def test_binomial_limits_hold_for_any_probabilities(p: list[float], alpha: float) -> None:
+    """Each end is missed with at most alpha, whatever the rows' own probabilities: exact, by convolution."""
     n, mean = len(p), float(np.mean(p))
     low, high = binomial_limits(np.arange(n + 1) / n, n, alpha)
     law = count_law(p)
@@ -52,7 +52,7 @@ def test_binomial_limits_hold_for_any_chances(p: list[float], alpha: float) -> N
 
 
 def test_clopper_and_pearson_alone_would_miss_too_often() -> None:
-    """Negative control: one row with all of the chance breaks the limit for s = 1, as drawn out it holds."""
+    """Negative control: one row with all probability breaks the limit for s = 1; the widened one holds."""
     n, alpha = 10, 0.1
     plain = betaincinv(1, n, alpha)  # lower limit after one event
     p = [n * float(plain - 1e-9)] + [0.0] * (n - 1)
@@ -111,14 +111,16 @@ def test_program_against_cvxpy(seed: int) -> None:
     program = random_program(seed, 2, 7, 3, 0.02)
     gain = np.random.default_rng(seed + 50).random((2, 7))
     masses = cvxpy.Variable((2, 7), nonneg=True)
-    limits = [cvxpy.sum(masses, axis=1) == program.shares]
+    limits = [cvxpy.sum(masses, axis=1) == program.masses]
     for event in range(3):
         limits.append(cvxpy.sum(cvxpy.multiply(masses, program.lower[..., event])) <= program.high[event])
         limits.append(cvxpy.sum(cvxpy.multiply(masses, program.upper[..., event])) >= program.low[event])
     for sign in (-1, 1):
         problem = cvxpy.Problem(cvxpy.Maximize(cvxpy.sum(cvxpy.multiply(masses, sign * gain))), limits)
         problem.solve(solver="CLARABEL")
-        assert program.largest(sign * gain, program.feasible) == pytest.approx(problem.value, abs=2e-6)
+        assert program.upper_bound(sign * gain, program.feasible_columns) == pytest.approx(
+            problem.value, abs=2e-6
+        )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -126,14 +128,14 @@ def test_column_generation_finds_the_optimum_of_the_whole(seed: int) -> None:
     """From above, within 1e-6 of the range of gains; only a part of 2,400 places is looked at."""
     program = random_program(seed, 4, 600, 9, 0.01)
     gain = (np.linspace(0, 1, 600) ** (seed + 1))[None, :] * np.arange(1, 5)[:, None]
-    columns = program.feasible
-    found = program.largest(gain, columns)
+    columns = program.feasible_columns
+    found = program.upper_bound(gain, columns)
     whole = linprog(
         -gain.ravel(),
         program.rows.T,
         program.limits,
         (program.group == np.arange(4)[:, None]).astype(float),
-        program.shares,
+        program.masses,
         method="highs",
     )
     assert len(columns) < 1000
@@ -144,12 +146,12 @@ def test_empty_region_is_said() -> None:
     table = np.array([[[0.2], [0.4]]])
     program = LinearProgram(table, table, np.ones(1), np.array([0.6]), np.array([0.7]))
     with pytest.raises(CannotEstimate, match=r"no rank distribution fits .* Check how they were drawn"):
-        _ = program.feasible
+        _ = program.feasible_columns
 
 
 @pytest.mark.parametrize("n_users", [4, 9])
 def test_program_against_all_rank_lists(n_users: int) -> None:
-    """No list of ranks whose chances lie within the limits has a value outside; with more users they fill it.
+    """No list of ranks whose probabilities are within limits has a value outside; more users fill it.
 
     Four ranks, a sample of two, every multiset of ranks; gains of NDCG.
     """
@@ -162,8 +164,8 @@ def test_program_against_all_rank_lists(n_users: int) -> None:
         if (mean >= low).all() and (mean <= high).all():
             values.append(gain[list(ranks)].mean())
     program = LinearProgram(table[None], table[None], np.ones(1), low, high)
-    largest = program.largest(gain[None], program.feasible)
-    smallest = -program.largest(-gain[None], program.feasible)
+    largest = program.upper_bound(gain[None], program.feasible_columns)
+    smallest = -program.upper_bound(-gain[None], program.feasible_columns)
     assert smallest <= min(values) and max(values) <= largest
     assert largest - max(values) < 1 / n_users and min(values) - smallest < 1 / n_users
 
@@ -203,7 +205,7 @@ def test_envelope_sees_kinks() -> None:
 def test_events_begin_at_the_top_and_leave_out_what_always_happens(m: int) -> None:
     events = make_events(m)
     assert events.n_above[0] == 0 and events.n_above[-1] < m and (np.diff(events.n_above) > 0).all()
-    happen = events.happen(np.full(m + 1, m), np.arange(m + 1))
+    happen = events.indicators(np.full(m + 1, m), np.arange(m + 1))
     assert np.array_equal(happen.sum(axis=0), events.n_above + 1)
 
 
@@ -253,7 +255,7 @@ def test_groups() -> None:
     assert 50 < group.max() + 1 <= 240 and len(kind) == group.max() + 1
     by_size = contexts_of(np.full(500, 4000), np.arange(1, 501), 1)
     assert group_contexts(by_size, by_sample=False)[0].max() == 0
-    with pytest.raises(CannotEstimate, match="at most 240 sizes of samples apart, got 500"):
+    with pytest.raises(CannotEstimate, match="at most 240 different numbers of negatives, got 500"):
         group_contexts(by_size, by_sample=True)
 
 
@@ -287,7 +289,7 @@ def test_a_program_that_the_simplex_method_gives_up_on_is_solved_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     program, gain = random_program(3, 2, 40, 6, 0.05), np.random.default_rng(3).random((2, 40))
-    usual = program.largest(gain, program.feasible)
+    usual = program.upper_bound(gain, program.feasible_columns)
     tried: list[str] = []
 
     def gives_up(*arguments: object, method: str, **options: object) -> object:
@@ -298,7 +300,7 @@ def test_a_program_that_the_simplex_method_gives_up_on_is_solved_otherwise(
         return found
 
     monkeypatch.setattr("scipy.optimize.linprog", gives_up)
-    assert program.largest(gain, program.feasible) == pytest.approx(usual, abs=1e-6)
+    assert program.upper_bound(gain, program.feasible_columns) == pytest.approx(usual, abs=1e-6)
     assert tried[:3] == ["highs", "highs", "highs-ipm"]
 
 
@@ -311,4 +313,4 @@ def test_a_program_that_nothing_solves(monkeypatch: pytest.MonkeyPatch) -> None:
     program = random_program(3, 2, 40, 6, 0.05)
     monkeypatch.setattr("scipy.optimize.linprog", never)
     with pytest.raises(CannotEstimate, match="could not be solved"):
-        program.largest(np.ones((2, 40)), np.arange(80))
+        program.upper_bound(np.ones((2, 40)), np.arange(80))

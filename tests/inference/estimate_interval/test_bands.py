@@ -255,6 +255,6 @@ def test_a_bootstrap_beyond_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("truerank.inference.estimate_interval.resampling._ENTRIES", 1000)
     found = estimated(simulate_sample(population(60, 300), 30), "mle")
     with pytest.raises(
-        CannotEstimate, match=r"the chances of 31 sampled ranks in .* bins, 0\.0 GB\. Use delta"
+        CannotEstimate, match=r"the probabilities of 31 sampled ranks in .* bins, 0\.0 GB\. Use delta"
     ):
         UNCERTAINTIES.make("bootstrap").band(found)

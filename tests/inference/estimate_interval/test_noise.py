@@ -54,9 +54,9 @@ def test_targets_of_a_user_add_their_standard_deviations() -> None:
     for user, cell in zip(found.tally.user, found.tally.cell, strict=True):
         row = int(np.searchsorted(found.tally.offsets, cell, side="right")) - 1
         (outcomes,) = [o for o in outcomes_of(found.tally) if row in o.contexts]
-        chances = outcomes.chances(likelihood.grid)
+        probabilities = outcomes.probabilities(likelihood.grid)
         x = linear.x[found.tally.offsets[row] : found.tally.offsets[row + 1], 0]
-        variance = chances @ x**2 - (chances @ x) ** 2
+        variance = probabilities @ x**2 - (probabilities @ x) ** 2
         spread[user] += np.sqrt(weights[likelihood.cells[0][cell]] @ variance)
     np.testing.assert_allclose(linear.noise.sampling, [(spread**2).mean()], rtol=1e-9)
 
@@ -71,14 +71,14 @@ def test_parts_of_the_variance() -> None:
 
 @pytest.mark.parametrize("replacement", [True, False])
 def test_completed_adaptive_samples(replacement: bool) -> None:
-    """Every size has cells, those seen keep their rows, and chances are those of the law."""
+    """Every size has cells, those seen keep their rows, and probabilities are those of the law."""
     ranks = population(5, np.where(np.arange(5) % 2, 80, 25))
     counted = tally(simulate_adaptive(ranks, RULE, replacement=replacement), width=0.0)
     whole = completed(counted)
     for law in outcomes_of(whole):
         grid = RankGrid(np.arange(law.law.n_candidates + 2))
         np.testing.assert_allclose(
-            law.chances(grid), law.law.pmf(np.arange(law.law.n_candidates + 1)), atol=1e-15
+            law.probabilities(grid), law.law.pmf(np.arange(law.law.n_candidates + 1)), atol=1e-15
         )
         assert whole.cell_weights[law.cells].sum() == (ranks.n_pool - 1 == law.law.n_candidates).sum()
     assert whole.n_rows == counted.n_rows and len(whole.contexts) > len(counted.contexts)

@@ -31,20 +31,24 @@ def by_all_ranks(linear: LinearisedEstimate, level: float, shape: Shape | None) 
     rows = law.pmf(every)
     stopping = law.design.stopping
     events = make_events(law.sizes[-1] if stopping is None else stopping.sizes[-1])
-    happen = events.happen(law.outcome_sizes, law.outcome_above)
+    happen = events.indicators(law.outcome_sizes, law.outcome_above)
     everyone = np.ones(len(linear.counted.contexts), dtype=bool)
     region, _ = observed_region(linear.counted, everyone, events, level=level)
-    chances, one = rows @ happen, linear.counted.contexts.take(outcomes.contexts[:1])
+    probabilities, one = rows @ happen, linear.counted.contexts.take(outcomes.contexts[:1])
     gains = np.stack([gain_at(metric, every, one)[0] for metric in linear.found.metrics], axis=1)
     bias = rows @ linear.x[cells] - gains
     if shape:
-        chances, bias = (np.cumsum(t, axis=0) / (every + 1)[:, None] for t in (chances, bias))
+        probabilities, bias = (np.cumsum(t, axis=0) / (every + 1)[:, None] for t in (probabilities, bias))
     limits = np.concatenate([region.high, -region.low])
     ends = []
     for column in bias.T:
         for sign in (1, -1):
             found = linprog(
-                sign * column, np.hstack([chances, -chances]).T, limits, np.ones((1, len(every))), [1.0]
+                sign * column,
+                np.hstack([probabilities, -probabilities]).T,
+                limits,
+                np.ones((1, len(every))),
+                [1.0],
             )
             assert found.status == 0
             ends.append(sign * float(found.fun or 0.0))

@@ -1,8 +1,7 @@
-"""Sampled ranks in, the smallest and largest value of a metric that they allow out.
+"""Identification bounds: the smallest and largest value of a metric compatible with the sampled ranks.
 
-What a sample can tell: bounds in numbers and in words.
-
-What bounds cost, told before they are computed.
+Partial identification: sampled ranks do not determine the distribution of global ranks. The bounds are the
+extremes of a metric over all rank distributions in a confidence region, each the optimum of a linear program.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ from truerank.metrics.registry import make_metrics
 
 @dataclass(frozen=True)
 class IdentificationBound:
-    """The smallest and the largest value that the sampled ranks allow.
+    """Smallest and largest value of one metric that is compatible with the sampled ranks.
 
     Parameters
     ----------
     metric : spec string
-    low, high : the values
+    low, high : the bounds
     level : probability, at least, that the value lies between them
-    method : how the confidence region was made; ``exact`` when nothing is unknown
+    method : how the confidence region was made; ``exact`` when all ranks are known
 
     Examples
     --------
@@ -58,7 +57,7 @@ class IdentificationBound:
 
     @property
     def half_width(self) -> float:
-        """Half of the distance between the ends."""
+        """Half of the distance between the bounds."""
         return (self.high - self.low) / 2
 
     def __str__(self) -> str:
@@ -67,17 +66,18 @@ class IdentificationBound:
 
 @dataclass(frozen=True)
 class Resolution:
-    """Whether a sample tells a metric as closely as wanted, and what would.
+    """Whether the bounds of a metric are as narrow as wanted, and if not, how many negatives would do.
 
     Parameters
     ----------
-    bound : what the sample allows
-    half_width : what was wanted
+    bound : the bounds from this sample
+    half_width : wanted
     cutoff : the metric's; None for the whole list
-    first : the smallest cut-off that the sample does resolve; None when there is none or it was not sought
-    n_negatives : about how many would resolve the metric; None when it is resolved or nothing but ranking all
-        items would
-    is_sought : whether the last two were sought
+    smallest_cutoff : the smallest cut-off that the sample does resolve; None when there is none or none was
+        searched for
+    n_negatives : about how many would resolve the metric; None when it is resolved or only ranking all items
+        would do
+    has_advice : whether the last two were searched for
 
     Examples
     --------
@@ -88,13 +88,13 @@ class Resolution:
     bound: IdentificationBound
     half_width: float
     cutoff: int | None
-    first: int | None = None
+    smallest_cutoff: int | None = None
     n_negatives: int | None = None
-    is_sought: bool = True
+    has_advice: bool = True
 
     @property
     def is_resolved(self) -> bool:
-        """Whether the bound is as narrow as wanted."""
+        """Whether the bounds are as narrow as wanted."""
         return self.bound.half_width <= self.half_width
 
     def __str__(self) -> str:
@@ -106,29 +106,29 @@ class Resolution:
             start = f"This sample cannot resolve {bound.metric}"
         else:
             start = f"K = {self.cutoff} is below what this sample can resolve"
-        found = f"{start}: any {span} fits"
-        if not self.is_sought:
-            return f"{found}."
-        found += "; "
-        if self.n_negatives is None:
-            found += f"only ranking all items would resolve it to +-{self.half_width:g}."
-        else:
-            found += f"about {self.n_negatives:,} negatives would resolve it to +-{self.half_width:g}."
-        if self.first is not None:
-            found += f" The smallest K it resolves is about {self.first}."
-        return found
+        message = f"{start}: any {span} fits"
+        if not self.has_advice:
+            return f"{message}."
+        needed = "only ranking all items"
+        if self.n_negatives is not None:
+            needed = f"about {self.n_negatives:,} negatives"
+        message += f"; {needed} would resolve it to +-{self.half_width:g}."
+        if self.smallest_cutoff is not None:
+            message += f" The smallest K it resolves is about {self.smallest_cutoff}."
+        return message
 
 
 def needed_size(half_width: Callable[[int], float], wanted: float, *, start: int, most: int) -> int | None:
-    """Return about the smallest size with the wanted half-width, to two digits; None when ``most`` has not.
+    """Return about the smallest size with the wanted half-width, rounded up to two digits.
 
-    Sizes are doubled until one does, then the last doubling is halved on a logarithmic scale.
+    None when the largest size is not enough. Sizes are doubled until one is, then the smallest is found by
+    bisection on a logarithmic scale.
 
     Parameters
     ----------
-    half_width : of a size; falls with it
-    wanted : greater than 0
-    start, most : the first and the last size tried
+    half_width : as a decreasing function of the size
+    wanted : half-width, greater than 0
+    start, most : the smallest and the largest size tried
 
     Examples
     --------
@@ -161,30 +161,30 @@ def identification_bounds(
     step: float = STEP,
     progress: Progress = SILENT,
 ) -> tuple[IdentificationBound, ...]:
-    """Return, per metric, the smallest and the largest value that the sampled ranks allow.
+    """Return, per metric, the smallest and the largest value compatible with the sampled ranks.
 
-    What is bounded is the value that exact evaluation of these users would print: their ranks are fixed and
-    only the negatives are random. The bounds hold for all metrics at once with probability ``level`` at
-    least, whatever the ranks are; no estimator enters.
+    The bounded quantity is the value that exact evaluation of these users would print: their ranks are fixed
+    and only the negatives are random. The bounds hold for all metrics at once with probability at least
+    ``level``, whatever the ranks are; no estimator enters.
 
     Parameters
     ----------
     ranks : sampled ranks, or a tally of them that was made with ``width=0``
     metrics : spec strings or objects
     level : simultaneous confidence of all bounds
-    shape : None, or ``decreasing`` where a rank is known to be at most as frequent as any better one; in
-        pools of similar size, and for each number of targets beside and above
-    pools : ``free`` lets the ranks depend on the size of the pool; ``shared`` where it is known that the
+    shape : None, or ``decreasing`` where a rank is known to be at most as frequent as any better one, among
+        targets with pools of similar size and the same numbers of relevant items in all and above
+    pools : ``free`` lets the rank distribution depend on the size of the pool; ``shared`` assumes that the
         distribution of R/N does not
-    ties : as in ``estimate``; samples with replacement that hold ties need ``best`` or ``worst``, adaptive
+    ties : as in ``estimate``; samples with replacement that have ties need ``best`` or ``worst``, adaptive
         ones ``best``
-    step : distance of the ranks taken, in standard deviations of the sampled rank
+    step : spacing of the grid of ranks, in standard deviations of the sampled rank
     progress : where metrics are reported
 
     Raises
     ------
     CannotEstimate
-        When negatives were not drawn uniformly, ties cannot be treated, or nothing fits.
+        When negatives were not drawn uniformly, the tie policy has no bounds, or no rank distribution fits.
 
     Examples
     --------
@@ -212,36 +212,40 @@ def identification_bounds(
     problem = BoundProblem.of(contexts, counted.design, stopping_of(counted), shape)
     region, n_users = observed_region(counted, ~is_known, problem.events, level=level)
     weight = np.add.reduceat(counted.cell_weights, counted.offsets[:-1])[~is_known] / contexts.n_relevant
-    shares = np.bincount(problem.group, weight) / n_users
+    masses = np.bincount(problem.group, weight) / n_users
     with tracked(progress, "bounds", len(chosen)) as task:
-        ends = problem.ends(chosen, region, shares, step=step, pools=pools, task=task)
-    ends *= n_users / counted.n_users
+        limits = problem.limits(chosen, region, masses, step=step, pools=pools, task=task)
+    limits *= n_users / counted.n_users
     return tuple(
-        IdentificationBound(str(metric), *_within(value + own, metric, counted), level, region.method)
-        for metric, value, own in zip(chosen, fixed, ends, strict=True)
+        IdentificationBound(str(metric), *_clip(value + limit, metric, counted), level, region.method)
+        for metric, value, limit in zip(chosen, fixed, limits, strict=True)
     )
 
 
 def unbinned_tally(ranks: SampledRanks | Tally, ties: TiePolicy = "expected") -> Tally:
-    """Return the tally that bounds are computed from: a given one, or that of all pool sizes as they are."""
+    """Return the tally that bounds are computed from: the given one, or one with every pool size kept."""
     return ranks if isinstance(ranks, Tally) else tally(ranks, ties=ties, width=0.0)
 
 
 def check_bound_tally(counted: Tally) -> None:
-    """Raise unless the law of every row is known exactly."""
+    """Raise unless the law of the sampled rank is known exactly for every row."""
     if counted.n_rows == 0:
-        raise InvalidData("bounds need at least one user, got none.")
+        raise InvalidData("bounds need at least one user, got none. Check that the table has rows.")
     if counted.design.law != "uniform":
         raise CannotEstimate(
             f"bounds need negatives that were drawn uniformly, got design '{counted.design.law}'. "
             f"Sample uniformly."
         )
     if counted.width > 0:
-        raise InvalidParameter("bounds need every size of pool as it is. Make the tally with width=0.")
+        raise InvalidParameter(
+            f"bounds need a tally with every pool size kept, got one with bins of width={counted.width:g}. "
+            f"Use its attribute unbinned."
+        )
     rule, is_tied = stopping_of(counted), bool((counted.weight < 1).any())
     if rule is not None and (is_tied or counted.ties == "worst"):
         raise CannotEstimate(
-            "bounds of adaptive samples need ties 'best', because the rule looks at items above the target."
+            "bounds of adaptive samples need ties 'best', because the stopping rule counts items above the "
+            "target."
         )
     if counted.design.replacement and (is_tied or counted.ties == "random"):
         raise CannotEstimate(
@@ -261,46 +265,46 @@ def _check_cutoffs(metrics: Sequence[Metric], counted: Tally) -> None:
 
 
 def fully_ranked_contexts(counted: Tally) -> BoolArray:
-    """Return the contexts in which every candidate was drawn once."""
+    """Return which contexts have samples of all candidates, so that ranks are known, (n_contexts,)."""
     contexts = counted.contexts
     if counted.design.replacement or stopping_of(counted) is not None:
         return np.zeros(len(contexts), dtype=np.bool_)
-    known: BoolArray = contexts.n_negatives == contexts.n_candidates
-    return known
+    is_known: BoolArray = contexts.n_negatives == contexts.n_candidates
+    return is_known
 
 
 def _known_value(counted: Tally, metric: Metric, is_known: BoolArray) -> float:
-    """Return what targets with known ranks add to the mean over users."""
+    """Return the contribution of targets with known ranks to the mean over users."""
     total = 0.0
     for row in np.flatnonzero(is_known).tolist():
         counts = counted.counts(row)
-        seen = np.flatnonzero(counts)
-        total += float(counts[seen] @ gain_at(metric, seen, counted.contexts.take(np.array([row])))[0])
+        above = np.flatnonzero(counts)
+        total += float(counts[above] @ gain_at(metric, above, counted.contexts.take(np.array([row])))[0])
     return total / counted.n_users
 
 
-def _within(ends: FloatArray, metric: Metric, counted: Tally) -> tuple[float, float]:
-    """Return the ends, no further out than with all targets first and with all of them last."""
+def _clip(limits: FloatArray, metric: Metric, counted: Tally) -> tuple[float, float]:
+    """Return the limits clipped to the values with all targets ranked first and with all ranked last."""
     rows = np.add.reduceat(counted.cell_weights, counted.offsets[:-1]) / counted.n_users
     contexts = counted.contexts
     first = float(rows @ gain_at(metric, np.array([0]), contexts)[:, 0])
     last = float(rows @ gain_at(metric, contexts.n_candidates[:, None], contexts)[:, 0])
-    low, high = np.clip(ends, min(first, last), max(first, last)).tolist()
+    low, high = np.clip(limits, min(first, last), max(first, last)).tolist()
     return low, high
 
 
-_EACH = 6e-5  # CPU seconds per bound, group of targets and place
+_SECONDS = 6e-5  # of CPU time per bound, group of targets and grid point
 
 
 def bound_seconds(ranks: SampledRanks | Tally, ties: TiePolicy = "expected") -> float:
-    """Return about how many CPU seconds one bound takes; a factor of three is to be allowed for.
+    """Return the predicted CPU seconds for the bounds of one metric, right within a factor of about three.
 
-    It depends on the sample alone, not on a clock.
+    The prediction depends on the sample alone, not on the machine.
 
     Raises
     ------
     CannotEstimate
-        When there are no bounds for the sample.
+        When the sample has no bounds.
 
     Examples
     --------
@@ -314,4 +318,4 @@ def bound_seconds(ranks: SampledRanks | Tally, ties: TiePolicy = "expected") -> 
         return 0.0
     contexts = counted.contexts.take(np.flatnonzero(~is_known))
     problem = BoundProblem.of(contexts, counted.design, stopping_of(counted), None)
-    return _EACH * len(problem.kind) * len(problem.places((), STEP))
+    return _SECONDS * len(problem.kind) * len(problem.grid_points((), STEP))

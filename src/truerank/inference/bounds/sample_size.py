@@ -1,4 +1,8 @@
-"""How many negatives would narrow a bound: the same program on frequencies that a fit expects."""
+"""How many negatives would narrow identification bounds to a wanted half-width.
+
+The linear program of the bounds is solved with the frequencies that a fitted rank distribution predicts for a
+larger sample, and the sample size is found by doubling and bisection.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +30,12 @@ from truerank.inference.bounds.region import Method, make_region
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
 
-#: Cut-offs among which the smallest resolved one is sought.
+#: Cut-offs among which the smallest resolved one is searched for.
 CUTOFFS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000)
-_AT_ONCE = 4  # cut-offs bounded before looking whether one of them is resolved
-_STEP = 0.4  # for planning wide steps are close enough
-_MOST = 20_000  # negatives a plan goes up to
-_NEARLY = 0.8  # of all candidates: who draws so many can as well rank them all
+_AT_ONCE = 4  # cut-offs bounded together
+_STEP = 0.4  # spacing of the grid; a plan needs no finer one
+_MOST = 20_000  # negatives that a plan considers
+_NEARLY = 0.8  # fraction of the candidates from which on ranking all of them is advised
 
 
 def resolution(
@@ -46,10 +50,10 @@ def resolution(
     advise: bool = True,
     progress: Progress = SILENT,
 ) -> tuple[Resolution, ...]:
-    """Return, per metric, whether this sample tells it as closely as wanted, and what would if it does not.
+    """Return, per metric, whether its bounds are as narrow as wanted, and how many negatives would do.
 
-    The number of negatives is what the bound would need if sampled ranks came out as a fitted distribution
-    (``mle``) expects; another distribution that fits as well may need more or fewer.
+    The number of negatives is the one needed if sampled ranks come out as a fitted distribution (``mle``)
+    predicts; other distributions that fit as well may need more or fewer.
 
     Parameters
     ----------
@@ -57,8 +61,8 @@ def resolution(
     metrics : spec strings or objects
     half_width : wanted
     level, shape, pools, ties, progress : as in ``identification_bounds``
-    advise : whether to look for what would resolve metrics, which takes about twenty times as long as their
-        bounds
+    advise : whether to search for the number of negatives and the smallest cut-off that resolve a metric,
+        which takes about twenty times as long as the bounds
 
     Examples
     --------
@@ -69,15 +73,19 @@ def resolution(
     check_above("half_width", half_width, 0)
     chosen, counted = make_metrics(metrics), unbinned_tally(ranks, ties)
 
-    def widths(asked: Sequence[Metric]) -> tuple[IdentificationBound, ...]:
-        return identification_bounds(counted, asked, level=level, shape=shape, pools=pools, progress=progress)
+    def bound(metrics: Sequence[Metric]) -> tuple[IdentificationBound, ...]:
+        return identification_bounds(
+            counted, metrics, level=level, shape=shape, pools=pools, progress=progress
+        )
 
-    bounds = widths(chosen)
-    wide = [metric for metric, one in zip(chosen, bounds, strict=True) if one.half_width > half_width]
+    bounds = bound(chosen)
+    pairs = list(zip(chosen, bounds, strict=True))
+    wide = [metric for metric, found in pairs if found.half_width > half_width]
     if not wide or not advise:
-        pairs = zip(chosen, bounds, strict=True)
-        return tuple(Resolution(one, half_width, metric.cutoff, is_sought=advise) for metric, one in pairs)
-    first = smallest_resolved_cutoff(wide, int(counted.contexts.n_pool.max()), widths, half_width)
+        return tuple(
+            Resolution(found, half_width, metric.cutoff, has_advice=advise) for metric, found in pairs
+        )
+    smallest = smallest_resolved_cutoff(wide, int(counted.contexts.n_pool.max()), bound, half_width)
     method: Method = "binomial" if bounds[0].method == "binomial" else "chernoff"
     plan = SampleDesign.of(counted, level=level, method=method, shape=shape, pools=pools)
     needed: dict[Metric, int | None] = {}
@@ -86,55 +94,55 @@ def resolution(
             needed[metric] = plan.size(metric, half_width)
             task.advance()
     return tuple(
-        Resolution(one, half_width, metric.cutoff, first.get(metric), needed.get(metric))
-        for metric, one in zip(chosen, bounds, strict=True)
+        Resolution(found, half_width, metric.cutoff, smallest.get(metric), needed.get(metric))
+        for metric, found in pairs
     )
 
 
 def smallest_resolved_cutoff(
     metrics: Sequence[Metric],
     largest: int,
-    widths: Callable[[Sequence[Metric]], Sequence[IdentificationBound]],
+    bound: Callable[[Sequence[Metric]], Sequence[IdentificationBound]],
     wanted: float,
 ) -> dict[Metric, int | None]:
-    """Return, per metric that is not resolved, the smallest of ``CUTOFFS`` above its own that is.
+    """Return, per unresolved metric, the smallest of ``CUTOFFS`` above its own at which it is resolved.
 
-    Widths need not fall with K, so the cut-offs are gone through in their order, a few at a time.
+    Widths need not decrease with K, so the cut-offs are tried in ascending order, a few at a time.
 
     Parameters
     ----------
     metrics : with bounds that are too wide
-    largest : the largest pool; cut-offs stay within
-    widths : bounds of metrics
+    largest : the largest pool, which cut-offs do not exceed
+    bound : computes the bounds of metrics
     wanted : half-width
     """
-    found: dict[Metric, int | None] = dict.fromkeys(metrics)
+    smallest: dict[Metric, int | None] = dict.fromkeys(metrics)
     for start in range(0, len(CUTOFFS), _AT_ONCE):
-        asked = [
+        tried = [
             (metric, k)
             for metric in metrics
             for k in CUTOFFS[start : start + _AT_ONCE]
-            if found[metric] is None and metric.cutoff is not None and metric.cutoff < k <= largest
+            if smallest[metric] is None and metric.cutoff is not None and metric.cutoff < k <= largest
         ]
-        bounds = widths([replace(metric, cutoff=k) for metric, k in asked]) if asked else ()
-        for (metric, k), one in zip(asked, bounds, strict=True):
-            if found[metric] is None and one.half_width <= wanted:
-                found[metric] = k
-    return found
+        bounds = bound([replace(metric, cutoff=k) for metric, k in tried]) if tried else ()
+        for (metric, k), found in zip(tried, bounds, strict=True):
+            if smallest[metric] is None and found.half_width <= wanted:
+                smallest[metric] = k
+    return smallest
 
 
 @dataclass(frozen=True, eq=False)
 class SampleDesign:
-    """A sample that might be drawn from the users of this one.
+    """A larger sample of negatives for the same users, with sampled ranks as a fitted distribution predicts.
 
     Parameters
     ----------
     contexts : situations of targets, all in a pool of the median size
-    shares : (n_contexts,) targets / (targets of their user) / users
-    weights : (N,) a plausible distribution over the ranks of the largest pool
-    start : negatives drawn so far
+    shares : (n_contexts,) weight of the targets, 1/(relevant items of their user), per user
+    weights : (N,) fitted distribution over the ranks of the largest pool
+    start : negatives of the present sample
     n_users, replacement : of the sample
-    level, method, shape, pools : of the bound
+    level, method, shape, pools : of the bounds
     """
 
     contexts: Contexts
@@ -158,7 +166,7 @@ class SampleDesign:
         shape: Shape | None,
         pools: Pools,
     ) -> SampleDesign:
-        """Fit a distribution to a sample; a decreasing one where that is assumed."""
+        """Fit a rank distribution to a tally; a decreasing one where that is assumed."""
         counted = counted.binned(WIDTH)
         weights = MaximumLikelihood().distribution(counted).weights
         if shape is not None:
@@ -174,31 +182,31 @@ class SampleDesign:
         )
 
     def size(self, metric: Metric, half_width: float) -> int | None:
-        """Return about how many negatives give the wanted half-width; None for nearly all there are."""
+        """Return about how many negatives give the half-width; None when it takes nearly all candidates."""
         most = min(int(_NEARLY * self.contexts.n_candidates.max()), _MOST)
         if most <= self.start:
             return None
         return needed_size(lambda m: self.half_width(metric, m), half_width, start=self.start + 1, most=most)
 
     def half_width(self, metric: Metric, n_negatives: int) -> float:
-        """Return half the width of the bound that samples of m negatives are expected to give."""
+        """Return the half-width of the bounds that a sample of m negatives is predicted to give."""
         contexts = replace(self.contexts, n_negatives=np.full(len(self.contexts), n_negatives))
         problem = BoundProblem.of(contexts, Design(replacement=self.replacement), None, self.shape)
-        happen = problem.events.happen(np.full(n_negatives + 1, n_negatives), np.arange(n_negatives + 1))
+        is_in = problem.events.indicators(np.full(n_negatives + 1, n_negatives), np.arange(n_negatives + 1))
         size = int(contexts.n_candidates[0])
         law = make_law(size, n_negatives, replacement=self.replacement)
-        expected = law.add(self._masses(size)[None])[0] @ happen
+        expected = law.add(self._masses(size)[None])[0] @ is_in
         region = make_region(expected, self.n_users, level=self.level, method=self.method)
-        of_group: FloatArray = np.bincount(problem.group, self.shares) * 1.0
-        low, high = problem.ends([metric], region, of_group, step=_STEP, pools=self.pools)[0]
+        masses: FloatArray = np.bincount(problem.group, self.shares) * 1.0
+        low, high = problem.limits([metric], region, masses, step=_STEP, pools=self.pools)[0]
         return float((high - low) / 2)
 
     def _masses(self, n_candidates: int) -> FloatArray:
-        """Return the distribution over J = 0..L, stretched from the largest pool."""
+        """Return the distribution over J = 0..L, rescaled from the largest pool."""
         sums = np.concatenate([[0.0], np.cumsum(self.weights)])
-        places = np.arange(len(sums)) / (len(sums) - 1)
+        fraction = np.arange(len(sums)) / (len(sums) - 1)
         masses: FloatArray = np.diff(
-            np.interp(np.arange(n_candidates + 2) / (n_candidates + 1), places, sums)
+            np.interp(np.arange(n_candidates + 2) / (n_candidates + 1), fraction, sums)
         )
         return masses
 

@@ -113,7 +113,7 @@ def _fitted(tally: Tally, x: FloatArray, metrics: tuple[Metric, ...]) -> tuple[F
     variance, bias = np.zeros_like(x), np.zeros(len(metrics))
     with single_threaded_blas():
         for outcomes in outcomes_of(tally):
-            chances = outcomes.chances(grid)
+            probabilities = outcomes.probabilities(grid)
             step = max(_CHUNK // (len(metrics) * grid.n_bins), 1)
             for start in range(0, len(outcomes.cells), step):
                 part = slice(start, start + step)
@@ -122,8 +122,8 @@ def _fitted(tally: Tally, x: FloatArray, metrics: tuple[Metric, ...]) -> tuple[F
                 for cells, gain in zip(outcomes.cells[part], gains, strict=True):
                     own = cells[tally.cell_weights[cells] > 0]
                     middle = x[cells].mean(axis=0)
-                    mean = chances @ (x[cells] - middle)
-                    spread = np.maximum(chances @ (x[cells] - middle) ** 2 - mean**2, 0.0)
+                    mean = probabilities @ (x[cells] - middle)
+                    spread = np.maximum(probabilities @ (x[cells] - middle) ** 2 - mean**2, 0.0)
                     of_cells = posterior[seen[own]]
                     variance[own] = of_cells @ spread
                     masses = tally.cell_weights[own] @ of_cells / tally.n_users

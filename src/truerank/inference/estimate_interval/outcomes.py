@@ -33,7 +33,7 @@ class Outcomes:
         """The outcomes from best to worst."""
         return self.law.best_to_worst
 
-    def chances(self, grid: RankGrid) -> FloatArray:
+    def probabilities(self, grid: RankGrid) -> FloatArray:
         """Return P(outcome | bin), (n_bins, n_outcomes); rows sum to 1."""
         parts = []
         for one in self.law.rounds:

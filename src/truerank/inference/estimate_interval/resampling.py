@@ -95,7 +95,7 @@ class OtherNegatives(Resamples):
     ----------
     label : tells models apart, whose draws are independent of each other
     table, base : (n_entries,) which sums an entry reads, and where the cells of its outcomes begin
-    sums, starts : cumulated chances of the outcomes from best to worst, for each law and bin in use
+    sums, starts : cumulated probabilities of the outcomes from best to worst, for each law and bin in use
     outcome_cells : where the outcomes lie in ``cells``, in the same order, one situation after the other
     """
 
@@ -127,8 +127,8 @@ class OtherNegatives(Resamples):
             own = np.flatnonzero(np.isin(context, rows))
             used, which = np.unique(bins[own], return_inverse=True)
             table[own] = len(lengths) + which.ravel()
-            chances = outcomes.chances(grid)[used][:, outcomes.order]
-            total = np.cumsum(chances, axis=1)
+            probabilities = outcomes.probabilities(grid)[used][:, outcomes.order]
+            total = np.cumsum(probabilities, axis=1)
             sums.append((total / total[:, -1:]).ravel())
             lengths += [n_outcomes] * len(used)
         possible = np.concatenate(cells)
@@ -190,7 +190,7 @@ def _drawn_bins(sums: FloatArray, outcome: IntArray, uniform: FloatArray) -> Int
     return within
 
 
-_ENTRIES = 1 << 28  # chances held at once: 2 GB
+_ENTRIES = 1 << 28  # probabilities held at once: 2 GB
 _STEP = 2e-10  # CPU seconds per step of EM, outcome and bin
 _DRAW = 3e-8  # per target: new negatives
 
@@ -209,7 +209,7 @@ def bootstrap_seconds(estimator: MixtureEstimator, counted: Tally, target: Targe
 
 
 def check_outcome_memory(estimator: MixtureEstimator, counted: Tally, target: Target) -> None:
-    """Raise when the chances of all outcomes do not fit into memory.
+    """Raise when the probabilities of all outcomes do not fit into memory.
 
     Raises
     ------
@@ -219,7 +219,7 @@ def check_outcome_memory(estimator: MixtureEstimator, counted: Tally, target: Ta
     n_outcomes, n_bins = _shape(estimator, counted, target)
     if n_outcomes * n_bins > _ENTRIES:
         raise CannotEstimate(
-            f"a bootstrap would hold the chances of {n_outcomes:,} sampled ranks in {n_bins:,} bins, "
+            f"a bootstrap would hold the probabilities of {n_outcomes:,} sampled ranks in {n_bins:,} bins, "
             f"{8e-9 * n_outcomes * n_bins:.1f} GB. Use delta, or wider bins such as grid=0.5."
         )
 

@@ -20,7 +20,7 @@ from truerank.inference.estimate_interval.outcomes import outcomes_of
 from truerank.inference.estimate_interval.registry import PointEstimates
 from truerank.metrics.base import Metric
 
-_CHUNK = 1 << 22  # chances held at once: 32 MB
+_CHUNK = 1 << 22  # probabilities held at once: 32 MB
 
 
 def worst_bias(
@@ -76,7 +76,7 @@ def worst_bias(
     weight = np.add.reduceat(plain.cell_weights, plain.offsets[:-1])[~is_known] / contexts.n_relevant
     shares = np.bincount(problem.group, weight) / n_users
     with tracked(progress, "worst biases", len(found.metrics)) as task:
-        own_ends = problem.ends(found.metrics, region, shares, step=STEP, pools=pools, task=task)
+        own_ends = problem.limits(found.metrics, region, shares, step=STEP, pools=pools, task=task)
     return ends + own_ends * (n_users / plain.n_users)
 
 
@@ -145,7 +145,7 @@ class BiasProblem(BoundProblem):
             one = members.take(np.array([row]))
             law = self._law(int(one.n_candidates[0]), int(one.n_negatives[0]))
             x = self.applied.values(one, law)[:, column]
-            expected = MeanProblem(**_parts(self), x=x)._chances_at(law, at[row])[..., 0]
+            expected = MeanProblem(**_parts(self), x=x)._probabilities_at(law, at[row])[..., 0]
             means.append(expected * one.n_relevant[0])
         bias: FloatArray = np.stack(means) - gains
         return bias
@@ -153,7 +153,7 @@ class BiasProblem(BoundProblem):
 
 @dataclass(frozen=True, eq=False)
 class MeanProblem(BoundProblem):
-    """The problem of ``bounds`` with the mean of x in place of chances.
+    """The problem of ``bounds`` with the mean of x in place of probabilities.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class MeanProblem(BoundProblem):
 
     x: FloatArray
 
-    def _chances_of(self, law: Law, n_above: IntArray) -> FloatArray:
+    def _probabilities_of(self, law: Law, n_above: IntArray) -> FloatArray:
         """Return E[x | J], (len(n_above), 1)."""
         rows = max(_CHUNK // len(self.x), 1)
         if len(n_above) == 0:  # a metric without cut-off has no bends
