@@ -15,7 +15,7 @@ from truerank.core.types import FloatArray
 from truerank.inference.estimate_interval.registry import Target
 from truerank.inference.user_interval import Band
 from truerank.workflows.estimate import BoundsWithMessages
-from truerank.workflows.options import EvaluateOptions
+from truerank.workflows.options import EvaluateOptions, RunSettings
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class EvaluatedModel:
 
 def assemble_result(
     models: Sequence[EvaluatedModel],
-    options: EvaluateOptions,
+    settings: RunSettings,
     data: Mapping[str, Any],
     data_hash: str | Mapping[str, str],
     **provenance: Any,
@@ -54,10 +54,10 @@ def assemble_result(
     Parameters
     ----------
     models : the models that are finished
-    options : how they were evaluated
+    settings : how they were evaluated
     data : counts of the data set, as ``Split.summary`` gives them
     data_hash : digest of the data, or one per model
-    **provenance : what else is recorded, such as ``split`` or ``engine``
+    **provenance : what else is recorded, such as ``split`` or ``sampler``
     """
     return Result(
         command="evaluate",
@@ -68,14 +68,10 @@ def assemble_result(
         provenance={
             "models": {model.name: model.model for model in models},
             **provenance,
-            "ties": options.ties,
-            "seen": options.seen,
-            "interval": str(options.interval),
-            "uncertainty": str(options.uncertainty),
-            "target": options.target,
-            "users": options.users,
-            "sampler": None if options.sampler is None else str(options.sampler),
-            "seed": options.seed,
+            "ties": settings.ties,
+            "seen": settings.seen,
+            "target": settings.target,
+            "seed": settings.seed,
             "data_hash": data_hash,
             "versions": versions(),
             "seconds": {model.name: dict(model.seconds) for model in models},

@@ -165,7 +165,7 @@ def run_evaluation(
             split.summary(),
             data_hash(split),
             split=split.method,
-            **({} if options.engine is None else {"engine": str(options.engine)}),
+            **options.provenance(),
         )
     n_finished = len(result.models())
     if n_finished < len(models):

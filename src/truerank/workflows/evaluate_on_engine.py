@@ -361,7 +361,7 @@ def evaluate_files(
             "users_without_targets": ranked.n_without_targets,
         }
     keys = {name: files.key for name, files in named.items()}
-    return assemble_result(done, options, counts, keys, engine=str(run.engine))
+    return assemble_result(done, options, counts, keys, **options.provenance())
 
 
 def _evaluated(

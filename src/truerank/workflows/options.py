@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from truerank.core.errors import InvalidParameter, check_at_least, check_choice, check_level
 from truerank.core.random import check_seed
@@ -160,6 +160,17 @@ class EvaluateOptions(RunSettings):
     def has_workers(self) -> bool:
         """Whether an engine ranks in tasks, so that users and item vectors are written to files first."""
         return self.engine is not None and not isinstance(self.engine, Gpu)
+
+    def provenance(self) -> dict[str, Any]:
+        """Return what a result records of the options, besides the settings of the run."""
+        where = {} if self.engine is None else {"engine": str(self.engine)}
+        return {
+            "interval": str(self.interval),
+            "uncertainty": str(self.uncertainty),
+            "users": self.users,
+            "sampler": None if self.sampler is None else str(self.sampler),
+            **where,
+        }
 
     def estimation(self) -> EstimateOptions:
         """Return how sampled ranks are estimated."""

@@ -6,13 +6,11 @@ import numbers
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
-from truerank.core.errors import InvalidParameter, check_choice, check_level
-from truerank.core.random import check_seed
-from truerank.core.ranks import SEEN_POLICIES, TIE_POLICIES, SeenPolicy, TiePolicy
+from truerank.core.errors import InvalidParameter, check_choice
 from truerank.core.types import FloatArray
 from truerank.estimation.base import Estimator
-from truerank.inference.estimate_interval.registry import TARGETS, Target
 from truerank.metrics.base import Metric
+from truerank.workflows.options import RunSettings
 from truerank.workflows.plan.cost import RankingSeconds
 
 #: ``exact`` ranks all items for all users, ``rows`` for some users, ``negatives`` some items for all users.
@@ -21,23 +19,18 @@ DESIGNS: tuple[str, ...] = get_args(Design)
 
 
 @dataclass(frozen=True)
-class PrecisionGoal:
+class PrecisionGoal(RunSettings):
     """Wanted precision and how to reach it: the parameters of ``evaluate_to_precision``, checked."""
 
     metrics: tuple[Metric, ...]
     precision: float
     budget: int | None
-    level: float
-    target: Target
     estimator: Estimator
     design: Design = "auto"
     costs: RankingSeconds | None = None
-    ties: TiePolicy = "expected"
-    seen: SeenPolicy = "remove"
-    seed: int = 0
-    n_threads: int | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 < self.precision < 0.5:
             raise InvalidParameter(
                 "precision is the wanted half-width of the intervals and must lie in (0, 0.5), got "
@@ -50,12 +43,7 @@ class PrecisionGoal:
             raise InvalidParameter(
                 f"budget must be a number of scores >= 1, got {budget!r}. Leave it out for no limit."
             )
-        check_level(self.level)
-        check_choice("target", self.target, TARGETS)
         check_choice("design", self.design, DESIGNS)
-        check_choice("ties", self.ties, TIE_POLICIES)
-        check_choice("seen", self.seen, SEEN_POLICIES)
-        check_seed(self.seed)
         if self.design == "negatives" and self.target == "population":
             raise InvalidParameter(
                 "design='negatives' gives bounds for the test users, got target='population'. Use "

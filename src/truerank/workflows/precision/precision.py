@@ -7,7 +7,6 @@ enough. Metrics without a cut-off may be bounded from sampled negatives of all u
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +36,8 @@ from truerank.ranking.exact import exact_ranks
 from truerank.ranking.sampled import sample_ranks
 from truerank.ranking.samplers.uniform import UniformSampler
 from truerank.ranking.simulate import simulate_sample
-from truerank.workflows.estimate import DEFAULT_LINEAR
+from truerank.workflows.assembly import EvaluatedModel, assemble_result
+from truerank.workflows.estimate import DEFAULT_LINEAR, BoundsWithMessages
 from truerank.workflows.fitting import check_targets, described, fit_scorer, make_validate, name_models
 from truerank.workflows.options import DEFAULT_METRICS
 from truerank.workflows.plan.cost import RankingSeconds
@@ -484,11 +484,11 @@ def evaluate_to_precision(
         make_metrics(metrics),
         precision,
         budget,
-        level,
-        target,
         ESTIMATORS.make(estimator),
         design=design,
         costs=costs,
+        level=level,
+        target=target,
         ties=ties,
         seen=seen,
         seed=seed,
@@ -497,16 +497,31 @@ def evaluate_to_precision(
     check_targets(split)
     named = name_models(models)
     validate = make_validate(split, seen=goal.seen, n_threads=goal.n_threads)
-    results: dict[str, PrecisionResult] = {}
+    done: list[EvaluatedModel] = []
+    traces: dict[str, PrecisionTrace] = {}
     for name, model in named.items():
         try:
-            results[name] = _fit_and_evaluate(model, split, goal, validate, progress)
+            result = _fit_and_evaluate(model, split, goal, validate, progress)
         except KeyboardInterrupt:
-            if not results:
+            if not done:
                 raise
             break
-    specs = {name: described(model) for name, model in named.items() if name in results}
-    return _assemble(results, specs, split, goal)
+        traces[name] = result.trace
+        done.append(_evaluated(name, described(model), result, goal))
+    is_exact = all(estimate.kind == "exact" for model in done for estimate in model.estimates)
+    return assemble_result(
+        done,
+        goal,
+        split.summary(),
+        data_hash(split),
+        split=split.method,
+        interval="betting",
+        sampler=None if is_exact else "users in random order",
+        precision=goal.precision,
+        budget=goal.budget,
+        design=goal.design,
+        ways={name: trace.to_dict() for name, trace in traces.items()},
+    )
 
 
 def _fit_and_evaluate(
@@ -520,10 +535,8 @@ def _fit_and_evaluate(
     return result
 
 
-def _assemble(
-    results: dict[str, PrecisionResult], specs: dict[str, str], split: Split, goal: PrecisionGoal
-) -> Result:
-    estimates = [
+def _evaluated(name: str, spec: str, result: PrecisionResult, goal: PrecisionGoal) -> EvaluatedModel:
+    estimates = tuple(
         Estimate(
             model=name,
             metric=str(metric),
@@ -538,31 +551,7 @@ def _assemble(
             n_negatives=result.n_negatives,
             target=goal.target,
         )
-        for name, result in results.items()
         for column, metric in enumerate(goal.metrics)
-    ]
-    is_exact = all(estimate.kind == "exact" for estimate in estimates)
-    return Result(
-        command="evaluate",
-        estimates=tuple(estimates),
-        notes=tuple(f"{name}: {' '.join(result.trace.why)}" for name, result in results.items()),
-        data=split.summary(),
-        provenance={
-            "models": specs,
-            "split": split.method,
-            "ties": goal.ties,
-            "seen": goal.seen,
-            "interval": "betting",
-            "sampler": None if is_exact else "users in random order",
-            "precision": goal.precision,
-            "budget": goal.budget,
-            "target": goal.target,
-            "design": goal.design,
-            "ways": {name: result.trace.to_dict() for name, result in results.items()},
-            "seed": goal.seed,
-            "data_hash": data_hash(split),
-            "versions": {"python": platform.python_version(), "numpy": np.__version__},
-            "seconds": {name: result.seconds for name, result in results.items()},
-            "scores_computed": {name: result.trace.n_scores for name, result in results.items()},
-        },
     )
+    reasons = BoundsWithMessages(notes=(f"{name}: {' '.join(result.trace.why)}",))
+    return EvaluatedModel(name, spec, estimates, None, result.seconds, result.trace.n_scores, reasons)
