@@ -57,7 +57,7 @@ def plain_program(sample: SampledRanks, level: float = 0.95) -> np.ndarray:
     counted = tally(sample)
     m, n_users = int(sample.n_negatives[0]), sample.n_users
     likelihood = make_likelihood([counted], step=0.1)
-    share = np.cumsum(likelihood.shares[0])[:-1]
+    share = np.cumsum(likelihood.fractions[0])[:-1]
     matrix = np.cumsum(likelihood.matrix, axis=0)[:-1]
     half = np.sqrt(np.log(2 / (1 - level)) / (2 * n_users))
     rows, limits = np.vstack([matrix, -matrix]), np.concatenate([share + half, half - share])

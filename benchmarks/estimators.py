@@ -174,14 +174,14 @@ def measure_solver(case: Case, repeats: int) -> dict[str, Any] | None:
     estimator = ESTIMATORS.make("mle(solver=exact)")
     assert isinstance(estimator, MixtureEstimator)
     likelihood, fit = estimator.fit_tallies([counted])
-    A, p = likelihood.matrix, likelihood.shares[0]
+    A, p = likelihood.matrix, likelihood.fractions[0]
     masses = cvxpy.Variable(A.shape[1], nonneg=True)
     problem = cvxpy.Problem(cvxpy.Maximize(p @ cvxpy.log(A @ masses)), [cvxpy.sum(masses) == 1])
     start = time.process_time()
     problem.solve(solver=cvxpy.CLARABEL)
     took = time.process_time() - start
     theirs = np.maximum(masses.value, 0)
-    value = float(log_likelihood(A, likelihood.shares, theirs[None] / theirs.sum())[0])
+    value = float(log_likelihood(A, likelihood.fractions, theirs[None] / theirs.sum())[0])
     ours = seconds(lambda: estimator.fit(likelihood, [counted]), repeats)
     return {
         "shape": A.shape,

@@ -14,7 +14,7 @@ from tests.reference import metrics as twin
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.ranks import TIE_POLICIES, Ranks, TiePolicy
 from truerank.metrics.registry import METRICS, values
-from truerank.metrics.ties import Placement
+from truerank.metrics.ties import ResolvedRanks
 
 #: every definition, as (spec, name and variant in the reference)
 DEFINITIONS = [
@@ -100,7 +100,9 @@ def all_tied(n_users: int, size: int, relevant: int) -> Ranks:
 def test_random_draws_every_order_equally_often(size: int, relevant: int) -> None:
     """Counts of the ordered slots of 12,000 users stay within five standard deviations (fixed seed)."""
     n_users = 12_000
-    ranks = Placement.of(all_tied(n_users, size, relevant), "random", seed=3).rank.reshape(n_users, relevant)
+    ranks = ResolvedRanks.of(all_tied(n_users, size, relevant), "random", seed=3).rank.reshape(
+        n_users, relevant
+    )
     counts = Counter(map(tuple, ranks.tolist()))
     outcomes = list(itertools.permutations(range(1, size + 1), relevant))
     share = n_users / len(outcomes)
@@ -110,7 +112,7 @@ def test_random_draws_every_order_equally_often(size: int, relevant: int) -> Non
 
 def test_random_gives_distinct_ranks_and_counts_relevant_items_before() -> None:
     ranks = all_tied(50, 9, 4)
-    placement = Placement.of(ranks, "random", seed=0)
+    placement = ResolvedRanks.of(ranks, "random", seed=0)
     for rank, above in zip(
         placement.rank.reshape(50, 4), placement.n_relevant_above.reshape(50, 4), strict=True
     ):
@@ -122,10 +124,10 @@ def test_random_gives_distinct_ranks_and_counts_relevant_items_before() -> None:
 def test_random_depends_on_nothing_but_seed_user_and_item() -> None:
     """Reversing the rows of each user, or dropping users, changes no draw; another seed does."""
     ranks = all_tied(40, 30, 3)
-    base = Placement.of(ranks, "random", seed=5).rank
+    base = ResolvedRanks.of(ranks, "random", seed=5).rank
     part = Ranks(*(getattr(ranks, name)[::-1][:60] for name in Ranks.__dataclass_fields__))
-    assert Placement.of(part, "random", seed=5).rank.tolist() == base[::-1][:60].tolist()
-    assert Placement.of(ranks, "random", seed=6).rank.tolist() != base.tolist()
+    assert ResolvedRanks.of(part, "random", seed=5).rank.tolist() == base[::-1][:60].tolist()
+    assert ResolvedRanks.of(ranks, "random", seed=6).rank.tolist() != base.tolist()
 
 
 def test_random_mean_tends_to_expected() -> None:

@@ -185,7 +185,7 @@ def test_the_paper_truncates_the_readme() -> None:
 
 def test_rounding_agrees_with_print() -> None:
     """Beta@1 and Beta@0.5 at n = 1000 and k = 100 lie at 371.5 and 370.7 and have one printed hit ratio."""
-    assert BetaMapping(0.5).places([100], 1000, 3706).tolist() == [371]
+    assert BetaMapping(0.5).rounded_locations([100], 1000, 3706).tolist() == [371]
     assert BetaMapping(1.0).locations([100], 1000, 3706).tolist() == pytest.approx([371.5])
     text = resources.files("truerank.papers").joinpath("printed", "l20.json").read_text(encoding="utf-8")
     row = next(row for row in json.loads(text)["table6"]["rows"] if row["k"] == 100)

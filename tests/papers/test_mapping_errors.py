@@ -82,7 +82,7 @@ def test_global_curve_at_sampled_locations(ranks: Ranks, written: str) -> None:
         found = global_at_sampled(ranks, f, n, n_items=n_items)
         twin = np.zeros(n)
         for above, tied, pool in zip(ranks.n_above, ranks.n_tied, ranks.n_pool, strict=True):
-            at = f.places(np.arange(1, n + 1), n, int(n_items or pool))
+            at = f.rounded_locations(np.arange(1, n + 1), n, int(n_items or pool))
             whole = np.arange(at.max() + 2)
             alone = np.clip((whole - above) / (tied + 1), 0, 1)
             twin += np.interp(at, whole, alone) / len(ranks)

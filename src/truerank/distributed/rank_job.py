@@ -27,7 +27,7 @@ from truerank.distributed.files import Files, RowSlice, UserBlock, read_block
 from truerank.distributed.storage import PartialResult, map_array, read_bytes
 from truerank.inference.user_interval import Band
 from truerank.metrics.base import Metric, RankMetric
-from truerank.metrics.ties import Placement
+from truerank.metrics.ties import ResolvedRanks
 from truerank.ranking.cpu.factors import SMALL_CELLS, FactorCounter, Path
 from truerank.ranking.exact import exact_ranks, make_queries, ranks_from_counts
 from truerank.ranking.negatives import Negatives, Rows, Sampler
@@ -356,7 +356,7 @@ class RankJob(Job):
     def _sums(self, ranks: Ranks, codes: IntArray) -> list[MetricSums]:
         """Return the sums of each metric; the driver checks that cut-offs fit the pools."""
         owned = Ranks(**{**{name: getattr(ranks, name) for name in _EXACT}, "user": codes[ranks.user]})
-        placement = Placement.of(owned, self.ties, self.seed)
+        placement = ResolvedRanks.of(owned, self.ties, self.seed)
         return [
             MetricSums.of(
                 metric.totals(placement)

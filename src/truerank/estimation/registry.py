@@ -27,7 +27,7 @@ PRIORS: Registry[Prior] = Registry(
     "prior",
     {
         "beta": "truerank.estimation.corrections.priors:BetaPrior",
-        "file": "truerank.estimation.corrections.priors:File",
+        "file": "truerank.estimation.corrections.priors:FilePrior",
         "uniform": "truerank.estimation.corrections.priors:UniformPrior",
     },
 )

@@ -11,7 +11,7 @@ from truerank.core.errors import CannotEstimate, check_choice
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray, IntArray
 from truerank.metrics.base import RankMetric
-from truerank.metrics.ties import Blocks, Placement, mean_over_retrieved, reciprocal_sum
+from truerank.metrics.ties import ResolvedRanks, TiedBlocks, mean_over_retrieved, reciprocal_sum
 
 NORMS = ("min", "rel", "k", "hits")
 
@@ -63,11 +63,11 @@ class Ap(RankMetric):
             )
         return self._precision(rank, n_relevant_above) / self._norm(n_relevant, n_pool)
 
-    def expected_gain(self, blocks: Blocks) -> FloatArray:
+    def expected_gain(self, blocks: TiedBlocks) -> FloatArray:
         """Return the mean precision at the block's slots, 0 beyond the cut-off, / norm."""
         return self._expected_precision(blocks) / self._norm(blocks.n_relevant, blocks.n_pool)
 
-    def totals(self, placement: Placement) -> FloatArray:
+    def totals(self, placement: ResolvedRanks) -> FloatArray:
         """Return one value per user from ranks whose ties are already resolved."""
         if self.norm != "hits":
             return super().totals(placement)
@@ -79,7 +79,7 @@ class Ap(RankMetric):
     def _precision(self, rank: IntArray, n_relevant_above: IntArray) -> FloatArray:
         return self.is_within(rank) * (np.asarray(n_relevant_above) + 1) / rank
 
-    def _expected_precision(self, blocks: Blocks) -> FloatArray:
+    def _expected_precision(self, blocks: TiedBlocks) -> FloatArray:
         # Given slot j the mean number of relevant items before it is above + share (j - 1), so the sum over
         # the slots of (above + 1 + share (j - 1)) / (n_above + j) needs one sum of reciprocals.
         slots = blocks.slots(self.cutoff)

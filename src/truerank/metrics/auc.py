@@ -12,7 +12,7 @@ from truerank.core.plugin import Source
 from truerank.core.ranks import Ranks
 from truerank.core.types import FloatArray, IntArray
 from truerank.metrics.base import RankMetric
-from truerank.metrics.ties import Blocks
+from truerank.metrics.ties import TiedBlocks
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Auc(RankMetric):
         won = irrelevant - last + self.is_within(rank) * (pool + last + 1 - 2.0 * rank)
         return won / (2 * n_relevant * irrelevant)
 
-    def expected_gain(self, blocks: Blocks) -> FloatArray:
+    def expected_gain(self, blocks: TiedBlocks) -> FloatArray:
         """Return the mean of the gain over the block: linear in the slot within the cut-off."""
         pool = blocks.n_pool.astype(np.float64)
         last = np.minimum(self.depth(blocks.n_pool), pool)

@@ -14,7 +14,7 @@ from truerank.core.errors import InvalidParameter, check_cutoff
 from truerank.core.plugin import Plugin
 from truerank.core.ranks import Ranks, TiePolicy
 from truerank.core.types import FloatArray, IntArray
-from truerank.metrics.ties import Blocks, Placement
+from truerank.metrics.ties import ResolvedRanks, TiedBlocks
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class RankMetric(Metric):
     """A metric of ranks; subclasses give the gain of one rank and its mean over a tied block."""
 
     @abstractmethod
-    def expected_gain(self, blocks: Blocks) -> FloatArray:
+    def expected_gain(self, blocks: TiedBlocks) -> FloatArray:
         """Return the exact mean of the gain over all orders of each target's tied block."""
 
     @property
@@ -75,7 +75,7 @@ class RankMetric(Metric):
             return np.ones(np.shape(rank))
         return (np.asarray(rank) <= self.cutoff).astype(np.float64)
 
-    def totals(self, placement: Placement) -> FloatArray:
+    def totals(self, placement: ResolvedRanks) -> FloatArray:
         """Return one value per user from ranks whose ties are already resolved."""
         at = placement
         gains = self.gain(at.rank, at.n_relevant_above, at.n_relevant, at.n_pool)
@@ -94,4 +94,4 @@ class RankMetric(Metric):
             When the metric is undefined for a user.
         """
         self.check_pool(ranks)
-        return self.totals(Placement.of(ranks, ties, seed))
+        return self.totals(ResolvedRanks.of(ranks, ties, seed))

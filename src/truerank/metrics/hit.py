@@ -10,7 +10,7 @@ import numpy as np
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray, IntArray
 from truerank.metrics.base import RankMetric
-from truerank.metrics.ties import Blocks, miss_probability
+from truerank.metrics.ties import TiedBlocks, miss_probability
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Hit(RankMetric):
         is_first: FloatArray = np.equal(n_relevant_above, 0).astype(np.float64)
         return self.is_within(rank) * is_first
 
-    def expected_gain(self, blocks: Blocks) -> FloatArray:
+    def expected_gain(self, blocks: TiedBlocks) -> FloatArray:
         """Return P(a relevant item of the block is within the cut-off), shared among those tied."""
         result = np.zeros(len(blocks.size))
         first = np.flatnonzero(blocks.n_relevant_above == 0)

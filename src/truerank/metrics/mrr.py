@@ -10,7 +10,7 @@ import numpy as np
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray, IntArray
 from truerank.metrics.base import RankMetric
-from truerank.metrics.ties import Blocks, mean_reciprocal
+from truerank.metrics.ties import TiedBlocks, mean_reciprocal
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Mrr(RankMetric):
         is_first: FloatArray = np.equal(n_relevant_above, 0).astype(np.float64)
         return self.is_within(rank) * is_first / rank
 
-    def expected_gain(self, blocks: Blocks) -> FloatArray:
+    def expected_gain(self, blocks: TiedBlocks) -> FloatArray:
         """Return the mean reciprocal rank of the block's first relevant item, shared among those tied."""
         result = np.zeros(len(blocks.size))
         first = np.flatnonzero(blocks.n_relevant_above == 0)

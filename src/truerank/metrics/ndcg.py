@@ -11,7 +11,7 @@ from truerank.core.errors import check_choice
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray, IntArray
 from truerank.metrics.base import RankMetric
-from truerank.metrics.ties import Blocks, Discount, discount_sums, log_discount
+from truerank.metrics.ties import Discount, TiedBlocks, discount_sums, log_discount
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Ndcg(RankMetric):
         """Return 1[rank <= K] discount(rank) / ideal."""
         return self.is_within(rank) * log_discount(rank, self.discount) / self._ideal(n_relevant, n_pool)
 
-    def expected_gain(self, blocks: Blocks) -> FloatArray:
+    def expected_gain(self, blocks: TiedBlocks) -> FloatArray:
         """Return the mean discount of the block's slots, 0 beyond the cut-off, / ideal."""
         end = blocks.n_above + blocks.slots(self.cutoff)
         start = np.minimum(blocks.n_above, end)

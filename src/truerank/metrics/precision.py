@@ -8,7 +8,7 @@ from typing import ClassVar
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray, IntArray
 from truerank.metrics.base import RankMetric
-from truerank.metrics.ties import Blocks
+from truerank.metrics.ties import TiedBlocks
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,6 @@ class Precision(RankMetric):
         """Return 1[rank <= K] / K."""
         return self.is_within(rank) / self.depth(n_pool)
 
-    def expected_gain(self, blocks: Blocks) -> FloatArray:
+    def expected_gain(self, blocks: TiedBlocks) -> FloatArray:
         """Return the share of the block within the cut-off / K."""
         return blocks.slots(self.cutoff) / blocks.size / self.depth(blocks.n_pool)

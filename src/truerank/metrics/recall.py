@@ -11,7 +11,7 @@ from truerank.core.errors import check_choice
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray, IntArray
 from truerank.metrics.base import RankMetric
-from truerank.metrics.ties import Blocks
+from truerank.metrics.ties import TiedBlocks
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Recall(RankMetric):
         """Return 1[rank <= K] / norm."""
         return self.is_within(rank) / self._norm(n_relevant, n_pool)
 
-    def expected_gain(self, blocks: Blocks) -> FloatArray:
+    def expected_gain(self, blocks: TiedBlocks) -> FloatArray:
         """Return the share of the block within the cut-off / norm."""
         share = blocks.slots(self.cutoff) / blocks.size
         return share / self._norm(blocks.n_relevant, blocks.n_pool)

@@ -13,7 +13,7 @@ from truerank.core.plugin import Registry
 from truerank.core.ranks import Ranks, TiePolicy
 from truerank.core.types import FloatArray
 from truerank.metrics.base import Metric, RankMetric
-from truerank.metrics.ties import Placement
+from truerank.metrics.ties import ResolvedRanks
 
 TABLE = {
     "ap": "truerank.metrics.ap:Ap",
@@ -100,7 +100,7 @@ def values(
     for metric in metrics:
         if isinstance(metric, RankMetric):
             metric.check_pool(ranks)
-    placement = Placement.of(ranks, ties, seed)
+    placement = ResolvedRanks.of(ranks, ties, seed)
     result = np.empty((ranks.n_users, len(metrics)))
     for column, metric in enumerate(metrics):
         if isinstance(metric, RankMetric):

@@ -120,7 +120,7 @@ def random_split(
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class TiedBlocks:
     """The tied block that each of some targets lies in.
 
     Under the expected policy a block of ``size`` items, ``n_tied_relevant`` of them relevant, is in uniformly
@@ -151,7 +151,7 @@ class Blocks:
 
 
 @dataclass(frozen=True, eq=False)
-class Placement:
+class ResolvedRanks:
     """Ranks with the tie policy applied, shared by all metrics of one evaluation.
 
     Parameters
@@ -169,10 +169,10 @@ class Placement:
     n_pool: IntArray
     starts: IntArray
     tied: IntArray
-    blocks: Blocks
+    blocks: TiedBlocks
 
     @classmethod
-    def of(cls, ranks: Ranks, ties: TiePolicy, seed: int) -> Placement:
+    def of(cls, ranks: Ranks, ties: TiePolicy, seed: int) -> ResolvedRanks:
         """Apply a tie policy to counts.
 
         ``best`` puts the relevant items of a block first, ``worst`` last. ``random`` draws the slots of a
@@ -194,7 +194,7 @@ class Placement:
             n_pool=ranks.n_pool.astype(np.int64),
             starts=ranks.starts,
             tied=tied,
-            blocks=Blocks(
+            blocks=TiedBlocks(
                 n_above=above[tied],
                 size=ranks.n_tied[tied].astype(np.int64) + 1,
                 n_tied_relevant=ranks.n_relevant_tied[tied].astype(np.int64) + 1,
@@ -439,7 +439,7 @@ def _backward(A: IntArray, b: IntArray, s: IntArray, ends: IntArray) -> FloatArr
     return mean
 
 
-def mean_over_retrieved(placement: Placement, precision: FloatArray, cutoff: int | None) -> FloatArray:
+def mean_over_retrieved(placement: ResolvedRanks, precision: FloatArray, cutoff: int | None) -> FloatArray:
     """Return per user the (expected) mean of the precision at the relevant items within the cut-off.
 
     Only one tied block of a user can lie across the cut-off. The number x of its relevant items above the cut
@@ -470,7 +470,7 @@ def mean_over_retrieved(placement: Placement, precision: FloatArray, cutoff: int
     return values
 
 
-def _across(placement: Placement, block: IntArray, *, cutoff: int, total: FloatArray) -> FloatArray:
+def _across(placement: ResolvedRanks, block: IntArray, *, cutoff: int, total: FloatArray) -> FloatArray:
     """Return the values of users one of whose blocks lies across the cut-off."""
     blocks = placement.blocks
     above, size, relevant = blocks.n_above[block], blocks.size[block], blocks.n_tied_relevant[block]

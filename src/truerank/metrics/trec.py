@@ -19,7 +19,7 @@ from truerank.core.ranks import Ranks, TiePolicy
 from truerank.core.types import FloatArray, IntArray
 from truerank.metrics.base import Metric, RankMetric
 from truerank.metrics.registry import make_metrics
-from truerank.metrics.ties import Placement
+from truerank.metrics.ties import ResolvedRanks
 
 ValueT = TypeVar("ValueT", int, float)
 
@@ -253,7 +253,7 @@ def run_values(
         When a metric depends on the size of the pool and that is unknown.
     """
     made = make_metrics(metrics)
-    placement = Placement.of(found.ranks, ties, seed)
+    placement = ResolvedRanks.of(found.ranks, ties, seed)
     present = found.ranks.user[found.ranks.starts]
     result = np.zeros((len(found.queries), len(made)))
     for column, metric in enumerate(made):

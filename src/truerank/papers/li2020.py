@@ -19,7 +19,12 @@ from truerank.core.split import Split
 from truerank.core.types import FloatArray
 from truerank.data.catalogue import load
 from truerank.data.clean import k_core, min_history
-from truerank.estimation.mapping.functions import MAPPINGS, Histogram, fit_by_iteration, fit_by_likelihood
+from truerank.estimation.mapping.functions import (
+    MAPPINGS,
+    SampledRankCounts,
+    fit_by_iteration,
+    fit_by_likelihood,
+)
 from truerank.estimation.tally import tally
 from truerank.models.registry import MODELS
 from truerank.papers.mapping_errors import global_at_sampled, mapping_error, sampled_hit_ratios
@@ -275,7 +280,7 @@ def table2(settings: Settings) -> RecipeOutcome:
             [
                 [fit_by_iteration(histogram), fit_by_likelihood(histogram)]
                 for sample in samples_of(settings, ranks, "binom", N, f"{dataset} {model}")
-                for histogram in [Histogram.of(tally(sample))]
+                for histogram in [SampledRankCounts.of(tally(sample))]
             ]
         )
         (by_iteration, by_likelihood), (error, _) = found.mean(axis=0), single_error(found)

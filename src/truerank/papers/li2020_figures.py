@@ -53,7 +53,7 @@ def figure1(settings: Settings) -> RecipeOutcome:
         title = f"SHR@k, k = {low} to {high}"
         plot_lines(axes, np.arange(low, high + 1), lines, title=title, labels=_k, legend=False)
     cutoffs = np.arange(1, N + 1)
-    places = BetaMapping(0.5).places(cutoffs, N, N_ITEMS)
+    places = BetaMapping(0.5).rounded_locations(cutoffs, N, N_ITEMS)
     exact = np.array([hit_curve(curves.ranks).at(places) for curves in found.values()])
     sampled = np.array([curves.mean for curves in found.values()])
     same = int((exact.argmax(axis=0) == sampled.argmax(axis=0)).sum())
@@ -244,7 +244,10 @@ def figure8(settings: Settings) -> RecipeOutcome:
             cells.append(PaperNumber(where, "f(1), beta(a=1)", row["K"], first, digits=0))
             note = "read from a drawing; the fit is ours" if shown and abs(mean[0] - shown) <= 0.05 else ""
             cells.append(PaperNumber(where, "SHR@1", shown, float(mean[0]), error, digits=2, note=note))
-            gap = np.abs(hit_curve(ranks).at(BetaMapping(0.5).places(np.arange(1, n + 1), n, n_items)) - mean)
+            gap = np.abs(
+                hit_curve(ranks).at(BetaMapping(0.5).rounded_locations(np.arange(1, n + 1), n, n_items))
+                - mean
+            )
             cells.append(
                 PaperNumber(where, "mean |HR@f(k) - SHR@k|, beta(a=0.5)", None, float(gap.mean()), digits=4)
             )

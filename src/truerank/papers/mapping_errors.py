@@ -302,10 +302,10 @@ def global_at_sampled(
     if n_items is not None:
         if len(pool) and n_items < pool.max():
             raise InvalidParameter(f"n_items must be at least the largest pool, {pool.max()}, got {n_items}.")
-        return hit_curve(ranks, ties=ties, seed=seed).at(mapping.places(k, n, n_items))
+        return hit_curve(ranks, ties=ties, seed=seed).at(mapping.rounded_locations(k, n, n_items))
     total = np.zeros(n)
     for size, part in _by_pool(ranks, pool, ties, seed):
-        total += part.at(mapping.places(k, n, size))
+        total += part.at(mapping.rounded_locations(k, n, size))
     return total
 
 

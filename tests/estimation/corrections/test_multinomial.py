@@ -22,8 +22,8 @@ from truerank.estimation.corrections import multinomial
 from truerank.estimation.corrections.bias_variance import BiasVariance
 from truerank.estimation.corrections.equations import (
     NormalEquations,
-    Scaled,
-    Stacked,
+    ScaledEquations,
+    StackedLeastSquares,
     laplacian,
     laplacian_root,
 )
@@ -233,10 +233,12 @@ def test_many_blocks_reduce_to_the_same_triangle(monkeypatch: pytest.MonkeyPatch
     equations = NormalEquations(law, UniformPrior().weights(201))
     penalty = laplacian(equations.gram)
     wanted = [(metric("ap"), one_context(law))]
-    scaled = Scaled.of(equations)
-    whole = Stacked(equations, penalty, scaled).solve_metrics(wanted)
+    scaled = ScaledEquations.of(equations)
+    whole = StackedLeastSquares(equations, penalty, scaled).solve_metrics(wanted)
     monkeypatch.setattr(normal, "_CHUNK", 7 * 16)
-    np.testing.assert_allclose(Stacked(equations, penalty, scaled).solve_metrics(wanted), whole, rtol=1e-10)
+    np.testing.assert_allclose(
+        StackedLeastSquares(equations, penalty, scaled).solve_metrics(wanted), whole, rtol=1e-10
+    )
 
 
 @given(st.integers(1, 12), st.integers(0, 10**6))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from truerank.core.errors import InvalidData
 from truerank.core.ranks import SampledRanks
 from truerank.estimation.corrections.bias_variance import BiasVariance
-from truerank.estimation.corrections.priors import BetaPrior, File, Prior, TablePrior, UniformPrior
+from truerank.estimation.corrections.priors import BetaPrior, FilePrior, Prior, TablePrior, UniformPrior
 from truerank.estimation.expectation import corrected_values
 from truerank.estimation.law import Binomial
 from truerank.estimation.registry import ESTIMATORS, PRIORS
@@ -64,7 +64,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 
 def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     """What was computed with the old weights is not used for the new ones."""
-    prior = File(written(tmp_path, "0.5\n0.25\n0.125\n0.125\n"))
+    prior = FilePrior(written(tmp_path, "0.5\n0.25\n0.125\n0.125\n"))
     (metric,) = make_metrics("ap")
     first = corrected_values(BiasVariance(prior=prior), metric, Binomial(3, 3))
     written(tmp_path, "0.25\n0.25\n0.25\n0.25\n")
@@ -84,12 +84,12 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
 )
 def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InvalidData, match=message):
-        File(written(tmp_path, text))
+        FilePrior(written(tmp_path, text))
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match=r"cannot read prior file .*none\.csv"):
-        File(str(tmp_path / "none.csv"))
+        FilePrior(str(tmp_path / "none.csv"))
 
 
 def test_a_prior_of_the_wrong_length(tmp_path: Path) -> None:
@@ -100,14 +100,16 @@ def test_a_prior_of_the_wrong_length(tmp_path: Path) -> None:
     with pytest.raises(
         InvalidData, match="the prior must have 4 weights, one per rank of the largest pool, got 3"
     ):
-        BiasVariance(prior=File(path)).estimate(counted, metrics)
-    assert BiasVariance(prior=File(path, resize=True)).estimate(counted, metrics).value[0] == pytest.approx(
+        BiasVariance(prior=FilePrior(path)).estimate(counted, metrics)
+    assert BiasVariance(prior=FilePrior(path, resize=True)).estimate(counted, metrics).value[
+        0
+    ] == pytest.approx(
         BiasVariance(prior=TablePrior(TablePrior(np.array([0.5, 0.25, 0.25])).weights(4)))
         .estimate(counted, metrics)
         .value[0]
     )
     smaller = tally(SampledRanks.single([0, 0], n_negatives=1, n_pool=np.array([3, 2])))
-    assert np.isfinite(BiasVariance(prior=File(path)).estimate(smaller, metrics).value).all()
+    assert np.isfinite(BiasVariance(prior=FilePrior(path)).estimate(smaller, metrics).value).all()
 
 
 @pytest.mark.parametrize("bad", [np.array([0.5, 0.6]), np.array([-0.5, 1.5]), np.zeros((2, 2)), np.array([])])

@@ -14,7 +14,7 @@ from truerank.estimation.base import Estimator
 from truerank.estimation.corrections.bias_variance import BiasVariance
 from truerank.estimation.corrections.priors import (
     BetaPrior,
-    Binned,
+    BinnedPrior,
     FittedPrior,
     TablePrior,
     UniformPrior,
@@ -103,7 +103,7 @@ def test_gamma_one_is_one_more_step_of_em(is_adaptive: bool, replacement: bool) 
 
 def test_other_pools_get_the_stretched_distribution() -> None:
     """A pool half as large has the same distribution of R/N."""
-    prior = Binned(RankGrid(np.array([0, 1, 2, 6, 8])), np.array([0.4, 0.3, 0.2, 0.1]))
+    prior = BinnedPrior(RankGrid(np.array([0, 1, 2, 6, 8])), np.array([0.4, 0.3, 0.2, 0.1]))
     np.testing.assert_allclose(prior.weights(8), [0.4, 0.3, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05])
     np.testing.assert_allclose(prior.weights(4), [0.7, 0.1, 0.1, 0.1])
     np.testing.assert_allclose(prior.weights(16).reshape(8, 2).sum(axis=1), prior.weights(8))
@@ -135,13 +135,13 @@ def test_nothing_stale_is_served(written: str) -> None:
 def test_a_fingerprint_tells_masses_and_bins_apart() -> None:
     masses = np.array([0.5, 0.5])
     priors = [
-        Binned(RankGrid(np.array([0, 1, 3])), masses),
-        Binned(RankGrid(np.array([0, 2, 3])), masses),
-        Binned(RankGrid(np.array([0, 1, 3])), masses[::-1] + np.array([0.1, -0.1])),
+        BinnedPrior(RankGrid(np.array([0, 1, 3])), masses),
+        BinnedPrior(RankGrid(np.array([0, 2, 3])), masses),
+        BinnedPrior(RankGrid(np.array([0, 1, 3])), masses[::-1] + np.array([0.1, -0.1])),
     ]
     assert len({prior.fingerprint() for prior in priors}) == 3
     assert len(set(priors)) == 3
-    again = Binned(RankGrid(np.array([0, 1, 3])), masses)
+    again = BinnedPrior(RankGrid(np.array([0, 1, 3])), masses)
     assert again == priors[0]
     assert hash(again) == hash(priors[0])
     assert str(again).startswith("binned(digest=")
@@ -236,4 +236,4 @@ def test_a_fitted_prior_needs_a_sample() -> None:
 @pytest.mark.parametrize("masses", [[0.5], [0.5, 0.6], [1.5, -0.5], [np.nan, 1.0]])
 def test_bad_masses(masses: list[float]) -> None:
     with pytest.raises(InvalidData, match=r"(a prior over 2 bins needs|masses of a prior must sum to 1)"):
-        Binned(RankGrid(np.array([0, 1, 3])), np.array(masses))
+        BinnedPrior(RankGrid(np.array([0, 1, 3])), np.array(masses))

@@ -105,9 +105,9 @@ def realistic(n_users: int = 300, *, seed: int = 0) -> SampledRanks:
     columns: dict[str, list[int]] = {name: [] for name in ("user", "above", "relevant", "size", "j")}
     for user in range(n_users):
         n, size = int(draw.integers(1, 5)), int(draw.integers(500, 900))
-        for place, share in enumerate(np.sort(draw.beta(0.4, 2, n))):
+        for place, fraction in enumerate(np.sort(draw.beta(0.4, 2, n))):
             for name, value in zip(
-                columns, (user, place, n, size, draw.binomial(49, int(share * size) / size)), strict=True
+                columns, (user, place, n, size, draw.binomial(49, int(fraction * size) / size)), strict=True
             ):
                 columns[name].append(int(value))
     own = {name: np.array(values) for name, values in columns.items()}
@@ -194,7 +194,7 @@ def test_a_run_keeps_its_kinds_among_others() -> None:
 
 
 def literal_gains(metric: Metric, counted: Tally, grid: RankGrid) -> Sequence[Sequence[float]]:
-    """The gain at each rank, averaged over the ranks of each bin by their shares."""
+    """The gain at each rank, averaged over the ranks of each bin by their fractions."""
     contexts, result = counted.contexts, []
     for row in range(len(contexts)):
         size = int(contexts.n_candidates[row]) + 1

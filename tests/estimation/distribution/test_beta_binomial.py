@@ -79,10 +79,10 @@ def test_optimum_by_search(replacement: bool) -> None:
     above = stream(1, "x").integers(0, 4, 120)
     runs = counted(above, m, pool, replacement=replacement)
     likelihood, fit = BetaBinomial(grid=0).fit_tallies([runs])
-    share = np.arange(81) / 80
+    fraction = np.arange(81) / 80
 
     def height(u: float) -> float:
-        return -float(likelihood.shares[0] @ np.log(likelihood.matrix @ np.diff(share ** np.exp(u))))
+        return -float(likelihood.fractions[0] @ np.log(likelihood.matrix @ np.diff(fraction ** np.exp(u))))
 
     best = minimize_scalar(height, bounds=(-8, 8), method="bounded", options={"xatol": 1e-11})
     assert np.log(fit.diagnostics[0]["a"]) == pytest.approx(best.x, abs=1e-6)

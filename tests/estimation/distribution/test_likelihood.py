@@ -43,7 +43,7 @@ def test_matrix_is_the_mean_of_the_law_over_each_bin(
     rows = [Row(int(a), int(b), int(c)) for a, b, c in triples]
     wanted = outcome_matrix(rows, found.grid.edges.tolist(), replacement)
     np.testing.assert_allclose(found.matrix, wanted, rtol=1e-12, atol=1e-300)
-    np.testing.assert_allclose(found.shares, [[0.2, 0.4, 0.2, 0.2]])
+    np.testing.assert_allclose(found.fractions, [[0.2, 0.4, 0.2, 0.2]])
 
 
 @pytest.mark.parametrize("replacement", [True, False])
@@ -59,12 +59,12 @@ def test_wide_bins_are_averaged_from_few_ranks(n_pool: int, m: int, step: float,
 
 
 def test_shares_and_cells_of_several_runs() -> None:
-    """Runs share their outcomes; cells lead to them, and rows of shares sum to 1."""
+    """Runs share their outcomes; cells lead to them, and rows of fractions sum to 1."""
     first, second = counted([0, 0, 3, 1], 4, 30), counted([2, 3, 3, 3], 4, 30)
     found = make_likelihood([first, second], step=0.1)
     assert found.n_runs == 2
     assert found.n_above.tolist() == [0, 1, 2, 3]
-    np.testing.assert_allclose(found.shares, [[0.5, 0.25, 0, 0.25], [0, 0, 0.25, 0.75]])
+    np.testing.assert_allclose(found.fractions, [[0.5, 0.25, 0, 0.25], [0, 0, 0.25, 0.75]])
     assert [cells.tolist() for cells in found.cells] == [[0, 1, 2, 3, -1]] * 2
     posterior = found.posterior(found.grid.even)
     np.testing.assert_allclose(posterior.sum(axis=1), 1)

@@ -19,8 +19,8 @@ from truerank.estimation.distribution.mes import (
     MaximalEntropy,
     Squared,
     default_eta,
+    joint_outcomes,
     minimise,
-    whole_outcomes,
 )
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import Tally, tally
@@ -37,7 +37,7 @@ def counted(
 
 
 def small() -> Tally:
-    """A hundred users with the shares of the golden case."""
+    """A hundred users with the fractions of the golden case."""
     return counted(np.repeat(np.arange(5), (np.array(GOLDEN["ptilde"]) * 100).round().astype(int)), 4, 12)
 
 
@@ -94,8 +94,8 @@ def _objective(
     total = sum(
         eta * mass * np.log(mass / width) for mass, width in zip(masses, widths, strict=True) if mass > 0
     )
-    for one, share, weight in zip(q, p, w, strict=True):
-        total += weight * (one - share) ** 2 if distance == "squared" else -share * np.log(one)
+    for one, fraction, weight in zip(q, p, w, strict=True):
+        total += weight * (one - fraction) ** 2 if distance == "squared" else -fraction * np.log(one)
     return float(total)
 
 
@@ -110,8 +110,8 @@ def test_nothing_near_by_is_better(seed: int, distance: str, eta: float) -> None
     height = _objective(matrix, widths, p, w, eta, distance, best.masses)
     assert best.gap < 1e-12
     draw = np.random.default_rng(seed + 1)
-    for share in (1e-4, 1e-2, 1.0):
-        other = (1 - share) * best.masses + share * draw.dirichlet(np.ones(8))
+    for fraction in (1e-4, 1e-2, 1.0):
+        other = (1 - fraction) * best.masses + fraction * draw.dirichlet(np.ones(8))
         assert _objective(matrix, widths, p, w, eta, distance, other) >= height - best.gap - 1e-12
 
 
@@ -200,9 +200,9 @@ def test_several_sizes_and_pools_are_one_problem() -> None:
 def test_many_pools_change_little() -> None:
     """Pools within 5 % of each other: as one pool of the mean size, though outcomes are 50 times as many."""
     draw = np.random.default_rng(4)
-    share = draw.random(5000) ** 3
+    fraction = draw.random(5000) ** 3
     pools = np.array([980 + 2 * (i % 50) for i in range(5000)])
-    above = draw.binomial(99, share)
+    above = draw.binomial(99, fraction)
     one, many = (
         MaximalEntropy().estimate(counted(above, 99, pool), make_metrics("recall@10,recall@50")).value
         for pool in (1029, pools)
@@ -229,9 +229,9 @@ def test_outcomes_of_adaptive_samples_sum_to_one() -> None:
     assert list(zip(likelihood.n_negatives, likelihood.n_above, strict=True)) == [
         (1, 1), (2, 1), (4, 0), (4, 1), (4, 2)
     ]  # fmt: skip
-    matrix, shares = whole_outcomes(likelihood, 0, runs)
+    matrix, fractions = joint_outcomes(likelihood, 0, runs)
     np.testing.assert_allclose(matrix.sum(axis=0), 1, rtol=1e-12)
-    np.testing.assert_allclose(shares, likelihood.shares[0], rtol=1e-12)
+    np.testing.assert_allclose(fractions, likelihood.fractions[0], rtol=1e-12)
 
 
 @pytest.mark.parametrize(("distance", "eta"), [("squared", 1e-4), ("likelihood", 1e-2)])

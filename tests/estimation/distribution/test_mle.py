@@ -42,8 +42,8 @@ def counted(
 
 def long_tail(n_pool: int, n_users: int, seed: int) -> IntArray:
     """Items above the targets of a decent model: most targets near the top, a few anywhere."""
-    share = np.random.default_rng(seed).beta(0.3, 1.2, n_users)
-    return np.minimum(share * n_pool, n_pool - 1).astype(np.int64)
+    fraction = np.random.default_rng(seed).beta(0.3, 1.2, n_users)
+    return np.minimum(fraction * n_pool, n_pool - 1).astype(np.int64)
 
 
 @pytest.mark.parametrize("iterations", [1, 10, 100])

@@ -15,7 +15,7 @@ from truerank.core.ranks import Design, SampledRanks, Stopping
 from truerank.core.types import FloatArray
 from truerank.estimation.distribution import mle as module
 from truerank.estimation.distribution.likelihood import Likelihood, make_likelihood
-from truerank.estimation.distribution.mle import Maximum, maximise
+from truerank.estimation.distribution.mle import LikelihoodMaximum, maximise
 from truerank.estimation.law import Binomial, FixedLaw, Hypergeometric
 from truerank.estimation.tally import tally
 
@@ -27,14 +27,14 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-def check_optimal(matrix: FloatArray, shares: FloatArray) -> Maximum:
+def check_optimal(matrix: FloatArray, fractions: FloatArray) -> LikelihoodMaximum:
     """The gradient is at most 1 and equals 1 where there is mass; the gap says so."""
-    found = maximise(matrix, shares)
+    found = maximise(matrix, fractions)
     assert found.gap <= 1e-9
     assert (found.masses >= 0).all()
     assert found.masses.sum() == pytest.approx(1, abs=1e-12)
-    seen = shares > 0
-    slope = (shares[seen] / (matrix[seen] @ found.masses)) @ matrix[seen]
+    seen = fractions > 0
+    slope = (fractions[seen] / (matrix[seen] @ found.masses)) @ matrix[seen]
     assert slope.max() - 1 == pytest.approx(found.gap, abs=1e-13)
     assert found.masses @ np.abs(slope - 1) <= 2e-9
     return found
@@ -55,7 +55,7 @@ def fixed(n_pool: int, m: int, n_users: int, *, replacement: bool = True, seed: 
 @pytest.mark.parametrize(("n_pool", "m"), [(12, 4), (3706, 99), (3706, 999), (1_000_000, 99)])
 def test_the_gap_is_reached(n_pool: int, m: int, n_users: int, replacement: bool) -> None:
     found = fixed(n_pool, min(m, n_pool - 1), n_users, replacement=replacement)
-    check_optimal(found.matrix, found.shares[0])
+    check_optimal(found.matrix, found.fractions[0])
 
 
 def test_adaptive_samples() -> None:
@@ -71,14 +71,14 @@ def test_adaptive_samples() -> None:
         [tally(SampledRanks.single(above, n_negatives=m, n_pool=20_720, design=design))], step=0.1
     )
     assert len(found.matrix) > 120
-    check_optimal(found.matrix, found.shares[0])
+    check_optimal(found.matrix, found.fractions[0])
 
 
 @pytest.mark.parametrize(("above", "place"), [(0, 0), (99, -1)])
 def test_all_users_alike_at_an_end(above: int, place: int) -> None:
     sample = SampledRanks.single([above] * 7, n_negatives=99, n_pool=3706, design=Design(replacement=True))
     found = make_likelihood([tally(sample)], step=0.1)
-    masses = check_optimal(found.matrix, found.shares[0]).masses
+    masses = check_optimal(found.matrix, found.fractions[0]).masses
     assert masses[place] == pytest.approx(1, abs=1e-9)
 
 
@@ -99,16 +99,20 @@ def test_equal_and_nearly_equal_columns() -> None:
 
 def test_unseen_outcomes_do_not_matter() -> None:
     matrix = Binomial(50, 6).pmf(np.arange(51)).T
-    shares = np.array([0.5, 0, 0.2, 0, 0, 0.3, 0])
+    fractions = np.array([0.5, 0, 0.2, 0, 0, 0.3, 0])
     np.testing.assert_allclose(
-        maximise(matrix, shares).masses, maximise(matrix[[0, 2, 5]], shares[[0, 2, 5]]).masses, atol=1e-9
+        maximise(matrix, fractions).masses,
+        maximise(matrix[[0, 2, 5]], fractions[[0, 2, 5]]).masses,
+        atol=1e-9,
     )
 
 
 def test_a_sample_of_everything_gives_the_shares() -> None:
-    shares = np.random.default_rng(3).dirichlet(np.full(41, 0.2))
+    fractions = np.random.default_rng(3).dirichlet(np.full(41, 0.2))
     law: FixedLaw = Hypergeometric(40, 40)
-    np.testing.assert_allclose(check_optimal(law.pmf(np.arange(41)).T, shares).masses, shares, atol=1e-9)
+    np.testing.assert_allclose(
+        check_optimal(law.pmf(np.arange(41)).T, fractions).masses, fractions, atol=1e-9
+    )
 
 
 @given(st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 15))
@@ -128,15 +132,15 @@ def test_against_a_general_solver(seed: int) -> None:
     draw = np.random.default_rng(seed)
     m = int(draw.integers(3, 30))
     law: FixedLaw = Binomial(60, m) if seed % 2 else Hypergeometric(60, m)
-    shares = np.bincount(draw.binomial(m, draw.beta(0.5, 2, 200)), minlength=m + 1) / 200
+    fractions = np.bincount(draw.binomial(m, draw.beta(0.5, 2, 200)), minlength=m + 1) / 200
     matrix = law.pmf(np.arange(61)).T
-    seen = shares > 0
+    seen = fractions > 0
     masses = cvxpy.Variable(61, nonneg=True)
-    value = shares[seen] @ cvxpy.log(matrix[seen] @ masses)
+    value = fractions[seen] @ cvxpy.log(matrix[seen] @ masses)
     problem = cvxpy.Problem(cvxpy.Maximize(value), [cvxpy.sum(masses) == 1])
     wanted = problem.solve(solver=cvxpy.CLARABEL)
-    found = check_optimal(matrix, shares).masses
-    assert float(shares[seen] @ np.log(matrix[seen] @ found)) == pytest.approx(wanted, abs=1e-7)
+    found = check_optimal(matrix, fractions).masses
+    assert float(fractions[seen] @ np.log(matrix[seen] @ found)) == pytest.approx(wanted, abs=1e-7)
     np.testing.assert_allclose(matrix[seen] @ found, matrix[seen] @ masses.value, atol=1e-4)  # q is unique
 
 
@@ -147,6 +151,6 @@ def test_what_is_not_reached_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         NotConverged, match=r"to within .* of its maximum, not 1e-09\. Use solver=em"
     ) as error:
-        maximise(found.matrix, found.shares[0])
-    assert isinstance(error.value.last, Maximum)
+        maximise(found.matrix, found.fractions[0])
+    assert isinstance(error.value.last, LikelihoodMaximum)
     assert error.value.last.gap > 1e-9

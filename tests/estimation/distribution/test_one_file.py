@@ -39,7 +39,7 @@ class OneStep(MixtureEstimator):
         """Return masses for each run."""
         even = likelihood.grid.even
         posterior = likelihood.matrix * even / (likelihood.matrix @ even)[:, None]
-        return FittedMasses(likelihood.shares @ posterior)
+        return FittedMasses(likelihood.fractions @ posterior)
 
     @property
     def has_influence(self) -> bool:
@@ -58,8 +58,10 @@ class OneStepSensitivity(Sensitivity):
     even: FloatArray
     slope: FloatArray
 
-    def at(self, chances: FloatArray, n_negatives: int, n_candidates: int, n_above: IntArray) -> FloatArray:
-        return mean_under(chances, self.even, self.slope)
+    def at(
+        self, probabilities: FloatArray, n_negatives: int, n_candidates: int, n_above: IntArray
+    ) -> FloatArray:
+        return mean_under(probabilities, self.even, self.slope)
 
 
 @dataclass(frozen=True)

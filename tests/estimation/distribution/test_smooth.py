@@ -41,14 +41,14 @@ def counted(
 
 def some_ranks(n_users: int, n_pool: int) -> Ranks:
     """Ranks with a smooth density, most of them at the top."""
-    share = stream(3, "smooth").beta(0.4, 1.8, n_users)
-    return Ranks.single(np.floor(share * n_pool).astype(np.int64), n_pool=n_pool)
+    fraction = stream(3, "smooth").beta(0.4, 1.8, n_users)
+    return Ranks.single(np.floor(fraction * n_pool).astype(np.int64), n_pool=n_pool)
 
 
 def problem_of(likelihood: Likelihood, n_rows: float) -> PenalisedLikelihood:
-    matrix, shares = grouped(likelihood, 0)
+    matrix, fractions = grouped(likelihood, 0)
     widths = np.diff(likelihood.grid.edges).astype(np.float64)
-    return PenalisedLikelihood(matrix, shares, n_rows, widths, make_basis(likelihood.grid))
+    return PenalisedLikelihood(matrix, fractions, n_rows, widths, make_basis(likelihood.grid))
 
 
 def literal_objective(problem: PenalisedLikelihood, penalty: float, b: FloatArray) -> float:
@@ -59,8 +59,10 @@ def literal_objective(problem: PenalisedLikelihood, penalty: float, b: FloatArra
     ]
     masses = np.array(weights) / sum(weights)
     total = 0.0
-    for share, row in zip(problem.shares, problem.matrix, strict=True):
-        total += problem.n_rows * share * np.log(sum(p * mass for p, mass in zip(row, masses, strict=True)))
+    for fraction, row in zip(problem.fractions, problem.matrix, strict=True):
+        total += (
+            problem.n_rows * fraction * np.log(sum(p * mass for p, mass in zip(row, masses, strict=True)))
+        )
     h = 1 / (len(b) - 3)
     rough = sum(((b[i] - 2 * b[i + 1] + b[i + 2]) / h**2) ** 2 * h for i in range(len(b) - 2))
     place = np.arange(len(b)) * h
@@ -92,8 +94,8 @@ def test_no_climb_ends_higher(penalty: float) -> None:
         masses = problem.widths * np.exp(logits - logits.max())
         masses /= masses.sum()
         q = problem.matrix @ masses
-        height = problem.n_rows * problem.shares @ np.log(q) - b @ precision @ b / 2
-        pull = masses * ((problem.shares / q) @ problem.matrix - 1)
+        height = problem.n_rows * problem.fractions @ np.log(q) - b @ precision @ b / 2
+        pull = masses * ((problem.fractions / q) @ problem.matrix - 1)
         return -float(height), precision @ b - problem.n_rows * pull @ problem.basis.values
 
     for seed in range(2):
@@ -120,7 +122,7 @@ def test_marginal_likelihood_is_the_integral() -> None:
             logits = problem.basis.values @ (line * rise)
             masses = np.exp(logits - logits.max())
             q = problem.matrix @ (masses / masses.sum())
-            heights.append(problem.n_rows * problem.shares @ np.log(q) - (rise / 20) ** 2 / 2)
+            heights.append(problem.n_rows * problem.fractions @ np.log(q) - (rise / 20) ** 2 / 2)
         top = max(heights)
         return float(top + np.log(np.exp(np.array(heights) - top).sum()))
 
@@ -169,9 +171,9 @@ def test_groups_lose_nothing() -> None:
     runs = tally(simulate_sample(some_ranks(4000, 3000), 299, replacement=True))
     likelihood, fit = Smooth(penalty=0.003).fit_tallies([runs])
     widths = np.diff(likelihood.grid.edges).astype(np.float64)
-    seen = likelihood.shares[0] > 0
+    seen = likelihood.fractions[0] > 0
     basis = make_basis(likelihood.grid)
-    whole = PenalisedLikelihood(likelihood.matrix[seen], likelihood.shares[0, seen], 4000.0, widths, basis)
+    whole = PenalisedLikelihood(likelihood.matrix[seen], likelihood.fractions[0, seen], 4000.0, widths, basis)
     curve = smooth_curve(whole, 0.003)
     assert len(grouped(likelihood, 0)[1]) < 0.5 * seen.sum()
     near, full = (np.cumsum(masses)[[4, 9, 49]] for masses in (fit.masses[0], curve.masses))
@@ -196,7 +198,7 @@ def test_truth_is_found(replacement: bool) -> None:
 
 
 def test_several_sizes_and_pools() -> None:
-    """Two sizes and two pools of the same shares are one sample."""
+    """Two sizes and two pools of the same fractions are one sample."""
     ranks = some_ranks(8000, 1000)
     first = simulate_sample(ranks, 99, replacement=True)
     second = simulate_sample(ranks, 399, replacement=True)
@@ -220,7 +222,7 @@ def test_runs_do_not_depend_on_their_batch() -> None:
 
 
 def test_more_users_more_bends() -> None:
-    """The same shares of ten times as many users support a rougher curve: rows are counted."""
+    """The same fractions of ten times as many users support a rougher curve: rows are counted."""
     above = simulate_sample(some_ranks(500, 800), 49, replacement=True).n_above
     few, many = (
         Smooth().fit_tallies([counted(np.tile(above, times), 49, 800)])[1].diagnostics[0] for times in (1, 10)

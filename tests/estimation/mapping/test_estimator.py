@@ -49,7 +49,7 @@ def literal_value(
 ) -> float:
     """The mean of the gain over a fine grid of (f(j), f(j + 1)], or the gain at the point."""
     above, relevant, pool = (np.array([int(x)]) for x in context)
-    places = f.places(np.arange(1, m + 2), m + 1, size + 1)
+    places = f.rounded_locations(np.arange(1, m + 2), m + 1, size + 1)
     places[-1] = size + 1
     low, high = (0.0 if j == 0 else places[j - 1]), places[j]
     if high <= low:
@@ -118,7 +118,7 @@ def test_its_curve_passes_through_the_sampled_one(f: str) -> None:
     assert isinstance(estimator, Mapped)
     found = np.cumsum(estimator.distribution(tally(sample)).weights)
     shr = [(sample.n_above < k).mean() for k in range(1, 20)]
-    places = estimator.f.places(np.arange(1, 20), 20, 1000).astype(int)  # type: ignore[union-attr]
+    places = estimator.f.rounded_locations(np.arange(1, 20), 20, 1000).astype(int)  # type: ignore[union-attr]
     np.testing.assert_allclose(found[places - 1], shr, atol=1e-12)
     assert found[-1] == pytest.approx(1)
 

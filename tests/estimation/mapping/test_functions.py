@@ -22,7 +22,7 @@ from truerank.estimation.mapping.functions import (
     BoundMapping,
     LinearMapping,
     MappingFunction,
-    log_share,
+    log_fraction,
     mean_digamma,
     recurrence,
     rounded,
@@ -59,7 +59,7 @@ def test_golden(name: str, written: str) -> None:
 def test_bound_is_held_at_n() -> None:
     """As printed, the last location is 3724.2 of 3706."""
     assert GOLDEN["mapping_N3706_n100"]["bound_eq13_unfloored"][-1] > 3724
-    assert BoundMapping().places([100], 100, 3706).tolist() == [3706.0]
+    assert BoundMapping().rounded_locations([100], 100, 3706).tolist() == [3706.0]
 
 
 @pytest.mark.parametrize(("n", "n_pool"), [(2, 2), (5, 9), (100, 3706), (1000, 3706), (300, 139_331)])
@@ -130,9 +130,9 @@ def test_locations_rise_and_stay_in_the_pool(size: tuple[int, int], written: str
     assert 1 <= found[0] <= found[-1] <= n_pool
     assert found[-1] == n_pool or (written == "bound" and n > n_pool)
     for rule in ("nearest", "floor", "interpolate"):
-        places = mapping(written.replace(")", "") + f"{', ' if '(' in written else '('}round={rule})").places(
-            np.arange(1, n + 1), n, n_pool
-        )
+        places = mapping(
+            written.replace(")", "") + f"{', ' if '(' in written else '('}round={rule})"
+        ).rounded_locations(np.arange(1, n + 1), n, n_pool)
         assert places.min() >= 1
         assert places.max() <= n_pool
         assert rule == "interpolate" or (places == np.rint(places)).all()
@@ -184,9 +184,9 @@ def test_rounding_rules() -> None:
     assert rounded(given_at, 9, "nearest").tolist() == [1, 2, 2, 3, 9]
     assert rounded(given_at, 9, "floor").tolist() == [1, 1, 2, 2, 9]
     assert rounded(given_at, 9, "interpolate").tolist() == given_at.tolist()
-    assert LinearMapping().places([2], 100, 3706).tolist() == [38]
-    assert LinearMapping(round="floor").places([3], 100, 3706).tolist() == [75]
-    assert LinearMapping().places([3], 100, 3706).tolist() == [76]
+    assert LinearMapping().rounded_locations([2], 100, 3706).tolist() == [38]
+    assert LinearMapping(round="floor").rounded_locations([3], 100, 3706).tolist() == [75]
+    assert LinearMapping().rounded_locations([3], 100, 3706).tolist() == [76]
     with pytest.raises(InvalidParameter, match="round must be one of nearest, floor, interpolate, got 'up'"):
         LinearMapping(round="up")  # type: ignore[arg-type]
 
@@ -203,9 +203,9 @@ def test_specs() -> None:
     with pytest.raises(InvalidParameter, match="a must be a number >= 0, got nan"):
         BetaMapping(float("nan"))
     with pytest.raises(InvalidParameter, match="method must be one of iteration, likelihood"):
-        from truerank.estimation.mapping.functions import FittedBeta
+        from truerank.estimation.mapping.functions import FittedBetaMapping
 
-        FittedBeta("em")  # type: ignore[arg-type]
+        FittedBetaMapping("em")  # type: ignore[arg-type]
 
 
 def test_bad_sizes() -> None:
@@ -228,5 +228,5 @@ def test_beta_p_wants_a_fit() -> None:
 
 
 def test_log_share_of_a_straight_line_is_exact() -> None:
-    shares = np.exp(log_share(np.arange(8.0), 7, 1.0))
+    shares = np.exp(log_fraction(np.arange(8.0), 7, 1.0))
     np.testing.assert_allclose(shares, [float(Fraction(k, 7)) for k in range(8)], rtol=1e-14)

@@ -13,7 +13,12 @@ from truerank.core.errors import CannotEstimate, NotConverged
 from truerank.core.random import stream
 from truerank.core.ranks import Design, SampledRanks
 from truerank.core.types import FloatArray
-from truerank.estimation.mapping.functions import Histogram, fit_by_iteration, fit_by_likelihood, recurrence
+from truerank.estimation.mapping.functions import (
+    SampledRankCounts,
+    fit_by_iteration,
+    fit_by_likelihood,
+    recurrence,
+)
 from truerank.estimation.tally import tally
 
 WITH = Design(replacement=True)
@@ -26,8 +31,8 @@ def beta_binomial(n: int, a: float) -> FloatArray:
     return np.asarray(a * np.exp(choose + betaln(j + a, n - j)))
 
 
-def expected_histogram(n: int, a: float) -> Histogram:
-    return Histogram(np.arange(1.0, n + 1), np.full(n, float(n)), beta_binomial(n, a))
+def expected_histogram(n: int, a: float) -> SampledRankCounts:
+    return SampledRankCounts(np.arange(1.0, n + 1), np.full(n, float(n)), beta_binomial(n, a))
 
 
 @pytest.mark.parametrize("n", [10, 100, 1000])
@@ -54,7 +59,7 @@ def test_bias_of_the_iteration(n: int, biased: list[float]) -> None:
 @given(st.lists(st.integers(0, 19), min_size=2, max_size=30).filter(lambda x: 0 < sum(x) < 19 * len(x)))
 def test_against_literal_twins(above: list[int]) -> None:
     sample = SampledRanks.single(above, n_negatives=19, n_pool=500, design=WITH)
-    histogram = Histogram.of(tally(sample))
+    histogram = SampledRankCounts.of(tally(sample))
     rank = np.array(above) + 1
     a = fit_by_iteration(histogram)
     shares = (recurrence(20, 500, a)[rank - 1] - 1) / 499
@@ -79,7 +84,7 @@ def test_lists_of_several_lengths_and_ties() -> None:
     sample = SampledRanks.single(
         [0, 2, 5], n_negatives=np.array([4, 4, 9]), n_pool=100, n_tied=np.array([1, 0, 0])
     )
-    histogram = Histogram.of(tally(sample))
+    histogram = SampledRankCounts.of(tally(sample))
     table = dict(
         zip(zip(histogram.length, histogram.rank, strict=True), histogram.weight.tolist(), strict=True)
     )
@@ -88,13 +93,13 @@ def test_lists_of_several_lengths_and_ties() -> None:
 
 
 def test_ends() -> None:
-    first = Histogram.of(tally(SampledRanks.single([0, 0], n_negatives=9, n_pool=100)))
+    first = SampledRankCounts.of(tally(SampledRanks.single([0, 0], n_negatives=9, n_pool=100)))
     assert fit_by_likelihood(first) == 0
     assert fit_by_iteration(first) > 0
     with pytest.raises(CannotEstimate, match="a target that is not last in its sample, but all are"):
-        Histogram.of(tally(SampledRanks.single([9, 9], n_negatives=9, n_pool=100)))
+        SampledRankCounts.of(tally(SampledRanks.single([9, 9], n_negatives=9, n_pool=100)))
     with pytest.raises(CannotEstimate, match="at least one sampled rank, got none"):
-        Histogram.of(tally(SampledRanks.single([], n_negatives=9, n_pool=100)))
+        SampledRankCounts.of(tally(SampledRanks.single([], n_negatives=9, n_pool=100)))
 
 
 @pytest.mark.stat
@@ -106,7 +111,7 @@ def test_fitted_exponent_of_drawn_ranks() -> None:
     a, n, n_users = 0.37, 100, 6040
     draw = stream(0, "test/beta-fit")
     sampled = draw.binomial(n - 1, draw.random(n_users) ** (1 / a))
-    histogram = Histogram.of(
+    histogram = SampledRankCounts.of(
         tally(SampledRanks.single(sampled, n_negatives=n - 1, n_pool=10**6, design=WITH))
     )
     j, weight = np.arange(n), beta_binomial(n, a)

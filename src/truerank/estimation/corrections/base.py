@@ -73,7 +73,7 @@ def union_of(tallies: Sequence[Tally]) -> tuple[Tally, list[IntArray]]:
     return union, cells
 
 
-class Gains:
+class GainTable:
     """Gains of metrics, computed once per pool and number of targets.
 
     Parameters
@@ -139,13 +139,13 @@ class Sized(Protocol):
 SizedT = TypeVar("SizedT", bound=Sized)
 
 
-class Memory(Generic[SizedT]):
+class ResultCache(Generic[SizedT]):
     """The most recently used results, up to a number of bytes.
 
     Examples
     --------
     >>> import numpy as np
-    >>> memory = Memory[np.ndarray](max_bytes=80)
+    >>> memory = ResultCache[np.ndarray](max_bytes=80)
     >>> memory.get("a", lambda: np.zeros(10)) is memory.get("a", lambda: np.ones(10))
     True
     """
@@ -183,9 +183,9 @@ class Memory(Generic[SizedT]):
         return found
 
 
-_EQUATIONS: Memory[NormalEquations] = Memory(1 << 27)
-_VALUES: Memory[FloatArray] = Memory(1 << 26)
-Wanted: TypeAlias = list[tuple[Metric, Contexts]]
+_EQUATIONS: ResultCache[NormalEquations] = ResultCache(1 << 27)
+_VALUES: ResultCache[FloatArray] = ResultCache(1 << 26)
+MetricContexts: TypeAlias = list[tuple[Metric, Contexts]]
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ class Correction(Estimator):
     def solve(self, equations: NormalEquations, moments: FloatArray) -> FloatArray:
         """Return x from A'DA and the columns of A'Db, (n_outcomes, n_columns)."""
 
-    def solve_metrics(self, equations: NormalEquations, wanted: Wanted) -> FloatArray:
+    def solve_metrics(self, equations: NormalEquations, wanted: MetricContexts) -> FloatArray:
         """Return x of each metric in each of its contexts, (n_outcomes, n_columns)."""
         moments = [equations.moment(metric, contexts) for metric, contexts in wanted]
         return self.solve(equations, np.concatenate(moments, axis=1))
@@ -305,10 +305,10 @@ class Correction(Estimator):
             return np.stack(
                 [one.estimate(tally, metrics).value for one, tally in zip(each, tallies, strict=True)]
             )
-        gains = Gains(metrics)
+        gains = GainTable(metrics)
         return np.stack([one._by_weights(tally, gains) for one, tally in zip(each, tallies, strict=True)])
 
-    def _by_weights(self, tally: Tally, gains: Gains) -> FloatArray:
+    def _by_weights(self, tally: Tally, gains: GainTable) -> FloatArray:
         """Return the estimates from weights over ranks: one right-hand side serves all metrics."""
         total = np.zeros(len(gains.metrics))
         for law, rows in outcome_laws(tally):

@@ -12,7 +12,7 @@ from truerank.core.errors import InvalidParameter
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray
 from truerank.estimation.corrections.base import Correction
-from truerank.estimation.corrections.equations import NormalEquations, Scaled
+from truerank.estimation.corrections.equations import NormalEquations, ScaledEquations
 from truerank.estimation.corrections.least_squares import LeastSquares, truncated_solve
 
 
@@ -53,15 +53,15 @@ class BiasVariance(Correction):
 
     def solve(self, equations: NormalEquations, moments: FloatArray) -> FloatArray:
         """Return x."""
-        scaled = Scaled.of(equations)
+        scaled = ScaledEquations.of(equations)
         return scaled.leave(self._solve(scaled, equations, scaled.enter(moments)))
 
     def solve_dual(self, equations: NormalEquations, counts: FloatArray) -> FloatArray:
         """Return the dual."""
-        scaled = Scaled.of(equations)
+        scaled = ScaledEquations.of(equations)
         return scaled.scatter(self._solve(scaled, equations, scaled.gather(counts)))
 
-    def _solve(self, scaled: Scaled, equations: NormalEquations, columns: FloatArray) -> FloatArray:
+    def _solve(self, scaled: ScaledEquations, equations: NormalEquations, columns: FloatArray) -> FloatArray:
         if self.gamma == 1:
             return columns
         matrix = scaled.matrix(equations.gram)

@@ -24,7 +24,7 @@ from truerank.estimation.tally import Contexts
 from truerank.metrics.base import Metric
 
 if TYPE_CHECKING:
-    from truerank.estimation.corrections.base import Wanted
+    from truerank.estimation.corrections.base import MetricContexts
 
 
 _CHUNK = 1 << 22  # gains or entries of the law held at once: 32 MB
@@ -140,7 +140,7 @@ _LEAST = 1e-300  # outcomes of a smaller size are left out of the equations
 
 
 @dataclass(frozen=True, eq=False)
-class Scaled:
+class ScaledEquations:
     """Normal equations in units in which a size of each outcome, such as its marginal, is 1.
 
     Outcomes of size 0, such as those that cannot occur under the prior, are left out; they take the value of
@@ -158,12 +158,12 @@ class Scaled:
     nearest: IntArray
 
     @classmethod
-    def of(cls, equations: NormalEquations) -> Scaled:
+    def of(cls, equations: NormalEquations) -> ScaledEquations:
         """Scale by the marginal: eigenvalues lie in [0, 1]."""
         return cls.by(equations.marginal, equations.locations)
 
     @classmethod
-    def by(cls, size: FloatArray, at: FloatArray) -> Scaled:
+    def by(cls, size: FloatArray, at: FloatArray) -> ScaledEquations:
         """Scale by a size of each outcome; ``at`` says where each points."""
         kept = np.flatnonzero(size >= _LEAST)
         order = np.argsort(at[kept], kind="stable")
@@ -205,7 +205,7 @@ class Scaled:
 
 
 @dataclass(frozen=True, eq=False)
-class Stacked:
+class StackedLeastSquares:
     r"""The minimum of :math:`\|D^{1/2} (A x - b)\|^2 + x^\top P x` from the rows of both terms.
 
     Forming A'DA squares the condition number; here the rows of :math:`D^{1/2} A` and of a root of P stand
@@ -220,9 +220,9 @@ class Stacked:
 
     equations: NormalEquations
     penalty: FloatArray
-    scaled: Scaled
+    scaled: ScaledEquations
 
-    def solve_metrics(self, wanted: Wanted) -> FloatArray:
+    def solve_metrics(self, wanted: MetricContexts) -> FloatArray:
         """Return x of each metric in each of its contexts in scaled units, (n_kept, n_columns)."""
         n = len(self.scaled.kept)
         triangle = self._reduced(wanted)
@@ -236,7 +236,7 @@ class Stacked:
         solved: FloatArray = solve_triangular(triangle, half, check_finite=False)
         return solved
 
-    def _reduced(self, wanted: Wanted) -> FloatArray:
+    def _reduced(self, wanted: MetricContexts) -> FloatArray:
         """Return the triangle of the stacked rows, with what becomes of the gains to its right."""
         kept, root = self.scaled.kept, self.scaled.root
         n_columns = sum(len(contexts) for _, contexts in wanted)

@@ -11,7 +11,7 @@ from truerank.core.errors import InvalidParameter
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray
 from truerank.estimation.corrections.base import Correction
-from truerank.estimation.corrections.equations import NormalEquations, Scaled
+from truerank.estimation.corrections.equations import NormalEquations, ScaledEquations
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class LeastSquares(Correction):
 
     def solve(self, equations: NormalEquations, moments: FloatArray) -> FloatArray:
         """Return x by a truncated eigenvalue decomposition."""
-        scaled = Scaled.of(equations)
+        scaled = ScaledEquations.of(equations)
         return scaled.leave(truncated_solve(scaled.matrix(equations.gram), scaled.enter(moments), self.rcond))
 
     def solve_dual(self, equations: NormalEquations, counts: FloatArray) -> FloatArray:
         """Return the dual by the same decomposition."""
-        scaled = Scaled.of(equations)
+        scaled = ScaledEquations.of(equations)
         return scaled.scatter(
             truncated_solve(scaled.matrix(equations.gram), scaled.gather(counts), self.rcond)
         )

@@ -13,12 +13,17 @@ from scipy.linalg.lapack import dpocon
 from truerank.core.errors import InvalidParameter
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray
-from truerank.estimation.corrections.base import Correction, Memory, Wanted
-from truerank.estimation.corrections.equations import NormalEquations, Scaled, Stacked, laplacian
+from truerank.estimation.corrections.base import Correction, MetricContexts, ResultCache
+from truerank.estimation.corrections.equations import (
+    NormalEquations,
+    ScaledEquations,
+    StackedLeastSquares,
+    laplacian,
+)
 from truerank.estimation.corrections.priors import UniformPrior
 from truerank.estimation.tally import Tally
 
-_NOISE: Memory[FloatArray] = Memory(1 << 26)
+_NOISE: ResultCache[FloatArray] = ResultCache(1 << 26)
 _ILL = 1e-8  # below this reciprocal condition number the matrix is not formed
 
 
@@ -87,7 +92,7 @@ class Multinomial(Correction):
             return scaled.leave(self._stacked(equations, scaled).solve(columns))
         return scaled.leave(cho_solve(factor, columns, check_finite=False))
 
-    def solve_metrics(self, equations: NormalEquations, wanted: Wanted) -> FloatArray:
+    def solve_metrics(self, equations: NormalEquations, wanted: MetricContexts) -> FloatArray:
         """Return x; of an ill-conditioned problem from the gains themselves, not from A'Db."""
         scaled, factor = self._factor(equations)
         if factor is None:
@@ -110,10 +115,10 @@ class Multinomial(Correction):
         matrix += equations.gram
         return matrix
 
-    def _factor(self, equations: NormalEquations) -> tuple[Scaled, tuple[FloatArray, bool] | None]:
+    def _factor(self, equations: NormalEquations) -> tuple[ScaledEquations, tuple[FloatArray, bool] | None]:
         """Return the scaling and the Cholesky factor; None where the matrix is nearly singular."""
         matrix = self.matrix(equations)
-        scaled = Scaled.by(np.diag(matrix), equations.locations)
+        scaled = ScaledEquations.by(np.diag(matrix), equations.locations)
         matrix = scaled.matrix(matrix)
         norm = np.abs(matrix).sum(axis=0).max()
         try:
@@ -123,8 +128,8 @@ class Multinomial(Correction):
         reciprocal, _ = dpocon(factor[0], norm, uplo="L")
         return scaled, factor if reciprocal >= _ILL else None
 
-    def _stacked(self, equations: NormalEquations, scaled: Scaled) -> Stacked:
-        return Stacked(equations, self._penalty(equations), scaled)
+    def _stacked(self, equations: NormalEquations, scaled: ScaledEquations) -> StackedLeastSquares:
+        return StackedLeastSquares(equations, self._penalty(equations), scaled)
 
     def _penalty(self, equations: NormalEquations) -> FloatArray:
         penalty: FloatArray = self._noise(equations) / float(self.users or 1)

@@ -174,7 +174,7 @@ class TablePrior(Prior):
 
 
 @dataclass(frozen=True)
-class File(Prior):
+class FilePrior(Prior):
     """Weights from a text file, one number per rank, first rank first.
 
     Parameters
@@ -257,11 +257,11 @@ def _read(path: str, _modified: int, _size: int) -> TablePrior:
     return TablePrior(weights)
 
 
-_FITS: WeakKeyDictionary[Tally, dict[MixtureEstimator, Binned]] = WeakKeyDictionary()
+_FITS: WeakKeyDictionary[Tally, dict[MixtureEstimator, BinnedPrior]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
-class Binned(Prior):
+class BinnedPrior(Prior):
     """Masses over bins of ranks, as the estimators of a rank distribution fit them.
 
     A pool of another size than the largest is the same list stretched.
@@ -278,7 +278,7 @@ class Binned(Prior):
 
     Examples
     --------
-    >>> Binned(RankGrid(np.array([0, 1, 3])), np.array([0.5, 0.5])).weights(3).tolist()
+    >>> BinnedPrior(RankGrid(np.array([0, 1, 3])), np.array([0.5, 0.5])).weights(3).tolist()
     [0.5, 0.25, 0.25]
     """
 
@@ -295,7 +295,7 @@ class Binned(Prior):
         object.__setattr__(self, "masses", frozen(masses / masses.sum()))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Binned) and self.fingerprint() == other.fingerprint()
+        return isinstance(other, BinnedPrior) and self.fingerprint() == other.fingerprint()
 
     def __hash__(self) -> int:
         return hash(self.fingerprint())
@@ -339,10 +339,10 @@ class FittedPrior(Prior):
             held[self.estimator] = self.resolve_runs([tally])[0]
         return held[self.estimator]
 
-    def resolve_runs(self, tallies: Sequence[Tally]) -> list[Binned]:
+    def resolve_runs(self, tallies: Sequence[Tally]) -> list[BinnedPrior]:
         """Return the masses fitted to each of several samples, all fitted at once over common bins."""
         likelihood, fit = self.estimator.fit_tallies(tallies)
-        return [Binned(likelihood.grid, masses) for masses in fit.masses]
+        return [BinnedPrior(likelihood.grid, masses) for masses in fit.masses]
 
     def cdf(self, share: FloatArray) -> FloatArray:
         """Raise: there is no distribution before there is a sample."""
@@ -387,7 +387,7 @@ def averaged_prior(estimator: str | Spec | Estimator | FittedPrior, tallies: Seq
     """
     made = estimator if isinstance(estimator, FittedPrior) else make_fitted(estimator)
     found = made.resolve_runs(tallies)
-    return Binned(found[0].grid, np.mean([one.masses for one in found], axis=0))
+    return BinnedPrior(found[0].grid, np.mean([one.masses for one in found], axis=0))
 
 
 def make_prior(written: object) -> Prior:

@@ -1,12 +1,9 @@
-"""What the estimators of a rank distribution share: bins, a fit, and metrics from masses.
+"""Base class of estimators that fit a distribution of global ranks to sampled ones.
 
-Estimators of a rank distribution whose fit depends on more than shares of outcomes.
-
-Metrics from fitted masses: the mean gain under them.
-
-Mean gain of a metric over each bin of a grid.
-
-Derivatives of fitted masses in the shares of outcomes: what all fits have in common.
+The distribution has a mass for each bin of a rank grid, and a metric is estimated by the plug-in principle:
+as the mean gain under the fitted distribution. A new estimator subclasses ``MixtureEstimator`` in its own
+file: ``fit`` is what it must define; ``sensitivity`` (with ``has_influence``) gives it an influence function
+and so intervals by the delta method; ``refit`` may start the fits to bootstrap resamples near their end.
 """
 
 from __future__ import annotations
@@ -33,13 +30,13 @@ from truerank.estimation.distribution.likelihood import (
 from truerank.estimation.tally import Contexts, Tally
 from truerank.metrics.base import Metric
 
-_GAIN_CHUNK = 1 << 21  # gains held at once: 16 MB
+_GAIN_CHUNK = 1 << 21  # gains in memory at once: 16 MB
 
 
 def bin_gains(metric: Metric, contexts: Contexts, grid: RankGrid) -> FloatArray:
     """Return the mean gain over the ranks of each bin, (n_contexts, n_bins).
 
-    Sums up to an edge are exact; ranks beyond the metric's cut-off share one gain and are not gone through.
+    Sums up to an edge are exact. Ranks beyond the metric's cut-off have one gain and are not visited.
 
     Examples
     --------
@@ -88,17 +85,17 @@ def _sums(gains: FloatArray, edges: IntArray, unit: int) -> FloatArray:
     return sums
 
 
-_CHUNK = 1 << 22  # mean gains held at once: 32 MB
-_MASSES = 1 << 25  # masses of kinds held at once: 256 MB
+_CHUNK = 1 << 22  # mean gains in memory at once: 32 MB
+_MASSES = 1 << 25  # masses of kinds in memory at once: 256 MB
 
 
 def plug_in(
     likelihood: Likelihood, masses: FloatArray, tallies: Sequence[Tally], metrics: Sequence[Metric]
 ) -> FloatArray:
-    """Return the mean over users of each metric in each run, (n_runs, n_metrics).
+    """Return the plug-in estimate, the mean over users of each metric, in each run, (n_runs, n_metrics).
 
-    Gains depend on pool and targets, not on the sample: those of runs and sample sizes that have a situation
-    in common are formed once.
+    Gains depend on pool and targets, not on the sample: contexts that differ in run or sample size only have
+    their gains computed once.
     """
     situations = TargetContexts.of(tallies)
     n_bins, n_kinds = likelihood.grid.n_bins, int(situations.kind[-1]) + 1
@@ -118,7 +115,9 @@ def plug_in(
         for start in range(0, len(situations.kind), step):
             part = np.arange(start, min(start + step, len(situations.kind)))
             contexts = situations.contexts.take(part)
-            weight = situations.shares[runs.start : runs.stop, part, None] * of_kind[:, situations.kind[part]]
+            weight = (
+                situations.fractions[runs.start : runs.stop, part, None] * of_kind[:, situations.kind[part]]
+            )
             gains = np.stack([bin_gains(metric, contexts, likelihood.grid) for metric in metrics])
             with single_threaded_blas():
                 values[runs.start : runs.stop] += (
@@ -132,8 +131,8 @@ def kind_masses(
 ) -> tuple[FloatArray, IntArray]:
     """Return the masses of each kind of target, (n_kinds, n_bins), and the kind of each context.
 
-    A kind is a pair (targets of the user, targets above this one). If there are several, each has the common
-    masses after one EM step on its own rows.
+    A kind is a pair (targets of the user, targets above this one). If there are several, the masses of each
+    are the common ones after one EM step on the rows of that kind.
     """
     kind = TargetContexts.of([tally]).context_kind(0)
     return _kind_masses(likelihood, masses, run, tally, kind, int(kind.max()) + 1), kind
@@ -141,30 +140,30 @@ def kind_masses(
 
 @dataclass(frozen=True, eq=False)
 class TargetContexts:
-    """What a gain depends on besides the rank: contexts of all runs without the sizes of samples.
+    """Situations: what a gain depends on besides the rank, contexts of all runs without their sample sizes.
 
     Parameters
     ----------
-    contexts : the distinct ones, sorted by kind; their ``n_negatives`` mean nothing
-    kind : (n_situations,) ascending
-    shares : (n_runs, n_situations) targets in each situation / users
+    contexts : the distinct situations, sorted by kind; their ``n_negatives`` are not used
+    kind : (n_situations,) kind of target, ascending; see ``kind_masses``
+    fractions : (n_runs, n_situations) targets in each situation / users
     members : per run, the situation of each context
     """
 
     contexts: Contexts
     kind: IntArray
-    shares: FloatArray
+    fractions: FloatArray
     members: tuple[IntArray, ...]
 
     @classmethod
     def of(cls, tallies: Sequence[Tally]) -> TargetContexts:
-        """Find them."""
+        """Return the situations of some tallies."""
         columns = np.concatenate([_columns(tally.contexts) for tally in tallies])
         distinct, which = np.unique(columns, axis=0, return_inverse=True)
         members = np.split(which.ravel(), np.cumsum([len(tally.contexts) for tally in tallies])[:-1])
         relevant, above, size, pool = (np.ascontiguousarray(column) for column in distinct.T)
         is_new = (np.diff(relevant) != 0) | (np.diff(above) != 0)
-        shares = np.stack(
+        fractions = np.stack(
             [
                 np.bincount(of, np.add.reduceat(tally.cell_weights, tally.offsets[:-1]), len(distinct))
                 / tally.n_users
@@ -174,7 +173,7 @@ class TargetContexts:
         return cls(
             Contexts(np.zeros_like(size), size, above, relevant, pool),
             np.concatenate([[0], np.cumsum(is_new)]),
-            shares,
+            fractions,
             tuple(members),
         )
 
@@ -201,22 +200,22 @@ def _kind_masses(
     weight = tally.cell_weights[seen]
     total = np.bincount(rows, weight, n_kinds)
     shape = (n_kinds, len(likelihood.matrix))
-    shares = csr_matrix((weight / total[rows], (rows, likelihood.cells[run][seen])), shape=shape)
-    updated: FloatArray = shares @ likelihood.posterior(masses)
+    fractions = csr_matrix((weight / total[rows], (rows, likelihood.cells[run][seen])), shape=shape)
+    updated: FloatArray = fractions @ likelihood.posterior(masses)
     return updated
 
 
-_MIXTURE_CHUNK = 1 << 22  # gains held at once: 32 MB
+_MIXTURE_CHUNK = 1 << 22  # gains in memory at once: 32 MB
 
 
 @dataclass(frozen=True, eq=False)
 class FittedMasses:
-    """Masses over bins, one row per run.
+    """Fitted masses over bins of ranks, one row per run.
 
     Parameters
     ----------
     masses : (n_runs, n_bins) non-negative, rows sum to 1
-    diagnostics : per run, how the fit went: iterations, log-likelihood, distance to the optimum
+    diagnostics : per run, figures about the fit: iterations, log-likelihood, distance to the optimum
     """
 
     masses: FloatArray
@@ -229,10 +228,10 @@ Refit = Callable[[Likelihood, FloatArray], FloatArray]
 
 @dataclass(frozen=True)
 class MixtureEstimator(Estimator):
-    """Fits a distribution of global ranks to the sampled ones; a metric is its mean gain.
+    """Fits a distribution of global ranks to the sampled ones; a metric is the mean gain under it.
 
-    Pools of several sizes share one distribution of R/N. Where targets have other targets above them, the
-    distribution of each such kind is the common one, updated once by the kind's own rows (an EM step).
+    Pools of several sizes have one distribution of R/N. Where targets have other targets above them, the
+    distribution of each such kind of target is the common one after one EM step on the rows of the kind.
 
     Parameters
     ----------
@@ -309,9 +308,9 @@ class MixtureEstimator(Estimator):
         return plug_in(likelihood, fit.masses, tallies, metrics)
 
     def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
-        """Return the mean gain given each cell, shifted so that the mean over users is the estimate.
+        """Return the posterior mean gain of each cell, shifted so that the mean over users is the estimate.
 
-        Cells that nobody is in have the shift alone.
+        Empty cells have the shift alone.
         """
         likelihood, fit = self.fit_tallies([tally])
         posterior = likelihood.posterior(fit.masses[0])
@@ -323,10 +322,10 @@ class MixtureEstimator(Estimator):
             contexts = tally.contexts.take(some)
             gains = np.stack([bin_gains(metric, contexts, likelihood.grid) for metric in metrics])
             with single_threaded_blas():
-                for place, context in enumerate(some):
-                    own = np.arange(tally.offsets[context], tally.offsets[context + 1])
-                    own = own[cells[own] >= 0]
-                    values[own] = posterior[cells[own]] @ gains[:, place].T
+                for number, context in enumerate(some):
+                    seen = np.arange(tally.offsets[context], tally.offsets[context + 1])
+                    seen = seen[cells[seen] >= 0]
+                    values[seen] = posterior[cells[seen]] @ gains[:, number].T
         estimate = plug_in(likelihood, fit.masses, [tally], metrics)[0]
         values += (estimate - tally.cell_weights @ values / tally.n_users) * tally.n_users / tally.n_rows
         return values
@@ -335,10 +334,10 @@ class MixtureEstimator(Estimator):
         """Return, per context, weights over J = 0..L irrelevant items above the target."""
         likelihood, fit = self.fit_tallies([tally])
         masses, kind = kind_masses(likelihood, fit.masses[0], 0, tally)
-        shares = np.add.reduceat(tally.cell_weights, tally.offsets[:-1]) / tally.n_users
+        fractions = np.add.reduceat(tally.cell_weights, tally.offsets[:-1]) / tally.n_users
         return [
-            likelihood.grid.spread(masses[of], int(size) + 1) * share
-            for of, size, share in zip(kind, tally.contexts.n_candidates, shares, strict=True)
+            likelihood.grid.spread(masses[of], int(size) + 1) * fraction
+            for of, size, fraction in zip(kind, tally.contexts.n_candidates, fractions, strict=True)
         ]
 
     def distribution(self, tally: Tally) -> RankDistribution:
@@ -349,39 +348,41 @@ class MixtureEstimator(Estimator):
         return RankDistribution(weights / weights.sum(), method=str(self), diagnostics=diagnostics)
 
     def estimate(self, tally: Tally, metrics: Sequence[Metric]) -> Estimates:
-        """Return the mean gains; their spread is not known from a single fit."""
+        """Return the estimates; standard errors are NaN, because a single fit does not give them."""
         values = self.estimate_runs([tally], metrics)[0]
         return Estimates(values, np.full(len(metrics), np.nan))
 
 
-NEVER = 1e-40  #: of the largest chance: what is less is left out
-LEAST = 1e-300  #: stands in for probabilities that are 0 in floating point
+NEVER = 1e-40  #: probabilities below this fraction of the largest are left out
+LEAST = 1e-300  #: replaces probabilities that are 0 in floating point
 
 
 class Sensitivity(ABC):
-    """The slope of numbers that depend linearly on fitted masses, in the share of an outcome."""
+    """Derivatives, in the fraction of targets with an outcome, of numbers that depend on fitted masses."""
 
     @abstractmethod
-    def at(self, chances: FloatArray, n_negatives: int, n_candidates: int, n_above: IntArray) -> FloatArray:
-        """Return the slopes for outcomes that were seen or not, (n_outcomes, n_numbers).
+    def at(
+        self, probabilities: FloatArray, n_negatives: int, n_candidates: int, n_above: IntArray
+    ) -> FloatArray:
+        """Return the derivatives for outcomes, observed or not, (n_outcomes, n_numbers).
 
-        They are those of a fit to shares that need not sum to 1; a constant that all outcomes have in common
-        means nothing.
+        Fractions are varied one by one, so that they need not sum to 1; a constant that is added to the
+        derivatives of all outcomes has no effect.
 
         Parameters
         ----------
-        chances : (n_outcomes, n_bins) P(outcome | bin)
+        probabilities : (n_outcomes, n_bins) P(outcome | bin)
         n_negatives, n_candidates : m and L of the outcomes
         n_above : (n_outcomes,) their j, ascending
         """
 
 
-def mean_under(chances: FloatArray, masses: FloatArray, values: FloatArray) -> FloatArray:
+def mean_under(probabilities: FloatArray, masses: FloatArray, values: FloatArray) -> FloatArray:
     """Return the mean of values over bins given each outcome, (n_outcomes, n_numbers).
 
     Parameters
     ----------
-    chances : (n_outcomes, n_bins)
+    probabilities : (n_outcomes, n_bins)
     masses : (n_bins,)
     values : (n_bins, n_numbers)
 
@@ -390,17 +391,17 @@ def mean_under(chances: FloatArray, masses: FloatArray, values: FloatArray) -> F
     >>> mean_under(np.array([[1.0, 0.5]]), np.array([0.5, 0.5]), np.array([[0.0], [3.0]])).tolist()
     [[1.0]]
     """
-    found: FloatArray = chances @ (masses[:, None] * values)
-    found /= np.maximum(chances @ masses, LEAST)[:, None]
-    return found
+    means: FloatArray = probabilities @ (masses[:, None] * values)
+    means /= np.maximum(probabilities @ masses, LEAST)[:, None]
+    return means
 
 
-def em_slope(matrix: FloatArray, shares: FloatArray, masses: FloatArray, after: FloatArray) -> FloatArray:
-    """Return the slopes in the masses before a step of EM, given those in the masses after it.
+def em_slope(matrix: FloatArray, fractions: FloatArray, masses: FloatArray, after: FloatArray) -> FloatArray:
+    """Return the derivatives in the masses before a step of EM, given those in the masses after it.
 
     Parameters
     ----------
-    matrix, shares, masses : of the step, as in ``em``
+    matrix, fractions, masses : of the step, as in ``em``
     after : (n_bins, n_numbers)
 
     Examples
@@ -409,7 +410,7 @@ def em_slope(matrix: FloatArray, shares: FloatArray, masses: FloatArray, after: 
     [[0.0], [0.0]]
     """
     predicted = np.maximum(matrix @ masses, LEAST)
-    ratio = shares / predicted
+    ratio = fractions / predicted
     inner = matrix @ (masses[:, None] * after) * (ratio / predicted)[:, None]
-    found: FloatArray = (ratio @ matrix)[:, None] * after - matrix.T @ inner
-    return found
+    before: FloatArray = (ratio @ matrix)[:, None] * after - matrix.T @ inner
+    return before

@@ -1,6 +1,7 @@
-"""Beta-binomial: one exponent for the whole rank distribution, by maximum likelihood.
+"""Beta-binomial: relative ranks with a Beta(a, 1) distribution, a by maximum likelihood.
 
-Derivatives of the exponent of ``beta-binomial``.
+One parameter, found by Newton's method within a bracket; its derivatives in the fractions of outcomes by
+implicit differentiation.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from truerank.estimation.distribution.likelihood import Likelihood
 from truerank.estimation.distribution.mle import log_likelihood
 from truerank.estimation.tally import Tally
 
-_LOG_A = np.linspace(np.log(1e-4), np.log(1e4), 93)  # where the likelihood is looked at first
+_LOG_A = np.linspace(np.log(1e-4), np.log(1e4), 93)  # where the likelihood is evaluated first
 _LEAST = 1e-300
 _STEPS = 60
 
@@ -33,8 +34,9 @@ _STEPS = 60
 class BetaBinomial(MixtureEstimator):
     r"""Distribution of global ranks with R/N ~ Beta(a, 1), a by maximum likelihood.
 
-    Consistent where the ranks have that law, unlike the plug-in exponent of ``mapping(beta-p)``; real ranks
-    bend away from it, and then one parameter is too few: use ``smooth``. A quick look at small samples.
+    Consistent where the ranks have that law, unlike the plug-in exponent of ``mapping(beta-p)``. Ranks of
+    real recommenders deviate from it, and then one parameter is too few: use ``smooth``. Useful for small
+    samples.
 
     .. math:: \max_a \sum_o p_o \log \sum_R \big( (R/N)^a - ((R - 1)/N)^a \big) P(o \mid R)
 
@@ -46,7 +48,7 @@ class BetaBinomial(MixtureEstimator):
     -----
     With replacement and a continuum of ranks the sampled rank is beta-binomial(m, a, 1), hence the name; here
     the masses of ranks are exact, and any mixture of sizes, pools and laws can be treated. The exponent is
-    looked for between 1e-4 and 1e4. Diagnostics: ``a``; ``standard_error`` of a from the observed
+    sought between 1e-4 and 1e4. Diagnostics: ``a``; ``standard_error`` of a from the observed
     information, NaN at an end of that range; ``log_likelihood`` (mean per target); ``iterations``.
 
     Examples
@@ -60,15 +62,15 @@ class BetaBinomial(MixtureEstimator):
 
     def fit(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> FittedMasses:
         """Return masses for each run."""
-        matrix, shares = likelihood.matrix, likelihood.shares
-        log_share = np.log(likelihood.grid.edges[1:] / likelihood.grid.n_ranks)
-        looked = np.stack([beta_masses(log_share, u)[0] for u in _LOG_A])
-        heights = shares @ np.log(np.maximum(looked @ matrix.T, _LEAST)).T
+        matrix, fractions = likelihood.matrix, likelihood.fractions
+        log_fraction = np.log(likelihood.grid.edges[1:] / likelihood.grid.n_ranks)
+        tried = np.stack([beta_masses(log_fraction, u)[0] for u in _LOG_A])
+        heights = fractions @ np.log(np.maximum(tried @ matrix.T, _LEAST)).T
         solved = [
-            _climb(matrix, p, log_share, int(best))
-            for p, best in zip(shares, heights.argmax(axis=1), strict=True)
+            _climb(matrix, p, log_fraction, int(best))
+            for p, best in zip(fractions, heights.argmax(axis=1), strict=True)
         ]
-        masses = np.stack([beta_masses(log_share, u)[0] for u, _, _ in solved])
+        masses = np.stack([beta_masses(log_fraction, u)[0] for u, _, _ in solved])
         return FittedMasses(
             masses,
             [
@@ -79,7 +81,7 @@ class BetaBinomial(MixtureEstimator):
                     "iterations": float(steps),
                 }
                 for (u, information, steps), tally, height in zip(
-                    solved, tallies, log_likelihood(matrix, shares, masses), strict=True
+                    solved, tallies, log_likelihood(matrix, fractions, masses), strict=True
                 )
             ],
         )
@@ -103,16 +105,18 @@ class BetaBinomial(MixtureEstimator):
         return ExponentSensitivity.of(likelihood, diagnostics["a"], is_inner, slope)
 
 
-def beta_masses(log_share: FloatArray, u: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+def beta_masses(log_fraction: FloatArray, u: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the masses of the bins for a = exp(u), and their first and second derivatives in u."""
-    power = np.exp(u) * log_share
+    power = np.exp(u) * log_fraction
     cdf = np.exp(power)
     columns = (cdf, cdf * power, cdf * power * (1 + power))
     first, second, third = (np.diff(column, prepend=0.0) for column in columns)
     return first, second, third
 
 
-def _climb(matrix: FloatArray, p: FloatArray, log_share: FloatArray, best: int) -> tuple[float, float, int]:
+def _climb(
+    matrix: FloatArray, p: FloatArray, log_fraction: FloatArray, best: int
+) -> tuple[float, float, int]:
     """Return log a, the information per row about it, and the steps: Newton's method kept in a bracket.
 
     The information is NaN where the likelihood still rises at an end of the range.
@@ -125,7 +129,7 @@ def _climb(matrix: FloatArray, p: FloatArray, log_share: FloatArray, best: int) 
     information, steps = float("nan"), 0
     while steps < _STEPS:
         steps += 1
-        q, first, second = (rows @ column for column in beta_masses(log_share, u))
+        q, first, second = (rows @ column for column in beta_masses(log_fraction, u))
         q = np.maximum(q, _LEAST)
         score = float(p @ (first / q))
         information = float(p @ ((first / q) ** 2 - second / q))
@@ -144,7 +148,8 @@ class ExponentSensitivity(Sensitivity):
     Parameters
     ----------
     masses : (n_bins,) as fitted
-    values : (n_bins, n_numbers) d log mass / d log a, times what a step of log a moves
+    values : (n_bins, n_numbers) d log mass / d log a, times the derivatives of the numbers in log a over the
+        information
     """
 
     masses: FloatArray
@@ -152,25 +157,27 @@ class ExponentSensitivity(Sensitivity):
 
     @classmethod
     def of(cls, likelihood: Likelihood, a: float, is_inner: bool, slope: FloatArray) -> ExponentSensitivity:
-        """Find the information; an exponent at the end of its range stays there.
+        """Differentiate at the maximum; an exponent at a limit of its range stays there.
 
         Parameters
         ----------
         likelihood : its first run was fitted
         a, is_inner : the exponent, and whether the likelihood has its maximum there
-        slope : (n_bins, n_numbers) of the numbers in the masses
+        slope : (n_bins, n_numbers) derivatives of the numbers in the masses
         """
-        log_share = np.log(likelihood.grid.edges[1:] / likelihood.grid.n_ranks)
-        masses, first, second = beta_masses(log_share, float(np.log(a)))
+        log_fraction = np.log(likelihood.grid.edges[1:] / likelihood.grid.n_ranks)
+        masses, first, second = beta_masses(log_fraction, float(np.log(a)))
         if not is_inner:
             return cls(masses, np.zeros_like(slope))
-        p = likelihood.shares[0]
+        p = likelihood.fractions[0]
         q, once, twice = (likelihood.matrix @ column for column in (masses, first, second))
         q = np.maximum(q, LEAST)
         information = float(p @ ((once / q) ** 2 - twice / q))
         score = np.divide(first, masses, out=np.zeros_like(first), where=masses > LEAST)
         return cls(masses, score[:, None] * (first @ slope) / information)
 
-    def at(self, chances: FloatArray, n_negatives: int, n_candidates: int, n_above: IntArray) -> FloatArray:
-        """Return the slopes, (n_outcomes, n_numbers)."""
-        return mean_under(chances, self.masses, self.values)
+    def at(
+        self, probabilities: FloatArray, n_negatives: int, n_candidates: int, n_above: IntArray
+    ) -> FloatArray:
+        """Return the derivatives, (n_outcomes, n_numbers)."""
+        return mean_under(probabilities, self.masses, self.values)

@@ -1,6 +1,7 @@
-"""Derivatives of the penalised likelihood of ``smooth``.
+"""Derivatives of the fit of ``smooth`` in the fractions of outcomes.
 
-A maximum of the penalised likelihood: how it, and its height, answer to the shares of outcomes.
+Implicit differentiation at the maximum of the penalised likelihood: of the coefficients, and of the marginal
+likelihood, whose maximum chooses the penalty.
 """
 
 from __future__ import annotations
@@ -17,42 +18,44 @@ from truerank.estimation.distribution.base import LEAST, Sensitivity
 from truerank.estimation.distribution.likelihood import Likelihood, group_keys
 from truerank.estimation.distribution.smooth import (
     PENALTIES,
-    Curve,
     PenalisedLikelihood,
+    SmoothCurve,
     log_prior,
     smooth_curve,
 )
 
 
 @dataclass(frozen=True, eq=False)
-class Member:
-    r"""Outcomes within their groups: shares p move :math:`\sum_g s_g \log(\sum_{o \in g} p_o c_o / s_g)`.
+class GroupedOutcomes:
+    r"""Outcomes within their groups, whose log-likelihood is differentiated in the fractions of outcomes.
 
-    A group has one row, the mean of those of its outcomes weighted by shares (``grouped``). An outcome whose
-    group is empty is a group of its own.
+    .. math:: \sum_g s_g \log \Big( \sum_{o \in g} p_o c_o / s_g \Big)
+
+    The row of a group is the mean of those of its outcomes, weighted by fractions p (``grouped``). An outcome
+    whose group does not occur is a group by itself.
 
     Parameters
     ----------
-    score : (n, n_splines) d log c / db of the outcome's own row
+    score : (n, n_splines) d log c / db of the row of the outcome
     of_group : (n, n_splines) the same of the group
-    share : (n,) c / q of the group
+    ratio : (n,) c / q of the group
     height : (n,) log q of the group
     """
 
     score: FloatArray
     of_group: FloatArray
-    share: FloatArray
+    ratio: FloatArray
     height: FloatArray
 
     @property
     def slope(self) -> FloatArray:
-        """What a share adds to the gradient of the log-likelihood, (n, n_splines)."""
-        found: FloatArray = self.of_group + self.share[:, None] * (self.score - self.of_group)
-        return found
+        """Derivative of the gradient of the log-likelihood in the fraction of the outcome, (n, n_splines)."""
+        slopes: FloatArray = self.of_group + self.ratio[:, None] * (self.score - self.of_group)
+        return slopes
 
 
 @dataclass(frozen=True, eq=False)
-class Peak:
+class PenalisedMaximum:
     r"""The coefficients b that solve :math:`n \sum_g s_g \nabla \log q_g = P b` for one penalty.
 
     Parameters
@@ -66,7 +69,7 @@ class Peak:
     """
 
     problem: PenalisedLikelihood
-    curve: Curve
+    curve: SmoothCurve
     centred: FloatArray
     predicted: FloatArray
     scores: FloatArray
@@ -74,78 +77,78 @@ class Peak:
     precision: FloatArray
 
     @classmethod
-    def of(cls, problem: PenalisedLikelihood, curve: Curve) -> Peak:
-        """Find the derivatives.
+    def of(cls, problem: PenalisedLikelihood, curve: SmoothCurve) -> PenalisedMaximum:
+        """Compute the derivatives.
 
         Raises
         ------
         CannotEstimate
-            Where the likelihood is flat.
+            When the maximum is not strict.
         """
         basis, masses = problem.basis, curve.masses
         predicted = np.maximum(problem.matrix @ masses, LEAST)
         centred = basis.values - masses @ basis.values
         scores = problem.matrix @ (masses[:, None] * centred) / predicted[:, None]
-        again = masses * ((problem.shares / predicted) @ problem.matrix)  # the masses after a step of EM
-        second = (centred.T * (again - masses)) @ centred - (scores.T * problem.shares) @ scores
+        updated = masses * ((problem.fractions / predicted) @ problem.matrix)  # the masses after a step of EM
+        second = (centred.T * (updated - masses)) @ centred - (scores.T * problem.fractions) @ scores
         precision = curve.penalty * basis.roughness + basis.fixed
         try:
             factor = cho_factor(precision - problem.n_rows * second)
         except LinAlgError:
             raise CannotEstimate(
-                "the fit of 'smooth' to this sample is no strict maximum, so it has no derivative. "
+                "the fit of 'smooth' to this sample is not a strict maximum, so it has no derivative. "
                 "Use bootstrap."
             ) from None
         return cls(problem, curve, centred, predicted, scores, factor, precision)
 
     def solve(self, right: FloatArray) -> FloatArray:
         """Return H^-1 right."""
-        found: FloatArray = cho_solve(self.factor, right)
-        return found
+        solution: FloatArray = cho_solve(self.factor, right)
+        return solution
 
-    def members(self, chances: FloatArray, group: IntArray) -> Member:
-        """Return outcomes in their groups; -1 stands for a group that is empty.
+    def members(self, probabilities: FloatArray, group: IntArray) -> GroupedOutcomes:
+        """Return outcomes in their groups; -1 is a group that does not occur.
 
         Parameters
         ----------
-        chances : (n, n_bins) P(outcome | bin)
+        probabilities : (n, n_bins) P(outcome | bin)
         group : (n,)
         """
         masses = self.curve.masses
-        chance = np.maximum(chances @ masses, LEAST)
-        own = chance / np.maximum(chances.max(axis=1), LEAST)
-        score = chances @ (masses[:, None] * self.centred) / chance[:, None]
+        probability = np.maximum(probabilities @ masses, LEAST)
+        scaled = probability / np.maximum(probabilities.max(axis=1), LEAST)
+        score = probabilities @ (masses[:, None] * self.centred) / probability[:, None]
         is_new = group < 0
-        q = np.where(is_new, own, self.predicted[group])
+        q = np.where(is_new, scaled, self.predicted[group])
         of_group = np.where(is_new[:, None], score, self.scores[group])
-        return Member(score, of_group, own / q, np.log(np.maximum(q, LEAST)))
+        return GroupedOutcomes(score, of_group, scaled / q, np.log(np.maximum(q, LEAST)))
 
     def moved_by_penalty(self) -> FloatArray:
         """Return the derivative of b in log10 of the penalty, (n_splines,)."""
         rough = self.problem.basis.roughness @ self.curve.coefficients
-        found: FloatArray = -np.log(10.0) * self.curve.penalty * self.solve(rough)
-        return found
+        slope: FloatArray = -np.log(10.0) * self.curve.penalty * self.solve(rough)
+        return slope
 
-    def height_slopes(self, member: Member) -> FloatArray:
-        r"""Return the derivatives of the log marginal likelihood in the shares of outcomes, (n,).
+    def height_slopes(self, member: GroupedOutcomes) -> FloatArray:
+        r"""Return the derivatives of the log marginal likelihood in the fractions of outcomes, (n,).
 
-        It is the objective less half the log-determinant of I + P, with the information
-        :math:`I = n \sum_g s_g \nabla \log q_g \nabla \log q_g^\top`. The objective is at its maximum, so b
-        moves the determinant only.
+        The log marginal likelihood is the objective less half the log-determinant of I + P, with the
+        information :math:`I = n \sum_g s_g \nabla \log q_g \nabla \log q_g^\top`. The objective is at its
+        maximum, so b changes the determinant only.
         """
         turned = member.of_group @ self._inverse
         determinant = np.einsum("os,os->o", turned, member.of_group)
-        determinant += 2 * member.share * np.einsum("os,os->o", turned, member.score - member.of_group)
-        found: FloatArray = member.height + member.share - determinant / 2
-        found += member.slope @ self._moved_determinant
-        return self.problem.n_rows * found
+        determinant += 2 * member.ratio * np.einsum("os,os->o", turned, member.score - member.of_group)
+        slopes: FloatArray = member.height + member.ratio - determinant / 2
+        slopes += member.slope @ self._moved_determinant
+        return self.problem.n_rows * slopes
 
     @cached_property
     def _inverse(self) -> FloatArray:
         """(I + P)^-1."""
-        information = self.problem.n_rows * (self.scores.T * self.problem.shares) @ self.scores
-        found: FloatArray = np.linalg.inv(information + self.precision)
-        return found
+        information = self.problem.n_rows * (self.scores.T * self.problem.fractions) @ self.scores
+        inverse: FloatArray = np.linalg.inv(information + self.precision)
+        return inverse
 
     @cached_property
     def _moved_determinant(self) -> FloatArray:
@@ -155,45 +158,45 @@ class Peak:
         gradient.
         """
         masses = self.curve.masses
-        y = self.scores @ self._inverse * self.problem.shares[:, None]
+        y = self.scores @ self._inverse * self.problem.fractions[:, None]
         along = self.centred @ y.T  # (n_bins, n_groups)
         posterior = self.problem.matrix * masses / self.predicted[:, None]
-        found = self.centred.T @ np.einsum("bg,gb->b", along, posterior)
-        found -= self.scores.T @ np.einsum("gs,gs->g", self.scores, y)
-        found -= self.centred.T @ (masses * along.sum(axis=1))
-        return self.solve(-self.problem.n_rows * found)
+        slope = self.centred.T @ np.einsum("bg,gb->b", along, posterior)
+        slope -= self.scores.T @ np.einsum("gs,gs->g", self.scores, y)
+        slope -= self.centred.T @ (masses * along.sum(axis=1))
+        return self.solve(-self.problem.n_rows * slope)
 
 
 @dataclass(frozen=True, eq=False)
 class SplineSensitivity(Sensitivity):
     r"""Implicit differentiation of the coefficients at the maximum, and of the penalty where that is chosen.
 
-    A share moves the coefficients by :math:`n H^{-1} \nabla \log q_o`, with H minus the second derivative of
-    the penalised log-likelihood. The penalty lies at the top of a parabola through the marginal likelihoods
-    of three fixed penalties; it moves as these three numbers do.
+    The derivative of the coefficients in a fraction is :math:`n H^{-1} \nabla \log q_o`, with H minus the
+    second derivative of the penalised log-likelihood. The penalty is the vertex of a parabola through the
+    marginal likelihoods of three fixed penalties, so its derivative follows from those of the three.
 
     Parameters
     ----------
     peak : the fit
-    moved : (n_splines, n_numbers) what a gradient of the log-likelihood adds to the numbers
-    neighbours, pull : the fits that settled the penalty, and by how much log10 of it follows the height of
-        each; none where it was given, or lies at the end of those tried
+    moved : (n_splines, n_numbers) derivatives of the numbers in the gradient of the log-likelihood
+    neighbours, pull : the fits that chose the penalty, and the derivatives of its log10 in the marginal
+        likelihood of each; none where it was given, or is the first or last of those tried
     by_penalty : (n_numbers,) derivatives in log10 of the penalty
-    place : the number of each group of outcomes in use, under what tells groups apart
+    number : of each group of outcomes that occurs, by its key
     """
 
-    peak: Peak
+    peak: PenalisedMaximum
     moved: FloatArray
-    neighbours: tuple[Peak, ...]
+    neighbours: tuple[PenalisedMaximum, ...]
     pull: tuple[float, ...]
     by_penalty: FloatArray
-    place: dict[tuple[int, ...], int]
+    number: dict[tuple[int, ...], int]
 
     @classmethod
     def of(
         cls,
         problem: PenalisedLikelihood,
-        curve: Curve,
+        curve: SmoothCurve,
         likelihood: Likelihood,
         slope: FloatArray,
         *,
@@ -208,51 +211,53 @@ class SplineSensitivity(Sensitivity):
         slope : (n_bins, n_numbers) of the numbers in the masses
         is_chosen : whether the penalty was chosen by the marginal likelihood rather than given
         """
-        peak = Peak.of(problem, curve)
+        peak = PenalisedMaximum.of(problem, curve)
         right = peak.centred.T @ (curve.masses[:, None] * slope)
         chosen = _tried(problem, curve) if is_chosen else ()
-        neighbours = tuple(Peak.of(problem, one) for one in chosen)
-        seen = np.flatnonzero(likelihood.shares[0] > 0)
+        neighbours = tuple(PenalisedMaximum.of(problem, fitted) for fitted in chosen)
+        seen = np.flatnonzero(likelihood.fractions[0] > 0)
         keys = group_keys(
             likelihood.n_negatives[seen], likelihood.n_candidates[seen], likelihood.n_above[seen]
         )
-        place = {tuple(key): number for number, key in enumerate(np.unique(keys, axis=0).tolist())}
+        numbers = {tuple(key): number for number, key in enumerate(np.unique(keys, axis=0).tolist())}
         return cls(
             peak,
             peak.solve(right) * problem.n_rows,
             neighbours,
             _pull(chosen),
             peak.moved_by_penalty() @ right,
-            place,
+            numbers,
         )
 
-    def at(self, chances: FloatArray, n_negatives: int, n_candidates: int, n_above: IntArray) -> FloatArray:
-        """Return the slopes, (n_outcomes, n_numbers)."""
+    def at(
+        self, probabilities: FloatArray, n_negatives: int, n_candidates: int, n_above: IntArray
+    ) -> FloatArray:
+        """Return the derivatives, (n_outcomes, n_numbers)."""
         m, size = np.full_like(n_above, n_negatives), np.full_like(n_above, n_candidates)
         keys = group_keys(m, size, n_above).tolist()
-        group = np.array([self.place.get(tuple(key), -1) for key in keys], dtype=np.int64)
-        found: FloatArray = self.peak.members(chances, group).slope @ self.moved
+        group = np.array([self.number.get(tuple(key), -1) for key in keys], dtype=np.int64)
+        slopes: FloatArray = self.peak.members(probabilities, group).slope @ self.moved
         for peak, pull in zip(self.neighbours, self.pull, strict=True):
-            found += pull * peak.height_slopes(peak.members(chances, group))[:, None] * self.by_penalty
-        return found
+            slopes += pull * peak.height_slopes(peak.members(probabilities, group))[:, None] * self.by_penalty
+        return slopes
 
 
-def _tried(problem: PenalisedLikelihood, curve: Curve) -> tuple[Curve, ...]:
-    """Return the fits under the three penalties around the chosen one; none at the end of those tried."""
+def _tried(problem: PenalisedLikelihood, curve: SmoothCurve) -> tuple[SmoothCurve, ...]:
+    """Return the fits under the three penalties around the chosen one; none if that is the first or last."""
     best = int(np.argmin(np.abs(np.log(PENALTIES / curve.penalty))))
     if best in (0, len(PENALTIES) - 1):
         return ()
-    return tuple(smooth_curve(problem, float(one), curve) for one in PENALTIES[best - 1 : best + 2])
+    return tuple(smooth_curve(problem, float(value), curve) for value in PENALTIES[best - 1 : best + 2])
 
 
-def _pull(tried: tuple[Curve, ...]) -> tuple[float, ...]:
-    """Return the derivatives of the top of the parabola through three heights, in each of them.
+def _pull(tried: tuple[SmoothCurve, ...]) -> tuple[float, ...]:
+    """Return the derivatives of the vertex of the parabola through three heights, in each of them.
 
-    The top lies at (right - left) / (2 bend), bend = left - 2 middle + right.
+    The vertex lies at (right - left) / (2 bend), bend = left - 2 middle + right.
     """
     if not tried:
         return ()
-    left, middle, right = (one.log_marginal + log_prior(one.penalty) for one in tried)
+    left, middle, right = (curve.log_marginal + log_prior(curve.penalty) for curve in tried)
     bend = left - 2 * middle + right
     top = (right - left) / (2 * bend)
     return ((-0.5 - top) / bend, 2 * top / bend, (0.5 - top) / bend)

@@ -1,10 +1,9 @@
-"""What sampled ranks say about the distribution of global ranks: a mixture over bins.
+"""Likelihood of a distribution of global ranks, given sampled ranks: a mixture over bins of ranks.
 
-Bins of global ranks, fine where the data can tell ranks apart and coarse elsewhere.
-
-Mean of a function of the rank over each bin of a grid, from few ranks per bin.
-
-Outcomes that say nearly the same, put together.
+The ranks 1..N are divided into bins, fine where samples can tell ranks apart and coarse elsewhere
+(``RankGrid``). The probability of an outcome given a bin is the mean over the ranks of the bin, computed from
+a few of them (``RankNodes``). Outcomes whose probabilities hardly differ as functions of the rank can be put
+together (``grouped``).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from truerank.estimation.tally import Tally
 
 #: Width of a bin in standard deviations of the sampled rank (of 2 sqrt(m) arcsin sqrt(J/L)).
 STEP = 0.1
-#: The first ranks, where top-K metrics live, have a bin each.
+#: So many first ranks have a bin each, because top-K metrics depend on them.
 SINGLES = 50
 
 
@@ -31,7 +30,7 @@ SINGLES = 50
 class RankGrid:
     """Bins that partition the ranks 1..N of the largest pool; mass lies evenly on the ranks of a bin.
 
-    A pool of another size N' is the same list stretched: rank R of N covers the shares ((R - 1)/N, R/N].
+    A pool of another size N' is the same list stretched: rank R of N covers the fractions ((R - 1)/N, R/N].
 
     Parameters
     ----------
@@ -64,10 +63,10 @@ class RankGrid:
         """Masses of the uniform distribution over ranks, (n_bins,)."""
         return frozen(np.diff(self.edges) / self.n_ranks)
 
-    def cdf(self, masses: FloatArray, share: FloatArray) -> FloatArray:
-        """Return the mass at or below each share of the ranks."""
+    def cdf(self, masses: FloatArray, fraction: FloatArray) -> FloatArray:
+        """Return the mass at or below each fraction of the ranks."""
         sums = np.concatenate([[0.0], np.cumsum(masses)])
-        below: FloatArray = np.interp(share, self.edges / self.n_ranks, sums)
+        below: FloatArray = np.interp(fraction, self.edges / self.n_ranks, sums)
         return below
 
     def spread(self, masses: FloatArray, n_ranks: int) -> FloatArray:
@@ -87,16 +86,16 @@ def check_step(step: float) -> None:
 def make_grid(n_ranks: int, n_negatives: float, *, step: float = STEP, singles: int = SINGLES) -> RankGrid:
     r"""Return bins of equal width in :math:`2 \sqrt{m} \arcsin \sqrt{J/L}`, where the law has unit variance.
 
-    Up to the rank that four sampled items are expected to beat these would be wide for their rank; there a
-    bin has at most step/2 of it. With a step of 0.1 metrics up to rank 50 are within 7e-5 of those without
-    bins (recall; 1e-5 for NDCG) in trials with 3,706 to 1,000,000 ranks.
+    Up to the rank that has four sampled items above it in expectation such bins would be wide relative to
+    their rank; there a bin is at most step/2 times its rank wide. With a step of 0.1 metrics up to rank 50
+    are within 7e-5 of those without bins (recall; 1e-5 for NDCG) in trials with 3,706 to 1,000,000 ranks.
 
     Parameters
     ----------
     n_ranks : N, of the largest pool
-    n_negatives : m, of the sample that tells most; without replacement it counts as m (L - 1)/(L - m)
-    step : width of a bin; 0 gives every rank a bin of its own
-    singles : so many first ranks have a bin of their own
+    n_negatives : m of the most informative sample; without replacement, m (L - 1)/(L - m)
+    step : width of a bin; 0 gives every rank its bin
+    singles : so many first ranks have a bin each
     """
     check_step(step)
     if n_ranks * step <= 2 * np.sqrt(n_negatives):  # no bin would be wider than one rank
@@ -112,13 +111,13 @@ def make_grid(n_ranks: int, n_negatives: float, *, step: float = STEP, singles: 
     return RankGrid(np.unique(edges))
 
 
-_EXACT = 8  # bins with so many whole ranks are summed rank by rank
-_PLACES = (0.861, 0.34)  # of four ranks, from the middle of a bin to its end; Gauss would take nearly these
+_EXACT = 8  # bins with at most so many whole ranks are summed rank by rank
+_OFFSETS = (0.861, 0.34)  # of four ranks from the middle of a bin, in half widths; nearly Gaussian quadrature
 
 
 @dataclass(frozen=True, eq=False)
-class Nodes:
-    """Weighted ranks that stand for the bins of a grid in a pool.
+class RankNodes:
+    """Weighted ranks that represent the bins of a grid in a pool: nodes of a quadrature rule.
 
     Parameters
     ----------
@@ -132,12 +131,12 @@ class Nodes:
     weight: FloatArray
 
 
-def make_nodes(grid: RankGrid, n_ranks: int) -> Nodes:
+def make_nodes(grid: RankGrid, n_ranks: int) -> RankNodes:
     """Return the nodes of a grid in a pool of ``n_ranks`` ranks.
 
-    A rank that a bin holds in part counts by the share of it that lies in the bin. Whole ranks are taken one
-    by one when they are few; otherwise four of them, in symmetric pairs, have weights that give their mean
-    and variance: polynomials of third degree are averaged exactly.
+    A rank that lies in a bin in part counts by the fraction that does. Whole ranks are taken one by one when
+    they are few; otherwise four of them, in symmetric pairs, have weights that preserve mean and variance, so
+    that polynomials of third degree are averaged exactly.
 
     Examples
     --------
@@ -147,7 +146,7 @@ def make_nodes(grid: RankGrid, n_ranks: int) -> Nodes:
     >>> float((np.arange(1, 1000) ** 2).mean())
     333166.66...
     """
-    unit = grid.n_ranks  # edges in whole numbers: a rank of the pool is so long
+    unit = grid.n_ranks  # length of a rank of the pool, on a scale on which all edges are whole numbers
     low, high = grid.edges[:-1] * n_ranks, grid.edges[1:] * n_ranks
     start, stop = -(-low // unit), high // unit  # whole ranks start .. stop - 1
     bins = np.arange(grid.n_bins)
@@ -155,9 +154,9 @@ def make_nodes(grid: RankGrid, n_ranks: int) -> Nodes:
     parts: list[tuple[IntArray, IntArray, FloatArray]] = [
         (bins[is_inside], stop[is_inside], (high - low)[is_inside] / unit)
     ]
-    for length, place in ((start * unit - low, start - 1), (high - stop * unit, stop)):
+    for length, above in ((start * unit - low, start - 1), (high - stop * unit, stop)):
         some = (length > 0) & ~is_inside
-        parts.append((bins[some], place[some], length[some] / unit))
+        parts.append((bins[some], above[some], length[some] / unit))
     count = np.maximum(stop - start, 0)
     for step in range(_EXACT):
         some = (count > step) & (count <= _EXACT)
@@ -167,26 +166,26 @@ def make_nodes(grid: RankGrid, n_ranks: int) -> Nodes:
     which, above, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((above, which))
     which, above, weight = which[order], above[order], weight[order]
-    return Nodes(which, above, weight / ((high - low) / unit)[which])
+    return RankNodes(which, above, weight / ((high - low) / unit)[which])
 
 
 def _four(count: IntArray) -> list[tuple[IntArray, FloatArray]]:
-    """Return offsets and weights of the four ranks that stand for ``count`` consecutive ones."""
+    """Return offsets and weights of the four ranks that represent ``count`` consecutive ones."""
     middle = (count - 1) / 2
-    outer, inner = (np.rint(middle * (1 - place)).astype(np.int64) for place in _PLACES)
+    outer, inner = (np.rint(middle * (1 - offset)).astype(np.int64) for offset in _OFFSETS)
     far, near = (middle - outer) ** 2, (middle - inner) ** 2
-    share = ((count**2 - 1) / 12 - near) / (far - near)  # squared distances average to the variance
-    pairs = ((outer, count * share / 2), (inner, count * (1 - share) / 2))
-    return [(place, weight) for offset, weight in pairs for place in (offset, count - 1 - offset)]
+    fraction = ((count**2 - 1) / 12 - near) / (far - near)  # squared distances average to the variance
+    pairs = ((outer, count * fraction / 2), (inner, count * (1 - fraction) / 2))
+    return [(offset, weight) for first, weight in pairs for offset in (first, count - 1 - first)]
 
 
 _ENTRIES = 1 << 28  # of the matrix: 2 GB
-_NONE = 1e-200  # what is less probable is 0: products of such numbers lose their precision and slow BLAS down
+_NONE = 1e-200  # smaller probabilities are set to 0: products of denormal numbers slow BLAS down
 
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
-    r"""Outcomes, their shares, and how probable each is in each bin.
+    r"""Observed outcomes, the fraction of targets with each, and the probability of each in each bin.
 
     An outcome is a triple (m, L, j): of m negatives out of L candidates j stand above the target. With masses
     :math:`\pi` over bins its probability is :math:`q_o = \sum_b \pi_b P(o \mid b)`, and the mean
@@ -196,15 +195,15 @@ class Likelihood:
     Parameters
     ----------
     grid : the bins
-    matrix : (n_outcomes, n_bins) P(outcome | bin), only for outcomes that were seen in some run
-    shares : (n_runs, n_outcomes) share of the rows of each run with each outcome; rows sum to 1
-    cells : per run, (n_cells,) the outcome of each cell of its tally, -1 for outcomes nobody saw
+    matrix : (n_outcomes, n_bins) P(outcome | bin), for outcomes that occur in some run
+    fractions : (n_runs, n_outcomes) fraction p of the targets of each run with each outcome; rows sum to 1
+    cells : per run, (n_cells,) the outcome of each cell of its tally, -1 for outcomes that did not occur
     n_negatives, n_candidates, n_above : (n_outcomes,) the triples
     """
 
     grid: RankGrid
     matrix: FloatArray
-    shares: FloatArray
+    fractions: FloatArray
     cells: tuple[IntArray, ...]
     n_negatives: IntArray
     n_candidates: IntArray
@@ -212,8 +211,8 @@ class Likelihood:
 
     @property
     def n_runs(self) -> int:
-        """How many samples are looked at together."""
-        return len(self.shares)
+        """The number of samples."""
+        return len(self.fractions)
 
     def posterior(self, masses: FloatArray) -> FloatArray:
         """Return P(bin | outcome) under masses, (n_outcomes, n_bins)."""
@@ -229,14 +228,16 @@ def make_likelihood(tallies: Sequence[Tally], *, step: float) -> Likelihood:
     Raises
     ------
     InvalidData
-        When there is no row, or one that cannot occur.
+        When there is no target, or an outcome that cannot occur.
     InvalidParameter
         When runs were sampled by different laws, or the matrix would not fit into 2 GB.
     """
     if not tallies or any(tally.n_rows == 0 for tally in tallies):
         raise InvalidData("an estimate needs at least one user, got none.")
     if len({tally.design.replacement for tally in tallies}) > 1:
-        raise InvalidParameter("runs must be sampled alike, with or without replacement. Fit them apart.")
+        raise InvalidParameter(
+            "runs must be sampled alike, all with or all without replacement. Fit them separately."
+        )
     replacement = tallies[0].design.replacement
     sizes = [np.stack([tally.contexts.n_negatives, tally.contexts.n_candidates], axis=1) for tally in tallies]
     laws, which = np.unique(np.concatenate(sizes), axis=0, return_inverse=True)
@@ -247,9 +248,9 @@ def make_likelihood(tallies: Sequence[Tally], *, step: float) -> Likelihood:
     for tally, code in zip(tallies, codes, strict=True):
         is_seen[code[tally.cell_weights > 0]] = True
     seen = np.flatnonzero(is_seen)
-    place = np.where(is_seen, np.cumsum(is_seen) - 1, -1)
-    cells = tuple(frozen(place[code]) for code in codes)
-    shares = np.stack(
+    outcome = np.where(is_seen, np.cumsum(is_seen) - 1, -1)
+    cells = tuple(frozen(outcome[code]) for code in codes)
+    fractions = np.stack(
         [
             np.bincount(code, tally.cell_weights, minlength=len(is_seen))[seen] / tally.n_rows
             for tally, code in zip(tallies, codes, strict=True)
@@ -270,11 +271,11 @@ def make_likelihood(tallies: Sequence[Tally], *, step: float) -> Likelihood:
         pass
     matrix[matrix < _NONE] = 0.0
     _check_possible(matrix, m, size, j)
-    return Likelihood(grid, frozen(matrix), frozen(shares), cells, frozen(m), frozen(size), frozen(j))
+    return Likelihood(grid, frozen(matrix), frozen(fractions), cells, frozen(m), frozen(size), frozen(j))
 
 
 def grid_of(tallies: Sequence[Tally], *, step: float) -> RankGrid:
-    """Return the bins that the likelihood of one or several runs has.
+    """Return the bins of the likelihood of one or several runs.
 
     Examples
     --------
@@ -286,8 +287,8 @@ def grid_of(tallies: Sequence[Tally], *, step: float) -> RankGrid:
     contexts = [tally.contexts for tally in tallies]
     sizes = np.stack(
         [
-            np.concatenate([one.n_negatives for one in contexts]),
-            np.concatenate([one.n_candidates for one in contexts]),
+            np.concatenate([part.n_negatives for part in contexts]),
+            np.concatenate([part.n_candidates for part in contexts]),
         ],
         axis=1,
     )
@@ -297,8 +298,7 @@ def grid_of(tallies: Sequence[Tally], *, step: float) -> RankGrid:
 def bin_law(law: FixedLaw, grid: RankGrid, n_above: IntArray, *, floor: float = TINY) -> FloatArray:
     """Return P(j | bin) for some ascending j, (n_bins, len(n_above)): the mean over the ranks of the bin.
 
-    What is less probable than ``floor`` times the most probable j of a rank may be left out; a larger floor
-    takes less time.
+    Terms below ``floor`` times the most probable j of a rank may be left out; a larger floor takes less time.
 
     Examples
     --------
@@ -328,11 +328,11 @@ def _codes(tally: Tally, first: IntArray) -> IntArray:
 
 
 def _resolution(tallies: Sequence[Tally], laws: IntArray, step: float) -> float:
-    """Return how many draws with replacement would tell ranks apart as well as the best sample does.
+    """Return how many draws with replacement would resolve ranks as well as the largest sample does.
 
-    The rule of an adaptive sample says how large it may become, so that a run in which nobody got there has
-    the grid of the others. Without replacement a sample of m from L tells as much as m (L - 1)/(L - m) with;
-    bins need not be narrower than a rank of the pool.
+    An adaptive sample counts with the largest size of its rule, so that runs in which no sample grew so large
+    have the same grid. Without replacement a sample of m from L resolves as much as m (L - 1)/(L - m) draws
+    with replacement; bins need not be narrower than a rank of the pool.
     """
     rules = [tally.design.stopping for tally in tallies]
     most = max((rule.sizes[-1] for rule in rules if rule is not None), default=0)
@@ -348,13 +348,13 @@ def _check_size(n_outcomes: int, grid: RankGrid) -> None:
     if n_outcomes * grid.n_bins > _ENTRIES:
         raise InvalidParameter(
             f"{n_outcomes:,} different sampled ranks over {grid.n_bins:,} bins need "
-            f"{8e-9 * n_outcomes * grid.n_bins:.1f} GB, and at most {8e-9 * _ENTRIES:.1f} are taken. "
+            f"{8e-9 * n_outcomes * grid.n_bins:.1f} GB, more than the limit of {8e-9 * _ENTRIES:.1f} GB. "
             f"Use wider bins, such as grid=0.5, or fewer runs at once."
         )
 
 
 def _check_possible(matrix: FloatArray, m: IntArray, size: IntArray, j: IntArray) -> None:
-    """Raise when a row was seen that no global rank can give; its likelihood would be 0 for all masses."""
+    """Raise when no global rank can give an observed outcome; the likelihood of all masses would be 0."""
     never = np.flatnonzero(~matrix.any(axis=1))
     if len(never):
         row = never[0]
@@ -366,31 +366,32 @@ def _check_possible(matrix: FloatArray, m: IntArray, size: IntArray, j: IntArray
 
 #: Width of a group of sampled ranks in standard deviations; it adds 2 % to their variance.
 _WIDTH = 0.5
-_SINGLES = 8  # so many first sampled ranks are kept apart
-_POOLS = 1.25  # pools up to this ratio are put together: their ranks are compared by R/N alone
+_SINGLES = 8  # so many first sampled ranks are not grouped
+_POOLS = 1.25  # pool sizes within this ratio are grouped: their ranks are compared by R/N alone
 
 
 def grouped(likelihood: Likelihood, run: int) -> tuple[FloatArray, FloatArray]:
-    """Return P(outcome | bin) up to factors, and shares, of the groups of outcomes that a run has.
+    """Return P(outcome | bin), up to a factor each, and the fractions of the groups of outcomes of a run.
 
     Within a group the probabilities as functions of the bin are proportional but for shifts of at most a
-    quarter of their width; factors do not matter to a likelihood, so a group is given their mean, each
-    scaled to have the maximum 1. Only what the run itself has enters, so its fit does not depend on others.
+    quarter of their width. Factors do not matter to a likelihood, so the row of a group is the mean of the
+    rows of its outcomes, each scaled to have the maximum 1. Only outcomes of the run itself enter, so that
+    its fit does not depend on other runs.
     """
-    seen = np.flatnonzero(likelihood.shares[run] > 0)
-    p, j, m = likelihood.shares[run, seen], likelihood.n_above[seen], likelihood.n_negatives[seen]
+    seen = np.flatnonzero(likelihood.fractions[run] > 0)
+    p, j, m = likelihood.fractions[run, seen], likelihood.n_above[seen], likelihood.n_negatives[seen]
     _, which = np.unique(group_keys(m, likelihood.n_candidates[seen], j), axis=0, return_inverse=True)
     which = which.ravel()
     order = np.argsort(which, kind="stable")
     starts = np.flatnonzero(np.diff(which[order], prepend=-1))
-    shares: FloatArray = np.bincount(which, weights=p).astype(np.float64)
+    fractions: FloatArray = np.bincount(which, weights=p).astype(np.float64)
     rows = likelihood.matrix[seen[order]]
-    rows *= (p[order] / (shares[which[order]] * rows.max(axis=1)))[:, None]
-    return np.add.reduceat(rows, starts, axis=0), shares
+    rows *= (p[order] / (fractions[which[order]] * rows.max(axis=1)))[:, None]
+    return np.add.reduceat(rows, starts, axis=0), fractions
 
 
 def group_keys(n_negatives: IntArray, n_candidates: IntArray, n_above: IntArray) -> IntArray:
-    """Return what tells the groups of outcomes apart, (n, 3); groups are numbered in the order of their keys.
+    """Return a key for each outcome, (n, 3), equal within a group; groups are numbered in the order of keys.
 
     Examples
     --------
@@ -399,6 +400,6 @@ def group_keys(n_negatives: IntArray, n_candidates: IntArray, n_above: IntArray)
     """
     m, j = n_negatives, n_above
     angle = 2 * np.sqrt(m) * np.arcsin(np.sqrt(j / m))
-    place = np.where(j < _SINGLES, j, _SINGLES + np.floor(angle / _WIDTH)).astype(np.int64)
+    interval = np.where(j < _SINGLES, j, _SINGLES + np.floor(angle / _WIDTH)).astype(np.int64)
     pool = np.floor(np.log(n_candidates) / np.log(_POOLS)).astype(np.int64)
-    return np.stack([m, pool, place], axis=1)
+    return np.stack([m, pool, interval], axis=1)

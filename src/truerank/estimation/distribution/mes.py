@@ -1,8 +1,8 @@
-"""MES: the most even rank distribution that comes close to the sampled ranks.
+"""Maximal entropy: the rank distribution that trades closeness to the sampled ranks for entropy.
 
-Maximal entropy with a distance to what was seen, by Newton's method in the dual.
-
-Derivatives of the minimum that ``mes`` takes.
+A convex problem, solved in its dual by Newton's method with the duality gap as a certificate (``minimise``).
+The derivatives of the minimum in the fractions of outcomes follow from the optimality conditions by implicit
+differentiation (``EntropySensitivity``).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from truerank.estimation.distribution.mle import log_likelihood
 from truerank.estimation.tally import Tally
 
 _STEPS = 500
-_ENOUGH = 1e-9  # duality gap beyond which a solution is not returned
-_ZERO = 1e-24  # duality gap that is all rounding
+_ENOUGH = 1e-9  # largest duality gap of a solution that is returned
+_ZERO = 1e-24  # duality gap below which all is rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Distance(ABC):
-    """A convex distance of predicted probabilities q from shares p, outcome by outcome, and its dual."""
+    """A convex distance of predicted probabilities q from fractions p, outcome by outcome, and its dual."""
 
     p: FloatArray
 
@@ -79,13 +79,13 @@ class Squared(Distance):
 
     def slope(self, dual: FloatArray) -> FloatArray:
         """Return dual / 2w - p."""
-        found: FloatArray = dual / (2 * self.w) - self.p
-        return found
+        slopes: FloatArray = dual / (2 * self.w) - self.p
+        return slopes
 
     def curvature(self, dual: FloatArray) -> FloatArray:
         """Return 1 / 2w."""
-        found: FloatArray = 1 / (2 * self.w)
-        return found
+        curvatures: FloatArray = 1 / (2 * self.w)
+        return curvatures
 
     def gap(self, dual: FloatArray, q: FloatArray) -> float:
         """Return the sum of w (q - p + dual / 2w)^2, free of cancellation."""
@@ -106,13 +106,13 @@ class Divergence(Distance):
 
     def slope(self, dual: FloatArray) -> FloatArray:
         """Return -p / dual."""
-        found: FloatArray = -self.p / dual
-        return found
+        slopes: FloatArray = -self.p / dual
+        return slopes
 
     def curvature(self, dual: FloatArray) -> FloatArray:
         """Return p / dual^2."""
-        found: FloatArray = self.p / dual**2
-        return found
+        curvatures: FloatArray = self.p / dual**2
+        return curvatures
 
     def gap(self, dual: FloatArray, q: FloatArray) -> float:
         """Return the sum of p (t - 1 - log t) with t = dual q / p, which is 1 at the optimum."""
@@ -120,7 +120,7 @@ class Divergence(Distance):
         return float(self.p @ (excess - np.log1p(excess)))
 
     def longest(self, dual: FloatArray, step: FloatArray) -> float:
-        """Return what keeps the dual positive."""
+        """Return the longest step that keeps the dual positive."""
         shrinking = step < 0
         if not shrinking.any():
             return 1.0
@@ -128,15 +128,15 @@ class Divergence(Distance):
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
-    """Masses, how far they may be from the optimum, and the steps it took."""
+class EntropyMinimum:
+    """Masses, their duality gap, and the Newton steps taken."""
 
     masses: FloatArray
     gap: float
     iterations: int
 
 
-def minimise(matrix: FloatArray, widths: FloatArray, distance: Distance, eta: float) -> Solution:
+def minimise(matrix: FloatArray, widths: FloatArray, distance: Distance, eta: float) -> EntropyMinimum:
     r"""Return the masses that minimise distance - eta * entropy.
 
     .. math:: \min_\pi \; d(A \pi) + \eta \sum_b \pi_b \log (\pi_b / w_b)
@@ -147,9 +147,9 @@ def minimise(matrix: FloatArray, widths: FloatArray, distance: Distance, eta: fl
 
     Parameters
     ----------
-    matrix : (n_outcomes, n_bins) P(outcome | bin) of the outcomes that were seen
-    widths : (n_bins,) ranks per bin; mass lies evenly on them, so that bins do not change the entropy
-    distance : from what was seen
+    matrix : (n_outcomes, n_bins) P(outcome | bin) of the outcomes that occur
+    widths : (n_bins,) ranks per bin; the entropy is that of ranks, with the mass of a bin spread evenly
+    distance : from the fractions of outcomes
     eta : weight of the entropy, > 0
 
     Raises
@@ -171,7 +171,7 @@ def minimise(matrix: FloatArray, widths: FloatArray, distance: Distance, eta: fl
         gradient = distance.slope(dual) + point.q
         try:
             step = -_solve(matrix, point, distance.curvature(dual), eta, gradient)
-        except LinAlgError:  # eta below rounding; the gap tells
+        except LinAlgError:  # eta is too small for floating point; the gap decides
             break
         slope = float(gradient @ step)
         is_last = -slope <= 1e-15 * (1 + abs(point.value))  # rounding hides any further descent
@@ -187,11 +187,11 @@ def minimise(matrix: FloatArray, widths: FloatArray, distance: Distance, eta: fl
             break
     if not point.gap <= _ENOUGH:
         raise NotConverged(
-            f"maximal entropy came within {point.gap:.1e} of its optimum in {iterations} steps, not "
-            f"1e-9. Use a larger eta than {eta:g}.",
+            f"maximal entropy must come within 1e-9 of its optimum, got {point.gap:.1e} after {iterations} "
+            f"steps. Use a larger eta than {eta:g}.",
             last=point.masses,
         )
-    return Solution(point.masses, point.gap, iterations)
+    return EntropyMinimum(point.masses, point.gap, iterations)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,15 +227,15 @@ def _solve(
     inner[np.diag_indices_from(inner)] += 1
     factor = cho_factor(inner, overwrite_a=True)
     solved = cho_solve(factor, scaled) if is_wide else scaled - root @ cho_solve(factor, scaled @ root)
-    found: FloatArray = solved * scale
-    return found
+    solution: FloatArray = solved * scale
+    return solution
 
 
 @dataclass(frozen=True)
 class MaximalEntropy(MixtureEstimator):
     r"""Distribution of global ranks that trades its distance from the sampled ones for entropy.
 
-    Where the sample says nothing the ranks stay equally probable. The result depends on eta as that of EM
+    Ranks that the sample cannot tell apart stay equally probable. The result depends on eta as that of EM
     does on its iterations, but it is the minimum of a stated objective, and the duality gap is reported.
 
     .. math:: \min_\pi \sum_o w_o (q_o - p_o)^2 - \eta H(\pi), \qquad q_o = \sum_b \pi_b P(o \mid b), \quad
@@ -247,20 +247,20 @@ class MaximalEntropy(MixtureEstimator):
         The entropy is that of the single ranks.
     eta : weight of the entropy; none is 0.001 for n up to 100 and 0.01 from n = 500 on, n = m + 1, and grows
         as a power of n in between
-    weight : w is ``n-shares``, n p; ``shares``, p; or ``one``. Outcomes that nobody has weigh nothing.
+    weight : w is ``n-shares``, n p; ``shares``, p; or ``one``. Outcomes that do not occur weigh nothing.
     distance : ``squared`` as above, or ``likelihood``, minus the sum of p log q, which has no weights
 
     Notes
     -----
     Objective and defaults follow the authors' notebooks, not the text of [li2023]_, which gives 0.001 only.
     Where samples differ in size, n is their mean size over targets. An outcome is then a pair (m, j) and q
-    its whole probability, the share of the size or the chance that sampling stopped there included; pools of
-    several sizes are put together by R/N. Adaptive samples have more outcomes with smaller shares, which
-    weakens the distance against the entropy: take a smaller eta than the rule's. On the scale of
-    ``distance=likelihood`` eta is another number too.
+    its joint probability, including the fraction of samples of the size or the probability that sampling
+    stopped there included; pools of several sizes are combined by R/N. Adaptive samples have more outcomes
+    with smaller fractions, which weakens the distance against the entropy: take a smaller eta than the
+    rule's. On the scale of ``distance=likelihood`` eta is another number too.
 
-    Diagnostics: ``eta``, ``entropy``, ``log_likelihood`` (mean per target), ``gap`` (what the objective may
-    lie above its minimum, at most), ``iterations`` of Newton's method.
+    Diagnostics: ``eta``, ``entropy``, ``log_likelihood`` (mean per target), ``gap`` (upper bound on how far
+    the objective lies above its minimum), ``iterations`` of Newton's method.
 
     Examples
     --------
@@ -288,29 +288,29 @@ class MaximalEntropy(MixtureEstimator):
     def fit(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> FittedMasses:
         """Return masses for each run."""
         widths = np.diff(likelihood.grid.edges).astype(np.float64)
-        sizes = likelihood.shares @ (likelihood.n_negatives + 1)
+        sizes = likelihood.fractions @ (likelihood.n_negatives + 1)
         etas = [self.eta if self.eta is not None else default_eta(n) for n in sizes]
 
-        def solve(run: int) -> Solution:
-            matrix, shares = whole_outcomes(likelihood, run, tallies[run])
-            return minimise(matrix, widths, self._distance(shares, sizes[run]), etas[run])
+        def solve(run: int) -> EntropyMinimum:
+            matrix, fractions = joint_outcomes(likelihood, run, tallies[run])
+            return minimise(matrix, widths, self._distance(fractions, sizes[run]), etas[run])
 
         with single_threaded_blas():
             runs = range(likelihood.n_runs)
             solved = list(ordered_map(solve, runs, n_threads=available_threads()))
-        masses = np.stack([one.masses for one in solved])
-        heights = log_likelihood(likelihood.matrix, likelihood.shares, masses)
+        masses = np.stack([minimum.masses for minimum in solved])
+        heights = log_likelihood(likelihood.matrix, likelihood.fractions, masses)
         return FittedMasses(
             masses,
             [
                 {
                     "eta": eta,
-                    "entropy": float(entr(one.masses / widths) @ widths),
+                    "entropy": float(entr(minimum.masses / widths) @ widths),
                     "log_likelihood": float(height),
-                    "gap": one.gap,
-                    "iterations": float(one.iterations),
+                    "gap": minimum.gap,
+                    "iterations": float(minimum.iterations),
                 }
-                for eta, one, height in zip(etas, solved, heights, strict=True)
+                for eta, minimum, height in zip(etas, solved, heights, strict=True)
             ],
         )
 
@@ -332,45 +332,45 @@ class MaximalEntropy(MixtureEstimator):
         return Squared(p, w)
 
 
-def whole_outcomes(likelihood: Likelihood, run: int, tally: Tally) -> tuple[FloatArray, FloatArray]:
-    """Return the probability given each bin, (n, n_bins), and the share, (n,), of each pair (m, j) of a run.
+def joint_outcomes(likelihood: Likelihood, run: int, tally: Tally) -> tuple[FloatArray, FloatArray]:
+    """Return P(m, j | bin), (n, n_bins), and the fraction of targets, (n,), of each pair (m, j) of a run.
 
-    P(j | m, bin) is the mean over pools, weighted by the rows they have with that j. It is multiplied with
-    the share of rows of size m; where the size is a result, in adaptive samples, with the chance that
-    sampling stopped there, given that j of m stand above the target.
+    P(j | m, bin) is the mean over pools, weighted by their targets with that j. It is multiplied by the
+    fraction of targets with samples of size m; in adaptive samples, whose size is an outcome, by the
+    probability that sampling stopped at m, given that j of m are above the target.
     """
-    seen = np.flatnonzero(likelihood.shares[run] > 0)
-    p, m, j = likelihood.shares[run, seen], likelihood.n_negatives[seen], likelihood.n_above[seen]
+    seen = np.flatnonzero(likelihood.fractions[run] > 0)
+    p, m, j = likelihood.fractions[run, seen], likelihood.n_negatives[seen], likelihood.n_above[seen]
     rule = stopping_of(tally)
     if rule is None:
-        chance = _share_of_equal(m, p)
+        probability = _fraction_of_size(m, p)
     else:
-        chance = np.zeros(len(seen))
+        probability = np.zeros(len(seen))
         for pool in np.unique(likelihood.n_candidates[seen]):
             rows = np.flatnonzero(likelihood.n_candidates[seen] == pool)
             law = AdaptiveLaw(int(pool), rule, tally.design.replacement)
-            chance[rows] = stop_chances(law, m[rows], j[rows])
+            probability[rows] = stop_probabilities(law, m[rows], j[rows])
     order = np.lexsort((j, m))
     starts = np.flatnonzero((np.diff(m[order], prepend=-1) != 0) | (np.diff(j[order], prepend=-1) != 0))
-    shares: FloatArray = np.add.reduceat(p[order], starts)
-    rows = likelihood.matrix[seen[order]] * (p * chance)[order][:, None]
-    return np.add.reduceat(rows, starts, axis=0) / shares[:, None], shares
+    fractions: FloatArray = np.add.reduceat(p[order], starts)
+    rows = likelihood.matrix[seen[order]] * (p * probability)[order][:, None]
+    return np.add.reduceat(rows, starts, axis=0) / fractions[:, None], fractions
 
 
-def _share_of_equal(m: IntArray, p: FloatArray) -> FloatArray:
-    """Return the share of rows that have the same m as each outcome."""
+def _fraction_of_size(m: IntArray, p: FloatArray) -> FloatArray:
+    """Return the fraction of targets that have the same m as each outcome."""
     _, which = np.unique(m, return_inverse=True)
-    share: FloatArray = np.bincount(which, weights=p)[which].astype(np.float64)
-    return share
+    fraction: FloatArray = np.bincount(which, weights=p)[which].astype(np.float64)
+    return fraction
 
 
-def stop_chances(law: AdaptiveLaw, m: IntArray, j: IntArray) -> FloatArray:
-    """Return the chance that sampling stops at m, given that j of m stand above the target."""
+def stop_probabilities(law: AdaptiveLaw, m: IntArray, j: IntArray) -> FloatArray:
+    """Return the probability that sampling stops at m, given that j of m stand above the target."""
     result = np.zeros(len(m))
     for reached, size in zip(law.rounds, law.sizes, strict=True):
         rows = np.flatnonzero(m == size)
-        place = np.clip(j[rows] - reached.first, 0, max(len(reached.factor) - 1, 0))
-        result[rows] = reached.factor[place] if len(reached.factor) else 0.0
+        index = np.clip(j[rows] - reached.first, 0, max(len(reached.factor) - 1, 0))
+        result[rows] = reached.factor[index] if len(reached.factor) else 0.0
     return result
 
 
@@ -382,11 +382,11 @@ def default_eta(n: float) -> float:
     >>> default_eta(50), default_eta(100), round(default_eta(250), 5), default_eta(500), default_eta(3200)
     (0.001, 0.001, 0.00371, 0.01, 0.01)
     """
-    share = np.clip(np.log(n / 100) / np.log(5), 0.0, 1.0)
-    return float(0.001 * 10.0**share)
+    fraction = np.clip(np.log(n / 100) / np.log(5), 0.0, 1.0)
+    return float(0.001 * 10.0**fraction)
 
 
-_STEP = 1e-4  # relative, of the size of samples, for the slope of the default eta
+_STEP = 1e-4  # relative step in the sample size for the derivative of the default eta
 
 
 @dataclass(frozen=True, eq=False)
@@ -394,30 +394,31 @@ class EntropySensitivity(Sensitivity):
     r"""Implicit differentiation of the masses at the minimum of d(q, p) - eta H.
 
     With the second derivative M of the objective on masses that sum to 1, and :math:`\mu = M^{-1} c` for
-    numbers with slopes c in the masses, a share p moves them by :math:`-\mu \cdot \partial_p \nabla_\pi d`.
-    Weights, the rows that pools have in common and the share of a sample's size depend on shares as well.
+    numbers with derivatives c in the masses, their derivatives in a fraction p are
+    :math:`-\mu \cdot \partial_p \nabla_\pi d`. The weights of the distance, the mean over pools and the
+    fraction of samples of a size depend on p as well.
 
     Parameters
     ----------
     estimator, tally : what was fitted, to what
     masses : (n_bins,) as fitted
     adjoint : (n_bins, n_numbers) mu
-    shares, predicted : (n_groups,) p and q of the pairs (m, j) in use
-    moved : (n_groups, n_numbers) what q would be with mu in place of the masses
-    place : the number of each pair in use
+    fractions, predicted : (n_groups,) p and q of the pairs (m, j) in use
+    moved : (n_groups, n_numbers) q with mu in place of the masses
+    number : of each pair in use
     size : mean n = m + 1
-    of_size : share of the rows of each m, and (n_numbers,) what that share moves; empty for adaptive samples
-    per_item : (n_numbers,) what the mean size moves
+    of_size : fraction of samples of each m, and (n_numbers,) derivatives in it; empty for adaptive samples
+    per_item : (n_numbers,) derivatives in the mean size
     """
 
     estimator: MaximalEntropy
     tally: Tally
     masses: FloatArray
     adjoint: FloatArray
-    shares: FloatArray
+    fractions: FloatArray
     predicted: FloatArray
     moved: FloatArray
-    place: dict[tuple[int, int], int]
+    number: dict[tuple[int, int], int]
     size: float
     of_size: dict[int, tuple[float, FloatArray]]
     per_item: FloatArray
@@ -431,17 +432,17 @@ class EntropySensitivity(Sensitivity):
         tally: Tally,
         slope: FloatArray,
     ) -> EntropySensitivity:
-        """Solve for the adjoint."""
-        matrix, p = whole_outcomes(likelihood, 0, tally)
+        """Solve for mu."""
+        matrix, p = joint_outcomes(likelihood, 0, tally)
         q = np.maximum(matrix @ masses, LEAST)
-        n = float(likelihood.shares[0] @ (likelihood.n_negatives + 1))
+        n = float(likelihood.fractions[0] @ (likelihood.n_negatives + 1))
         eta = default_eta(n) if estimator.eta is None else estimator.eta
         is_squared = estimator.distance == "squared"
         scale = n if estimator.weight == "n-shares" else 1.0
         curvature = 2 * scale * p if is_squared else p / q**2
         adjoint = _solved(matrix, masses, curvature, eta, slope)
         moved = matrix @ adjoint
-        seen = np.flatnonzero(likelihood.shares[0] > 0)
+        seen = np.flatnonzero(likelihood.fractions[0] > 0)
         m, j = likelihood.n_negatives[seen], likelihood.n_above[seen]
         pairs = np.unique(np.stack([m, j], axis=1), axis=0)
         per_item = np.zeros(slope.shape[1])
@@ -453,22 +454,24 @@ class EntropySensitivity(Sensitivity):
             per_item += 2 * (p * (q - p)) @ moved
         of_size: dict[int, tuple[float, FloatArray]] = {}
         if stopping_of(tally) is None:
-            for one in np.unique(m).tolist():
-                rows = pairs[:, 0] == one
-                share = float(p[rows].sum())
+            for sample_size in np.unique(m).tolist():
+                rows = pairs[:, 0] == sample_size
+                fraction = float(p[rows].sum())
                 terms = 2 * scale * p * (2 * q - p) if is_squared else np.zeros_like(p)
-                of_size[one] = share, terms[rows] @ moved[rows] / share
-        place = {(int(a), int(b)): number for number, (a, b) in enumerate(pairs.tolist())}
-        return cls(estimator, tally, masses, adjoint, p, q, moved, place, n, of_size, per_item)
+                of_size[sample_size] = fraction, terms[rows] @ moved[rows] / fraction
+        numbers = {(int(a), int(b)): number for number, (a, b) in enumerate(pairs.tolist())}
+        return cls(estimator, tally, masses, adjoint, p, q, moved, numbers, n, of_size, per_item)
 
-    def at(self, chances: FloatArray, n_negatives: int, n_candidates: int, n_above: IntArray) -> FloatArray:
-        """Return the slopes, (n_outcomes, n_numbers)."""
+    def at(
+        self, probabilities: FloatArray, n_negatives: int, n_candidates: int, n_above: IntArray
+    ) -> FloatArray:
+        """Return the derivatives, (n_outcomes, n_numbers)."""
         factor, shared = self._factor(n_negatives, n_candidates, n_above)
-        q = np.maximum(chances @ self.masses * factor, LEAST)
-        moved = chances @ self.adjoint * factor[:, None]
-        group = np.array([self.place.get((n_negatives, j), -1) for j in n_above.tolist()], dtype=np.int64)
+        q = np.maximum(probabilities @ self.masses * factor, LEAST)
+        moved = probabilities @ self.adjoint * factor[:, None]
+        group = np.array([self.number.get((n_negatives, j), -1) for j in n_above.tolist()], dtype=np.int64)
         is_new = group < 0
-        p_group = np.where(is_new, 0.0, self.shares[group])
+        p_group = np.where(is_new, 0.0, self.fractions[group])
         q_group = np.where(is_new, q, self.predicted[group])
         moved_group = np.where(is_new[:, None], moved, self.moved[group])
         if self.estimator.distance == "likelihood":
@@ -477,19 +480,19 @@ class EntropySensitivity(Sensitivity):
             scale = self.size if self.estimator.weight == "n-shares" else 1.0
             terms = (q - q_group - p_group)[:, None] * moved_group + (q_group - p_group)[:, None] * moved
             terms *= 2 * scale
-        found: FloatArray = -(terms + shared + (n_negatives + 1) * self.per_item)
-        return found
+        slopes: FloatArray = -(terms + shared + (n_negatives + 1) * self.per_item)
+        return slopes
 
     def _factor(
         self, n_negatives: int, n_candidates: int, n_above: IntArray
     ) -> tuple[FloatArray, FloatArray | float]:
-        """Return what makes chances of j those of (m, j), and what the share of the size m moves."""
+        """Return the ratio of P(m, j | bin) to P(j | m, bin), and derivatives in the fraction of size m."""
         rule = stopping_of(self.tally)
         if rule is None:
-            share, shared = self.of_size[n_negatives]
-            return np.full(len(n_above), share), shared
+            fraction, shared = self.of_size[n_negatives]
+            return np.full(len(n_above), fraction), shared
         law = AdaptiveLaw(n_candidates, rule, self.tally.design.replacement)
-        return stop_chances(law, np.full_like(n_above, n_negatives), n_above), 0.0
+        return stop_probabilities(law, np.full_like(n_above, n_negatives), n_above), 0.0
 
 
 def _solved(
@@ -509,5 +512,5 @@ def _solved(
         solved = cho_solve(cho_factor(inner), right)
     solved *= root[:, None]
     sums = solved.sum(axis=0)
-    found: FloatArray = solved[:, :-1] - solved[:, -1:] * (sums[:-1] / sums[-1])
-    return found
+    adjoint: FloatArray = solved[:, :-1] - solved[:, -1:] * (sums[:-1] / sums[-1])
+    return adjoint

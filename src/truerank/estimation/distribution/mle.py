@@ -1,12 +1,13 @@
-"""MLE: the rank distribution under which the sampled ranks are most likely, or on the way to it.
+"""Maximum likelihood: a distribution of global ranks by EM, or the exact non-parametric maximum.
 
-Expectation maximisation for mixtures with fixed components.
+The log-likelihood of masses over bins is concave, so the gradient bounds how far any masses are from the
+maximum (``gap``). EM is run for a fixed number of steps. The exact maximum, the non-parametric
+maximum-likelihood estimator of a mixing distribution, has a few atoms and is found by an interior-point
+method on few bins at a time. The derivative of the masses after some steps of EM is the chain rule backwards
+through the steps.
 
-The non-parametric maximum of the likelihood of a mixture, with a bound on its distance to the optimum.
-
-Symbols: A is P(outcome | bin), p the shares of the outcomes, w the masses, q = Aw, g = A'(p/q) the gradient.
-
-Derivatives of EM with a given number of steps.
+Symbols: A is P(outcome | bin), p the fractions of the outcomes, w the masses, q = Aw, g = A'(p/q) the
+gradient.
 """
 
 from __future__ import annotations
@@ -34,23 +35,23 @@ from truerank.estimation.distribution.base import (
 from truerank.estimation.distribution.likelihood import Likelihood
 from truerank.estimation.tally import Tally
 
-_RUNS = 25  # a thread takes so many at once; fixed, so that sums do not depend on the number of threads
-_NONE = 1e-200  # masses below this are 0: numbers without full precision would slow every product down
-_LEAST = 1e-300  # stands in for the probability of outcomes a run has not seen
+_RUNS = 25  # runs a thread takes at once; fixed, so that sums do not depend on the number of threads
+_NONE = 1e-200  # smaller masses are set to 0: products of denormal numbers are slow
+_LEAST = 1e-300  # replaces probabilities that are 0 in floating point
 
 
-def em(matrix: FloatArray, shares: FloatArray, masses: FloatArray, iterations: int) -> FloatArray:
+def em(matrix: FloatArray, fractions: FloatArray, masses: FloatArray, iterations: int) -> FloatArray:
     r"""Return the masses after some steps of EM, one row per run.
 
     .. math:: \pi_b \leftarrow \pi_b \sum_o p_o P(o \mid b) / q_o, \qquad q_o = \sum_b \pi_b P(o \mid b)
 
     A step is two matrix products over all runs, O(n_runs n_outcomes n_bins). A run alone and the same run
-    among others agree to about 1e-14, not to the bit: products of other shapes are added in another order.
+    among others agree to about 1e-14, not to the bit: the order of sums depends on the shape of a product.
 
     Parameters
     ----------
     matrix : (n_outcomes, n_bins) P(outcome | bin)
-    shares : (n_runs, n_outcomes) p
+    fractions : (n_runs, n_outcomes) p
     masses : (n_runs, n_bins) where to start
     iterations : how many steps; there is no other stopping rule
 
@@ -63,33 +64,33 @@ def em(matrix: FloatArray, shares: FloatArray, masses: FloatArray, iterations: i
 
     def part(first: int) -> FloatArray:
         runs = slice(first, first + _RUNS)
-        found, p = start[runs], shares[runs]
+        current, p = start[runs], fractions[runs]
         for _ in range(iterations):
-            found *= gradient(matrix, p, found)
-            found[found < _NONE] = 0.0
-        return found
+            current *= gradient(matrix, p, current)
+            current[current < _NONE] = 0.0
+        return current
 
     with single_threaded_blas():
         blocks = ordered_map(part, range(0, len(start), _RUNS), n_threads=available_threads())
         return np.concatenate(list(blocks))
 
 
-def gradient(matrix: FloatArray, shares: FloatArray, masses: FloatArray) -> FloatArray:
+def gradient(matrix: FloatArray, fractions: FloatArray, masses: FloatArray) -> FloatArray:
     r"""Return :math:`g_b = \sum_o p_o P(o \mid b) / q_o`, one row per run; its mean under the masses is 1."""
     ratio = masses @ matrix.T
     np.maximum(ratio, _LEAST, out=ratio)
-    np.divide(shares, ratio, out=ratio)
+    np.divide(fractions, ratio, out=ratio)
     return ratio @ matrix
 
 
-def log_likelihood(matrix: FloatArray, shares: FloatArray, masses: FloatArray) -> FloatArray:
+def log_likelihood(matrix: FloatArray, fractions: FloatArray, masses: FloatArray) -> FloatArray:
     r"""Return the mean log-likelihood :math:`\sum_o p_o \log q_o` of each run."""
     predicted = np.maximum(masses @ matrix.T, _LEAST)
-    found: FloatArray = np.einsum("ro,ro->r", shares, np.log(predicted))
-    return found
+    means: FloatArray = np.einsum("ro,ro->r", fractions, np.log(predicted))
+    return means
 
 
-def gap(matrix: FloatArray, shares: FloatArray, masses: FloatArray) -> FloatArray:
+def gap(matrix: FloatArray, fractions: FloatArray, masses: FloatArray) -> FloatArray:
     r"""Return by how much, at most, other masses could raise the mean log-likelihood of each run.
 
     The likelihood is concave, so it rises by no more than :math:`\max_b g_b - 1`; 0 at the optimum.
@@ -99,7 +100,7 @@ def gap(matrix: FloatArray, shares: FloatArray, masses: FloatArray) -> FloatArra
     >>> gap(np.eye(2), np.array([[0.25, 0.75]]), np.array([[0.5, 0.5]])).tolist()
     [0.5]
     """
-    bound: FloatArray = np.maximum(gradient(matrix, shares, masses).max(axis=1) - 1.0, 0.0)
+    bound: FloatArray = np.maximum(gradient(matrix, fractions, masses).max(axis=1) - 1.0, 0.0)
     return bound
 
 
@@ -107,10 +108,10 @@ def gap(matrix: FloatArray, shares: FloatArray, masses: FloatArray) -> FloatArra
 class MaximumLikelihood(MixtureEstimator):
     r"""Distribution of global ranks by EM from the uniform one, or the exact non-parametric maximum.
 
-    Where EM stops is part of the estimator. The maximum itself has a few atoms and says little about the
-    first ranks; a hundred steps from the uniform distribution have not got there and are closer to the truth.
-    Nothing converges by default, and the distance to the maximum is among the diagnostics. A step costs
-    O(n_outcomes n_bins), whatever the numbers of users and ranks.
+    The number of EM steps is part of the estimator: stopping early regularises. The maximum itself has a few
+    atoms and is a poor estimate of the first ranks; a hundred steps from the uniform distribution are far
+    from it and closer to the truth. EM does not converge by default, and the distance to the maximum is among
+    the diagnostics. A step costs O(n_outcomes n_bins), whatever the numbers of users and ranks.
 
     .. math:: \max_\pi \sum_o p_o \log \sum_b \pi_b P(o \mid b)
 
@@ -122,9 +123,9 @@ class MaximumLikelihood(MixtureEstimator):
 
     Notes
     -----
-    Samples of any sizes are treated alike, adaptive ones too: that the size depended on earlier draws
-    multiplies the likelihood by a factor without the rank in it. Diagnostics: ``iterations``,
-    ``log_likelihood`` (mean per target) and ``gap``, a bound on what the optimum has more.
+    Samples of any sizes are treated alike, adaptive ones too: the stopping rule multiplies the likelihood by
+    a factor that does not depend on the rank. Diagnostics: ``iterations``, ``log_likelihood`` (mean per
+    target) and ``gap``, an upper bound on how much larger the maximum of the log-likelihood is.
 
     Examples
     --------
@@ -144,22 +145,22 @@ class MaximumLikelihood(MixtureEstimator):
             raise InvalidParameter(f"iterations must be an integer >= 1, got {self.iterations!r}. Use 100.")
         if self.solver == "exact" and self.iterations != type(self).iterations:
             raise InvalidParameter(
-                f"solver=exact runs to the optimum and takes no iterations, got {self.iterations}. "
+                f"solver=exact runs to the maximum and takes no iterations, got {self.iterations}. "
                 f"Leave out one of the two."
             )
 
     def fit(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> FittedMasses:
         """Return masses for each run."""
-        matrix, shares = likelihood.matrix, likelihood.shares
+        matrix, fractions = likelihood.matrix, likelihood.fractions
         with single_threaded_blas():
             if self.solver == "exact":
-                masses, steps = maximise_runs(matrix, shares)
+                masses, steps = maximise_runs(matrix, fractions)
             else:
-                start = np.broadcast_to(likelihood.grid.even, (len(shares), likelihood.grid.n_bins))
-                masses = em(matrix, shares, start, self.iterations)
-                steps = [self.iterations] * len(shares)
+                start = np.broadcast_to(likelihood.grid.even, (len(fractions), likelihood.grid.n_bins))
+                masses = em(matrix, fractions, start, self.iterations)
+                steps = [self.iterations] * len(fractions)
             figures = zip(
-                steps, log_likelihood(matrix, shares, masses), gap(matrix, shares, masses), strict=True
+                steps, log_likelihood(matrix, fractions, masses), gap(matrix, fractions, masses), strict=True
             )
         return FittedMasses(
             masses,
@@ -190,10 +191,10 @@ class MaximumLikelihood(MixtureEstimator):
         return super().refit(likelihood, tally) if self.solver == "em" else _refit_exactly
 
 
-def maximise_runs(matrix: FloatArray, shares: FloatArray) -> tuple[FloatArray, list[int]]:
+def maximise_runs(matrix: FloatArray, fractions: FloatArray) -> tuple[FloatArray, list[int]]:
     """Return the masses of the largest likelihood of each run, and the Newton steps."""
-    found = list(ordered_map(lambda p: maximise(matrix, p), list(shares), n_threads=available_threads()))
-    return np.stack([one.masses for one in found]), [one.iterations for one in found]
+    maxima = list(ordered_map(lambda p: maximise(matrix, p), list(fractions), n_threads=available_threads()))
+    return np.stack([run.masses for run in maxima]), [run.iterations for run in maxima]
 
 
 def _refit_exactly(runs: Likelihood, n_rows: FloatArray) -> FloatArray:
@@ -201,10 +202,10 @@ def _refit_exactly(runs: Likelihood, n_rows: FloatArray) -> FloatArray:
 
     def solve(run: int) -> FloatArray:
         try:
-            return maximise(runs.matrix, runs.shares[run]).masses
+            return maximise(runs.matrix, runs.fractions[run]).masses
         except NotConverged as error:
             last = error.last
-            if not isinstance(last, Maximum) or last.gap * n_rows[run] > _LITTLE:
+            if not isinstance(last, LikelihoodMaximum) or last.gap * n_rows[run] > _LITTLE:
                 raise
             return last.masses
 
@@ -212,23 +213,23 @@ def _refit_exactly(runs: Likelihood, n_rows: FloatArray) -> FloatArray:
         return np.stack(list(ordered_map(solve, range(runs.n_runs), n_threads=available_threads())))
 
 
-TOLERANCE = 1e-9  #: on the gap that is reported
+TOLERANCE = 1e-9  #: largest gap of a maximum that is returned
 _LITTLE = 0.05  # log-likelihood of all rows by which a fit to a resample may fall short of its maximum
-_GOAL = 1e-11  # asked of each sub-problem
+_GOAL = 1e-11  # gap at which a sub-problem is solved
 _ROUNDS = 60
 _STEPS = 80
 _FIRST = 64  # bins to start from
-_STALLED = 6  # steps without progress after which a sub-problem is left as it is
+_STALLED = 6  # steps without progress after which a sub-problem is not improved further
 
 
 @dataclass(frozen=True, eq=False)
-class Maximum:
+class LikelihoodMaximum:
     """Masses of the largest likelihood.
 
     Parameters
     ----------
     masses : (n_bins,) non-negative, they sum to 1
-    gap : by how much at most the optimum has more log-likelihood per row
+    gap : upper bound on how much larger the maximum of the mean log-likelihood is
     iterations : Newton steps
     """
 
@@ -237,56 +238,56 @@ class Maximum:
     iterations: int
 
 
-def maximise(matrix: FloatArray, shares: FloatArray) -> Maximum:
+def maximise(matrix: FloatArray, fractions: FloatArray) -> LikelihoodMaximum:
     r"""Return the masses that maximise :math:`\sum_o p_o \log \sum_b w_b P(o \mid b)`.
 
-    Few bins have mass at the optimum. A part of the bins is solved by Newton steps of an interior-point
-    method; then bins where the gradient exceeds 1, at and around each of its peaks, join those with mass,
-    until there is none. A step costs O(n_outcomes k^2) with k bins in play, mostly fewer than a hundred.
+    Few bins have mass at the maximum. The problem restricted to some bins is solved by Newton steps of an
+    interior-point method; then bins where the gradient exceeds 1, at and around each of its peaks, join those
+    with mass, until there is none. A step costs O(n_outcomes k^2) for k bins, mostly fewer than a hundred.
 
     Parameters
     ----------
     matrix : (n_outcomes, n_bins) P(outcome | bin)
-    shares : (n_outcomes,) p
+    fractions : (n_outcomes,) p
 
     Raises
     ------
     NotConverged
-        When the gap stays above 1e-9; ``last`` holds the best ``Maximum``.
+        When the gap stays above 1e-9; ``last`` holds the best ``LikelihoodMaximum``.
 
     Notes
     -----
-    The gap is that of the general mixture theorem: the likelihood of any masses is below that of w by no more
-    than the largest gradient - 1. Scaling w is free in the problem that is solved, with the sum of the masses
-    as a price, and the optimum has sum 1.
+    The gap is that of the general mixture theorem: no masses have a mean log-likelihood larger than that of w
+    by more than the largest gradient - 1. In the problem that is solved the sum of w is free and is
+    subtracted from the objective instead; at the optimum it is 1.
 
     Examples
     --------
     >>> maximise(np.array([[0.9, 0.5], [0.1, 0.5]]), np.array([0.8, 0.2])).masses.round(6).tolist()
     [0.75, 0.25]
     """
-    seen = shares > 0
-    A, p = matrix[seen], shares[seen] / shares[seen].sum()
+    seen = fractions > 0
+    A, p = matrix[seen], fractions[seen] / fractions[seen].sum()
     n_bins = A.shape[1]
     is_used = _first_bins(A)
-    best, steps = Maximum(np.zeros(n_bins), np.inf, 0), 0
+    best, steps = LikelihoodMaximum(np.zeros(n_bins), np.inf, 0), 0
     for _ in range(_ROUNDS):
         bins = np.flatnonzero(is_used)
-        found, taken = _interior(np.ascontiguousarray(A[:, bins]), p)
+        solution, taken = _interior(np.ascontiguousarray(A[:, bins]), p)
         steps += taken
         masses = np.zeros(n_bins)
-        masses[bins] = found
+        masses[bins] = solution
         slope = A.T @ (p / (A @ masses))
         gap = max(float(slope.max()) - 1.0, 0.0)
         if gap < best.gap:
-            best = Maximum(masses, gap, steps)
+            best = LikelihoodMaximum(masses, gap, steps)
         joining = _peaks(slope, 1.0 + 10 * _GOAL) & ~is_used
         if gap <= 10 * _GOAL or not joining.any():
             break
         is_used = joining | (masses > 1e-9)
         is_used[1:] |= masses[:-1] > 1e-6
         is_used[:-1] |= masses[1:] > 1e-6
-    best = Maximum(best.masses, best.gap, steps)
+    best = LikelihoodMaximum(best.masses, best.gap, steps)
     if best.gap > TOLERANCE:
         raise NotConverged(
             f"the likelihood could only be brought to within {best.gap:.1e} of its maximum, not {TOLERANCE}. "
@@ -297,7 +298,7 @@ def maximise(matrix: FloatArray, shares: FloatArray) -> Maximum:
 
 
 def _first_bins(A: FloatArray) -> BoolArray:
-    """Return bins spread evenly, and for outcomes that are rare in all of them the best one."""
+    """Return bins at equal steps, and the most probable bin of each outcome that is rare in all of these."""
     n_bins = A.shape[1]
     chosen = np.unique(np.linspace(0, n_bins - 1, min(n_bins, _FIRST)).astype(np.int64))
     is_used = np.zeros(n_bins, dtype=np.bool_)
@@ -308,7 +309,7 @@ def _first_bins(A: FloatArray) -> BoolArray:
 
 
 def _peaks(slope: FloatArray, level: float) -> BoolArray:
-    """Return the places above a level that no neighbour exceeds, with their neighbours."""
+    """Return the bins above a level that no neighbour exceeds, and their neighbours."""
     padded = np.concatenate([[-np.inf], slope, [-np.inf]])
     is_peak = (slope > level) & (slope >= padded[:-2]) & (slope >= padded[2:])
     near = is_peak.copy()
@@ -320,8 +321,9 @@ def _peaks(slope: FloatArray, level: float) -> BoolArray:
 def _interior(A: FloatArray, p: FloatArray) -> tuple[FloatArray, int]:
     """Return the optimal masses over the columns of A and the steps taken, by predictor and corrector.
 
-    With prices z >= 0 of the bounds w >= 0 the conditions are g + z = 1 and w z = 0. Eliminating z leaves
-    (H + z/w) dw = g - 1 + c/w, with H the Hessian; in units of sqrt(w/z) its eigenvalues are at least 1.
+    With multipliers z >= 0 of the bounds w >= 0 the conditions are g + z = 1 and w z = 0. Eliminating z
+    leaves (H + z/w) dw = g - 1 + c/w, with H the Hessian; in units of sqrt(w/z) its eigenvalues are at least
+    1.
     """
     size, root = A.shape[1], np.sqrt(p)
     w, z = np.full(size, 1.0 / size), np.ones(size)
@@ -341,7 +343,7 @@ def _interior(A: FloatArray, p: FloatArray) -> tuple[FloatArray, int]:
         newton[np.diag_indices(size)] += 1.0
         try:
             factor = cho_factor(newton, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:  # beyond the precision of numbers
+        except LinAlgError:  # singular in floating point
             break
         taken += 1
         mean = w @ z / size
@@ -357,23 +359,23 @@ def _interior(A: FloatArray, p: FloatArray) -> tuple[FloatArray, int]:
 
 
 def _reach(value: FloatArray, step: FloatArray) -> float:
-    """Return how much of a step keeps all values >= 0."""
+    """Return the largest multiple of a step that keeps all values >= 0."""
     falling = step < 0
     return float((value[falling] / -step[falling]).min()) if falling.any() else np.inf
 
 
-_ROWS = 64  # outcomes next to each other that are probable in about the same bins
+_ROWS = 64  # neighbouring outcomes taken together, which are probable in about the same bins
 
 
 @dataclass(frozen=True, eq=False)
 class EmSensitivity(Sensitivity):
-    r"""The chain rule backwards through all steps.
+    r"""Derivatives of the masses after some steps of EM: the chain rule backwards through all steps.
 
     With masses :math:`\pi_t`, slopes :math:`\lambda_t` in them and :math:`q_o = \sum_b \pi_{tb} P(o \mid b)`,
 
     .. math:: \frac{d}{d p_o} = \sum_t \frac{\sum_b \lambda_{t+1,b} \, \pi_{tb} \, P(o \mid b)}{q_o}
 
-    A step backwards costs as much as one of EM for each number. Steps times bins times numbers are kept.
+    A step backwards costs as much as one of EM for each number. Memory: steps times bins times numbers.
 
     Parameters
     ----------
@@ -385,31 +387,33 @@ class EmSensitivity(Sensitivity):
 
     @classmethod
     def of(cls, likelihood: Likelihood, iterations: int, slope: FloatArray) -> EmSensitivity:
-        """Run EM again, keep the masses, and go back."""
-        matrix, shares = likelihood.matrix, likelihood.shares[:1]
+        """Run EM again, keep the masses of all steps, and differentiate backwards."""
+        matrix, fractions = likelihood.matrix, likelihood.fractions[:1]
         masses = likelihood.grid.even[None]
         parts = np.empty((len(slope), iterations, 1 + slope.shape[1]))
         for step in range(iterations):
             parts[:, step, 0] = masses[0]
-            masses = em(matrix, shares, masses, 1)
+            masses = em(matrix, fractions, masses, 1)
         for step in reversed(range(iterations)):
             before = np.ascontiguousarray(parts[:, step, 0])
             parts[:, step, 1:] = before[:, None] * slope
-            slope = em_slope(matrix, shares[0], before, slope)
+            slope = em_slope(matrix, fractions[0], before, slope)
         return cls(parts)
 
-    def at(self, chances: FloatArray, n_negatives: int, n_candidates: int, n_above: IntArray) -> FloatArray:
-        """Return the slopes, (n_outcomes, n_numbers)."""
+    def at(
+        self, probabilities: FloatArray, n_negatives: int, n_candidates: int, n_above: IntArray
+    ) -> FloatArray:
+        """Return the derivatives, (n_outcomes, n_numbers)."""
         n_steps, n_columns = self.parts.shape[1:]
-        found = np.zeros((len(chances), n_columns - 1))
-        for start in range(0, len(chances), _ROWS):
-            rows = chances[start : start + _ROWS]
+        slopes = np.zeros((len(probabilities), n_columns - 1))
+        for start in range(0, len(probabilities), _ROWS):
+            rows = probabilities[start : start + _ROWS]
             bins = np.flatnonzero((rows > NEVER * rows.max(axis=1, keepdims=True)).any(axis=0))
             if len(bins) == 0:  # cannot occur
                 continue
             window = slice(int(bins[0]), int(bins[-1]) + 1)
-            own = self.parts[window].reshape(-1, n_steps * n_columns)
-            sums = (rows[:, window] @ own).reshape(len(rows), n_steps, n_columns)
+            within = self.parts[window].reshape(-1, n_steps * n_columns)
+            sums = (rows[:, window] @ within).reshape(len(rows), n_steps, n_columns)
             predicted = np.maximum(sums[:, :, 0], LEAST)
-            found[start : start + _ROWS] = np.einsum("otk,ot->ok", sums[:, :, 1:], 1.0 / predicted)
-        return found
+            slopes[start : start + _ROWS] = np.einsum("otk,ot->ok", sums[:, :, 1:], 1.0 / predicted)
+        return slopes

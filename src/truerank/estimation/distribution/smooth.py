@@ -1,8 +1,8 @@
-"""Smooth: a rank distribution as rough as the data ask for.
+"""Smooth: a rank distribution with a smooth logarithm, the smoothness chosen by marginal likelihood.
 
-Penalised likelihood of a smooth log-density, and the penalty that the data prefer.
-
-Smooth log-densities over ranks: a coordinate, a basis and a measure of roughness.
+The log-density is a cubic spline over a transformed rank (``coordinate``) with a penalty on its second
+derivative, fitted by penalised maximum likelihood (Fisher scoring). Among several penalties the one with the
+largest marginal likelihood, by Laplace's approximation and with a wide prior, is taken.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from truerank.estimation.distribution.likelihood import Likelihood, RankGrid, gr
 from truerank.estimation.distribution.mle import log_likelihood
 from truerank.estimation.tally import Tally
 
-#: Exponent of the coordinate at both ends of the list, see ``coordinate``.
+#: Exponent of the coordinate at the top and the bottom of the list, see ``coordinate``.
 POWER = 0.2
-#: Pieces of the splines. Twice as many change nothing that can be seen, see docs/smooth.md.
+#: Pieces of the splines. Twice as many change no estimate noticeably, see docs/smooth.md.
 PIECES = 30
-#: Standard deviation, before anything is seen, of the rise of the log-density over the whole list.
+#: Prior standard deviation of the rise of the log-density over the whole list.
 TREND = 20.0
 _DEGREE = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Basis:
-    """Splines over the bins of a grid, and how rough a combination of them is.
+class SplineBasis:
+    """Splines over the bins of a grid, and the roughness of a combination of them as a quadratic form.
 
     Parameters
     ----------
     values : (n_bins, n_splines) at the middle of each bin; rows sum to 1
     roughness : (n_splines, n_splines) the integral of the squared second derivative as a quadratic form
-    fixed : (n_splines, n_splines) precision that does not depend on the penalty: of the trend, and of the
-        constant, which no data can tell and which is therefore set to 0
+    fixed : (n_splines, n_splines) prior precision that does not depend on the penalty: of the trend, and of
+        the constant, which is not identified and is therefore set to 0
     """
 
     values: FloatArray
@@ -56,25 +56,25 @@ class Basis:
         return int(self.values.shape[1])
 
 
-def coordinate(share: FloatArray) -> FloatArray:
-    r"""Return :math:`z = I_t(1/5, 1/5)`, the regularised incomplete beta function of shares t = R/N.
+def coordinate(fraction: FloatArray) -> FloatArray:
+    r"""Return :math:`z = I_t(1/5, 1/5)`, the regularised incomplete beta function of t = R/N.
 
-    A penalty on second derivatives continues what it sees as a straight line, so the coordinate decides what
-    happens at ranks that the sample cannot resolve. As the exponent goes to 0, z becomes log(t / (1 - t)):
-    straight lines are power laws, whose slope in log-rank never ends. At 1/2 it is the arcsine, the scale on
-    which sampled ranks have constant variance: straight lines become flat at the top, as with EM from the
-    uniform distribution. Between the two, the slope in log-rank fades as the fifth root of the rank.
+    A penalty on second derivatives extrapolates along a straight line, so the coordinate decides about ranks
+    that the sample cannot resolve. As the exponent goes to 0, z becomes log(t / (1 - t)): straight lines are
+    power laws, with a constant slope in log-rank. At 1/2 it is the arcsine, the scale on which sampled ranks
+    have constant variance: straight lines become flat at the top, as with EM from the uniform distribution.
+    Between the two, the slope in log-rank falls as the fifth root of the rank.
 
     Examples
     --------
     >>> coordinate(np.array([0.0, 0.5, 1.0])).round(12).tolist()
     [0.0, 0.5, 1.0]
     """
-    z: FloatArray = betainc(POWER, POWER, share)
+    z: FloatArray = betainc(POWER, POWER, fraction)
     return z
 
 
-def make_basis(grid: RankGrid) -> Basis:
+def make_basis(grid: RankGrid) -> SplineBasis:
     """Return the splines of a grid.
 
     Examples
@@ -91,56 +91,56 @@ def make_basis(grid: RankGrid) -> Basis:
     second = np.diff(np.eye(n), n=2, axis=0)
     line = np.arange(n) - (n - 1) / 2
     rise = line / (line @ line) * PIECES  # of the straight line in the coefficients, over the whole list
-    return Basis(
+    return SplineBasis(
         values,
         roughness=second.T @ second * float(PIECES) ** 3,
         fixed=np.outer(rise, rise) / TREND**2 + np.full((n, n), 1.0 / n**2),
     )
 
 
-#: Penalties that are tried, smoothest first: from a straight line to more bends than any data support.
+#: Penalties that are tried, smoothest first: from a straight line to rougher curves than any data support.
 PENALTIES = 10.0 ** np.arange(2.0, -6.5, -1.0)
-#: Mean and standard deviation of log10(penalty) before anything is seen. Samples of a thousand targets of the
-#: data sets the design was chosen on have -2.7 +- 0.7; it matters to samples of a hundred or fewer.
+#: Prior mean and standard deviation of log10(penalty). Samples of a thousand targets of the data sets the
+#: design was chosen on have -2.7 +- 0.7; the prior matters for samples of a hundred targets or fewer.
 USUAL, DECADES = -2.5, 1.5
-_FALL = 8.0  # log marginal likelihood below the best one at which rougher ones are no longer tried
+_FALL = 8.0  # fall of the log marginal likelihood after which rougher penalties are not tried
 _STEPS = 60
-_NEAR = 1e-3  # of the log-likelihood that a step may still gain on the way, enough to compare penalties
-_CLOSE = 1e-9  # and at the end
+_NEAR = 1e-3  # log-likelihood that a step may still gain while penalties are compared
+_CLOSE = 1e-9  # and in the final fit
 
 
 @dataclass(frozen=True, eq=False)
 class PenalisedLikelihood:
-    """What is maximised: n_rows sum_o p_o log q_o - b'(penalty * roughness + fixed) b / 2.
+    """The objective n_rows sum_o p_o log q_o - b'(penalty * roughness + fixed) b / 2.
 
     Parameters
     ----------
     matrix : (n_outcomes, n_bins) P(outcome | bin) up to a factor per outcome
-    shares : (n_outcomes,) p > 0
-    n_rows : how many targets the shares are of
+    fractions : (n_outcomes,) p > 0
+    n_rows : the number of targets
     widths : (n_bins,) ranks per bin
     basis : of the log-density
     """
 
     matrix: FloatArray
-    shares: FloatArray
+    fractions: FloatArray
     n_rows: float
     widths: FloatArray
-    basis: Basis
+    basis: SplineBasis
 
 
 def penalised_likelihood(
-    likelihood: Likelihood, run: int, n_rows: float, basis: Basis | None = None
+    likelihood: Likelihood, run: int, n_rows: float, basis: SplineBasis | None = None
 ) -> PenalisedLikelihood:
     """Return the objective of one run with ``n_rows`` targets; the basis of its grid is made unless given."""
-    matrix, shares = grouped(likelihood, run)
+    matrix, fractions = grouped(likelihood, run)
     widths = np.diff(likelihood.grid.edges).astype(np.float64)
-    return PenalisedLikelihood(matrix, shares, float(n_rows), widths, basis or make_basis(likelihood.grid))
+    return PenalisedLikelihood(matrix, fractions, float(n_rows), widths, basis or make_basis(likelihood.grid))
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
-    """A log-density with its penalty, and how well it does.
+class SmoothCurve:
+    """A fitted log-density with its penalty and figures about the fit.
 
     Parameters
     ----------
@@ -150,8 +150,8 @@ class Curve:
     objective : the penalised log-likelihood
     log_marginal : of the penalty, by Laplace's approximation, up to a constant
     freedom : effective degrees of freedom
-    gain : how much a further step promises to raise the objective
-    iterations : steps so far, those with other penalties included
+    gain : the predicted rise of the objective by a further step
+    iterations : steps so far, including those with other penalties
     """
 
     coefficients: FloatArray
@@ -165,15 +165,14 @@ class Curve:
 
 
 def smooth_curve(
-    problem: PenalisedLikelihood, penalty: float | None = None, start: Curve | None = None
-) -> Curve:
+    problem: PenalisedLikelihood, penalty: float | None = None, start: SmoothCurve | None = None
+) -> SmoothCurve:
     """Return the best curve under a penalty, or under that with the largest marginal likelihood.
 
-    With a curve to start from, that of nearly the same shares, only penalties around its own are tried.
-
-    Penalties are gone through from smooth to rough, each fit beginning where the last one ended; the first,
-    nearly a straight line, has one maximum. The best on the list is refined by a parabola through it and its
-    neighbours.
+    Penalties are tried from smooth to rough, each fit starting where the last one ended; the first, nearly a
+    straight line, has one maximum. The best one is refined by a parabola through it and its neighbours. With
+    a curve to start from, fitted to nearly the same fractions, only penalties around that of the curve are
+    tried.
     """
     if start is not None:
         return _near(problem, start) if penalty is None else _fit(problem, start, penalty, _CLOSE)
@@ -182,13 +181,13 @@ def smooth_curve(
         for larger in PENALTIES[3 * penalty < PENALTIES]:
             curve = _fit(problem, curve, float(larger), _NEAR)
         return _fit(problem, curve, penalty, _CLOSE)
-    path: list[Curve] = []
+    path: list[SmoothCurve] = []
     for value in PENALTIES:
         curve = _fit(problem, curve, float(value), _NEAR)
         path.append(curve)
-        if curve.log_marginal < max(one.log_marginal for one in path) - _FALL:
+        if curve.log_marginal < max(fitted.log_marginal for fitted in path) - _FALL:
             break
-    heights = [one.log_marginal + log_prior(one.penalty) for one in path]
+    heights = [fitted.log_marginal + log_prior(fitted.penalty) for fitted in path]
     best = int(np.argmax(heights))
     chosen = path[best].penalty
     if 0 < best < len(path) - 1:
@@ -197,21 +196,21 @@ def smooth_curve(
     return _fit(problem, replace(path[best], iterations=curve.iterations), chosen, _CLOSE)
 
 
-def _near(problem: PenalisedLikelihood, start: Curve) -> Curve:
+def _near(problem: PenalisedLikelihood, start: SmoothCurve) -> SmoothCurve:
     """Return the best curve under the penalty of a local maximum of the marginal likelihood.
 
-    From the decade nearest to the penalty of the start it is gone up to where both neighbours are lower.
+    The search starts at the penalty nearest to that of the start and moves to higher neighbours.
     """
-    held: dict[int, Curve] = {}
+    fitted: dict[int, SmoothCurve] = {}
 
-    def height(place: int) -> float:
-        if not 0 <= place < len(PENALTIES):
+    def height(index: int) -> float:
+        if not 0 <= index < len(PENALTIES):
             return -np.inf
-        if place not in held:
-            nearest = min(held, key=lambda other: abs(other - place), default=None)
-            first = start if nearest is None else held[nearest]
-            held[place] = _fit(problem, first, float(PENALTIES[place]), _NEAR)
-        return held[place].log_marginal + log_prior(held[place].penalty)
+        if index not in fitted:
+            nearest = min(fitted, key=lambda other: abs(other - index), default=None)
+            first = start if nearest is None else fitted[nearest]
+            fitted[index] = _fit(problem, first, float(PENALTIES[index]), _NEAR)
+        return fitted[index].log_marginal + log_prior(fitted[index].penalty)
 
     best = int(np.argmin(np.abs(np.log(PENALTIES / start.penalty))))
     while True:
@@ -222,20 +221,20 @@ def _near(problem: PenalisedLikelihood, start: Curve) -> Curve:
     chosen = float(PENALTIES[best])
     if np.isfinite(left) and np.isfinite(right):
         chosen *= 10.0 ** ((right - left) / (2 * (left - 2 * middle + right)))
-    return _fit(problem, held[best], chosen, _CLOSE)
+    return _fit(problem, fitted[best], chosen, _CLOSE)
 
 
 def log_prior(penalty: float) -> float:
-    """Return the log-density of the penalty before anything is seen: log-normal, see ``USUAL``."""
+    """Return the log-density of the prior of the penalty: log-normal, see ``USUAL``."""
     return -float(((np.log10(penalty) - USUAL) / DECADES) ** 2) / 2
 
 
-def _start(problem: PenalisedLikelihood) -> Curve:
-    return Curve(np.zeros(problem.basis.n_splines), problem.widths / problem.widths.sum(), np.inf)
+def _start(problem: PenalisedLikelihood) -> SmoothCurve:
+    return SmoothCurve(np.zeros(problem.basis.n_splines), problem.widths / problem.widths.sum(), np.inf)
 
 
-def _fit(problem: PenalisedLikelihood, curve: Curve, penalty: float, enough: float) -> Curve:
-    """Return the curve under another penalty: Fisher scoring, steps halved until they climb."""
+def _fit(problem: PenalisedLikelihood, curve: SmoothCurve, penalty: float, enough: float) -> SmoothCurve:
+    """Return the curve under another penalty: Fisher scoring, steps halved until the objective rises."""
     precision = penalty * problem.basis.roughness + problem.basis.fixed
     point = _evaluate(problem, curve.coefficients, precision)
     steps = 0
@@ -257,7 +256,7 @@ def _fit(problem: PenalisedLikelihood, curve: Curve, penalty: float, enough: flo
         point = moved
     halves = float(np.log(np.diag(factor[0])).sum())
     rank = problem.basis.n_splines - 2
-    return Curve(
+    return SmoothCurve(
         point.coefficients,
         point.masses,
         penalty,
@@ -282,7 +281,7 @@ def _evaluate(problem: PenalisedLikelihood, coefficients: FloatArray, precision:
     masses = problem.widths * np.exp(height - height.max())
     masses /= masses.sum()
     predicted = np.maximum(problem.matrix @ masses, 1e-300)
-    objective = problem.n_rows * float(problem.shares @ np.log(predicted))
+    objective = problem.n_rows * float(problem.fractions @ np.log(predicted))
     objective -= float(coefficients @ precision @ coefficients) / 2
     return _Point(coefficients, masses, predicted, objective)
 
@@ -297,18 +296,18 @@ def _derivatives(
     """
     weighted = point.masses[:, None] * problem.basis.values
     scores = problem.matrix @ weighted / point.predicted[:, None] - weighted.sum(axis=0)
-    share = problem.n_rows * problem.shares
-    gradient = share @ scores - precision @ point.coefficients
-    return gradient, (scores * share[:, None]).T @ scores
+    fraction = problem.n_rows * problem.fractions
+    gradient = fraction @ scores - precision @ point.coefficients
+    return gradient, (scores * fraction[:, None]).T @ scores
 
 
 @dataclass(frozen=True)
 class Smooth(MixtureEstimator):
-    r"""Distribution of global ranks with a smooth logarithm; how smooth is told by the sampled ranks.
+    r"""Distribution of global ranks with a smooth logarithm; the sampled ranks decide how smooth.
 
     The estimator to start with when a whole distribution, or a metric with a small cut-off, is wanted from a
-    fixed or adaptive sample. It says nothing about ranks that the sample cannot resolve but that they
-    continue what is seen; where ranks have gaps or jumps at the top it is too smooth. Tens of milliseconds.
+    fixed or adaptive sample. Ranks that the sample cannot resolve are extrapolated from those it can; where
+    ranks have gaps or jumps at the top it is too smooth. Tens of milliseconds.
 
     .. math:: \max_f \; \sum_u \log \sum_R \pi_R P(r_u \mid R) - \frac{\tau}{2} \int f''(z)^2 \, dz,
               \qquad \log \pi_R = f(z(R/N)) - c
@@ -322,13 +321,13 @@ class Smooth(MixtureEstimator):
     -----
     f is a cubic spline with penalised second differences over the coordinate z of this module, in the manner
     of the g-modelling of [efron2016]_. The marginal likelihood is Laplace's approximation with the
-    Fisher information, times a wide prior of the penalty. It settles how much the curve bends where the
-    sample sees it; how the curve goes on below rank N/n is settled by the coordinate alone. docs/smooth.md
-    says how both were judged.
+    Fisher information, times a wide prior of the penalty. It decides how much the curve bends where samples
+    resolve ranks; below rank N/n the curve is decided by the coordinate alone. docs/smooth.md has the
+    experiments behind both choices.
 
     Diagnostics: ``penalty``, ``degrees_of_freedom``, ``log_likelihood`` (mean per target), ``log_marginal``
-    (comparable between penalties on one sample), ``gap`` (what a further step promises in log-likelihood),
-    ``iterations``.
+    (comparable between penalties on one sample), ``gap`` (the predicted gain in log-likelihood by a further
+    step), ``iterations``.
 
     Examples
     --------
@@ -344,15 +343,15 @@ class Smooth(MixtureEstimator):
         super().__post_init__()
         if self.penalty is not None and not 1e-8 <= self.penalty <= 1e4:
             raise InvalidParameter(
-                f"penalty must lie between 1e-8 and 1e4, got {self.penalty!r}. Straight lines have 100, "
-                f"usual curves 0.001 to 0.01."
+                f"penalty must lie between 1e-8 and 1e4, got {self.penalty!r}. Use 0.001 to 0.01 for usual "
+                f"curves, 100 for nearly straight lines."
             )
 
     def fit(self, likelihood: Likelihood, tallies: Sequence[Tally]) -> FittedMasses:
         """Return masses for each run; a run has the same alone and among others."""
         curves = self._curves(likelihood, [tally.n_rows for tally in tallies])
         masses = np.stack([curve.masses for curve in curves])
-        heights = log_likelihood(likelihood.matrix, likelihood.shares, masses)
+        heights = log_likelihood(likelihood.matrix, likelihood.fractions, masses)
         return FittedMasses(
             masses,
             [
@@ -393,12 +392,12 @@ class Smooth(MixtureEstimator):
         return fit
 
     def _curves(
-        self, likelihood: Likelihood, n_rows: Sequence[int] | FloatArray, start: Curve | None = None
-    ) -> list[Curve]:
+        self, likelihood: Likelihood, n_rows: Sequence[int] | FloatArray, start: SmoothCurve | None = None
+    ) -> list[SmoothCurve]:
         """Return the curve of each run, given how many targets it has and where to start."""
         basis = make_basis(likelihood.grid)
 
-        def solve(run: int) -> Curve:
+        def solve(run: int) -> SmoothCurve:
             problem = penalised_likelihood(likelihood, run, n_rows[run], basis)
             return smooth_curve(problem, self.penalty, start)
 

@@ -1,4 +1,4 @@
-"""Mapping: the sampled curve, put at the locations it stands for."""
+"""Estimator ``mapping``: reads the sampled hit-ratio curve at mapped global ranks, for any metric."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from truerank.metrics.base import Metric
 
 @dataclass(frozen=True)
 class Mapped(Estimator):
-    r"""The rank distribution whose curve passes through SHR@k at f(k), straight in between.
+    r"""The rank distribution whose hit-ratio curve passes through SHR@k at f(k), linear in between.
 
     Every metric follows from it. A target of sampled rank r is spread evenly over the global ranks above
-    f(r - 1) up to f(r), those of rank 1 over 1..f(1): what lies below f(1) is not seen by the sample, and an
-    even spread is an assumption. At N = 3706 and m = 99 this concerns the first 30 ranks, so Recall@10 rests
-    on it. Time O(L) per context and metric without cut-off, else O(m + K).
+    f(r - 1) up to f(r), those of rank 1 over 1..f(1): the sample does not resolve ranks below f(1), and an
+    even spread is an assumption. At N = 3706 and m = 99 this concerns the first 30 ranks, so Recall@10
+    depends on it. Time O(L) per context and metric without cut-off, else O(m + K).
 
     .. math:: x[r] = \frac{1}{f(r) - f(r-1)} \int_{f(r-1)}^{f(r)} M(\lceil t \rceil)\, dt, \qquad f(0) = 0
 
@@ -35,7 +35,7 @@ class Mapped(Estimator):
     Notes
     -----
     Extends [li2020]_, which maps the hit ratio only, to sums over targets. With ``f=beta-p`` the exponent is
-    fitted to the same sampled ranks; the standard error does not hold what the fit adds.
+    fitted to the same sampled ranks; the standard error does not include the variance of that fit.
 
     Examples
     --------
@@ -96,9 +96,9 @@ class Mapped(Estimator):
 def _nodes(mapping: MappingFunction, n_negatives: int, n_candidates: int) -> FloatArray:
     """Return 0 and f(1) ... f(n) of one pair of sizes, never falling; the last is N."""
     n = n_negatives + 1
-    places = mapping.places(np.arange(1, n + 1), n, n_candidates + 1)
-    places[-1] = n_candidates + 1
-    return np.concatenate([[0.0], np.maximum.accumulate(places)])
+    ranks = mapping.rounded_locations(np.arange(1, n + 1), n, n_candidates + 1)
+    ranks[-1] = n_candidates + 1
+    return np.concatenate([[0.0], np.maximum.accumulate(ranks)])
 
 
 def _gains(metric: Metric, context: Contexts) -> FloatArray:
@@ -127,8 +127,8 @@ def _spread(counts: FloatArray, nodes: FloatArray, n_ranks: int) -> FloatArray:
     """Return the weight of each rank when counts are spread evenly between neighbouring nodes."""
     width = np.diff(nodes)
     is_wide = width > 0
-    ends = np.concatenate([[0.0], nodes[1:][is_wide]])
+    edges = np.concatenate([[0.0], nodes[1:][is_wide]])
     sums = np.concatenate([[0.0], np.cumsum(counts[is_wide])])
-    weights: FloatArray = np.diff(np.interp(np.arange(n_ranks + 1), ends, sums))
+    weights: FloatArray = np.diff(np.interp(np.arange(n_ranks + 1), edges, sums))
     np.add.at(weights, np.ceil(nodes[1:][~is_wide]).astype(np.int64) - 1, counts[~is_wide])
     return weights

@@ -1,16 +1,9 @@
-"""What a mapping function is: f(k; n, N), its inverse, and how a location becomes a whole rank.
+"""Mapping functions of Li et al. 2020: global cut-offs f(k) with HR@f(k) close to the sampled SHR@k.
 
-Linear: the cut-off at the rank whose expected sampled rank is k.
-
-Bound: the middle of what concentration of the sampled rank allows.
-
-Beta: exact when ranks follow Beta(a, 1).
-
-Beta with an exponent fitted to the sampled ranks.
-
-The exponent of Beta(a, 1) ranks, from sampled ranks.
-
-The mapping functions there are.
+``linear`` maps k to the rank whose expected sampled rank is k; ``bound`` to the middle of the interval that
+concentration of the sampled rank allows; ``beta`` is exact when relative ranks follow Beta(a, 1), with a
+given or fitted to the sampled ranks (``beta-p``). Each has an inverse and a rule by which a real location
+becomes a rank.
 """
 
 from __future__ import annotations
@@ -46,12 +39,12 @@ class MappingFunction(Plugin, ABC):
     """A function f with SHR@k close to HR@f(k).
 
     k = 1..n is a cut-off of the sampled list, f(k) in [1, N] one of the whole list; both lists hold the
-    target. A location is a real number; ``round`` says at which rank the hit ratio is read there.
+    target. A location is a real number; ``round`` is the rule by which the hit ratio is read there.
 
     Parameters
     ----------
-    round : ``nearest`` takes the nearest rank, of two the even one, as the printed tables do; ``floor`` the
-        next smaller one; ``interpolate`` reads the hit ratio linearly between the two
+    round : ``nearest`` takes the nearest rank, the even one of two, as the printed tables do; ``floor`` the
+        next smaller one; ``interpolate`` interpolates the hit ratio linearly between the two
     """
 
     round: Rounding = field(default="nearest", kw_only=True)
@@ -61,7 +54,7 @@ class MappingFunction(Plugin, ABC):
 
     @abstractmethod
     def raw(self, k: FloatArray, n: int, n_pool: int) -> FloatArray:
-        """Return f at real k in [0, n], before it is held within [1, N]; rising in k."""
+        """Return f at real k in [0, n], before it is clipped to [1, N]; increasing in k."""
 
     @property
     def is_fitted(self) -> bool:
@@ -77,14 +70,14 @@ class MappingFunction(Plugin, ABC):
 
         Parameters
         ----------
-        k : cut-offs of the sampled list, in [0, n]; between whole ones f is continued
+        k : cut-offs of the sampled list, in [0, n], whole or not
         n : the sampled list, target included: n_negatives + 1
         n_pool : N, the whole list, target included
 
         Raises
         ------
         InvalidParameter
-            When a size or a cut-off cannot be.
+            When a size is below 2, or a cut-off lies outside [0, n].
         """
         cutoffs = np.asarray(k, dtype=np.float64)
         _check_sizes(n, n_pool)
@@ -92,17 +85,17 @@ class MappingFunction(Plugin, ABC):
             raise InvalidParameter(f"k must lie in 0..{n}, the sampled list, got {_span(cutoffs)}.")
         return np.clip(self.raw(cutoffs, n, n_pool), 1.0, float(n_pool))
 
-    def places(self, k: ArrayLike, n: int, n_pool: int) -> FloatArray:
+    def rounded_locations(self, k: ArrayLike, n: int, n_pool: int) -> FloatArray:
         """Return f(k; n, N) rounded by the rule: whole numbers unless the rule is ``interpolate``."""
         return rounded(self.locations(k, n, n_pool), n_pool, self.round)
 
     def inverse(self, location: ArrayLike, n: int, n_pool: int) -> FloatArray:
-        """Return the real k in [0, n] with f(k) = location, or the end that is nearest.
+        """Return the real k in [0, n] with f(k) = location, clipped to [0, n].
 
         Raises
         ------
         InvalidParameter
-            When a size cannot be, or a location lies outside [1, N].
+            When a size is below 2, or a location lies outside [1, N].
         """
         wanted = np.asarray(location, dtype=np.float64)
         _check_sizes(n, n_pool)
@@ -179,13 +172,15 @@ class BoundMapping(MappingFunction):
 
     Notes
     -----
-    Differs from the paper: f(n) as printed exceeds N by half a step and is held at N.
+    Differs from the paper: f(n) as printed exceeds N by half a step and is set to N.
 
     Examples
     --------
     >>> mapping = BoundMapping()
-    >>> mapping.locations([1, 100], 100, 3706).round(2).tolist(), mapping.places([2], 100, 3706).tolist()
-    ([19.21, 3706.0], [56.0])
+    >>> mapping.locations([1, 100], 100, 3706).round(2).tolist()
+    [19.21, 3706.0]
+    >>> mapping.rounded_locations([2], 100, 3706).tolist()
+    [56.0]
     """
 
     round: Rounding = field(default="floor", kw_only=True)
@@ -239,21 +234,21 @@ class BetaMapping(MappingFunction):
 
     def raw(self, k: FloatArray, n: int, n_pool: int) -> FloatArray:
         """Return the closed form."""
-        return 1 + (n_pool - 1) * np.exp(log_share(k, n, self.a))
+        return 1 + (n_pool - 1) * np.exp(log_fraction(k, n, self.a))
 
 
-def log_share(k: FloatArray, n: FloatArray | int, a: float) -> FloatArray:
-    """Return ln((f(k; a) - 1)/(N - 1)), which no N enters: -inf at k = 0 and 0 at k = n.
+def log_fraction(k: FloatArray, n: FloatArray | int, a: float) -> FloatArray:
+    """Return ln((f(k; a) - 1)/(N - 1)), which does not depend on N: -inf at k = 0 and 0 at k = n.
 
     Examples
     --------
-    >>> np.exp(log_share(np.array([0.0, 1.0, 4.0]), 4, 1.0)).round(12).tolist()  # k/n
+    >>> np.exp(log_fraction(np.array([0.0, 1.0, 4.0]), 4, 1.0)).round(12).tolist()  # k/n
     [0.0, 0.25, 1.0]
     """
     length = np.asarray(n, dtype=np.float64)
     inside = np.where(k > 0, k, 1.0)
-    found = np.minimum(mean_digamma(inside, a) - mean_digamma(length, a), 0.0)
-    return np.where(k > 0, np.where(k >= length, 0.0, found), -np.inf)
+    logarithm = np.minimum(mean_digamma(inside, a) - mean_digamma(length, a), 0.0)
+    return np.where(k > 0, np.where(k >= length, 0.0, logarithm), -np.inf)
 
 
 def mean_digamma(x: FloatArray, a: float) -> FloatArray:
@@ -278,8 +273,8 @@ def mean_digamma(x: FloatArray, a: float) -> FloatArray:
         steps = steps + slope(x + step)
     x = x + _STEPS
     u, v = 1 / x, 1 / (x + a)
-    ends = [sum(u ** (power - i) * v**i for i in range(power + 1)) for power in (0, 2, 4, 6)]
-    series = u * v * (-ends[0] / 12 + ends[1] / 360 - ends[2] / 1260 + ends[3] / 1680)
+    sums = [sum(u ** (power - i) * v**i for i in range(power + 1)) for power in (0, 2, 4, 6)]
+    series = u * v * (-sums[0] / 12 + sums[1] / 360 - sums[2] / 1260 + sums[3] / 1680)
     return (x + a - 0.5) * slope(x) + np.log(x) - 1 + series - steps
 
 
@@ -309,14 +304,14 @@ def recurrence(n: int, n_pool: int, a: float) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Histogram:
-    """How often each sampled rank was seen in lists of each length.
+class SampledRankCounts:
+    """Frequencies of sampled ranks in lists of each length.
 
     Parameters
     ----------
     rank : (c,) r = 1..n
     length : (c,) n, the list with the target
-    weight : (c,) > 0; a user's targets weigh 1 together
+    weight : (c,) > 0; the targets of a user weigh 1 in sum
     """
 
     rank: FloatArray
@@ -324,13 +319,13 @@ class Histogram:
     weight: FloatArray
 
     @classmethod
-    def of(cls, tally: Tally) -> Histogram:
-        """Gather the cells of a tally; ranks count irrelevant items only.
+    def of(cls, tally: Tally) -> SampledRankCounts:
+        """Add up the cells of a tally; ranks count irrelevant items only.
 
         Raises
         ------
         CannotEstimate
-            When there is nothing to fit.
+            When there is no sampled rank, or every target is last in its sample.
         """
         lengths = tally.contexts.n_negatives + 1
         each = np.repeat(lengths, lengths)
@@ -342,17 +337,17 @@ class Histogram:
         seen = total > 0
         if not seen.any():
             raise CannotEstimate("a fit needs at least one sampled rank, got none.")
-        found = cls(pairs[seen, 1].astype(float), pairs[seen, 0].astype(float), total[seen])
-        if (found.rank == found.length).all():
+        counts = cls(pairs[seen, 1].astype(float), pairs[seen, 0].astype(float), total[seen])
+        if (counts.rank == counts.length).all():
             raise CannotEstimate(
                 "a fit needs a target that is not last in its sample, but all are. "
                 "Use a mapping without a fit, such as beta(a=1)."
             )
-        return found
+        return counts
 
 
 def fit_by_iteration(
-    histogram: Histogram, *, start: float = 0.5, tolerance: float = 1e-10, max_iterations: int = 200
+    histogram: SampledRankCounts, *, start: float = 0.5, tolerance: float = 1e-10, max_iterations: int = 200
 ) -> float:
     r"""Return the fixed point of the published iteration.
 
@@ -381,13 +376,13 @@ def fit_by_iteration(
     a, total = start, histogram.weight.sum()
     for _ in range(max_iterations):
         before = a
-        a = float(-total / (histogram.weight @ log_share(histogram.rank, histogram.length, before)))
+        a = float(-total / (histogram.weight @ log_fraction(histogram.rank, histogram.length, before)))
         if abs(a - before) <= tolerance * before:
             return a
     raise NotConverged(f"the exponent still changes by {abs(a - before):g} after {max_iterations} steps.", a)
 
 
-def fit_by_likelihood(histogram: Histogram) -> float:
+def fit_by_likelihood(histogram: SampledRankCounts) -> float:
     r"""Return the exponent under which the sampled ranks are most likely; consistent.
 
     For Beta(a, 1) ranks and draws with replacement the sampled rank is beta-binomial,
@@ -417,10 +412,11 @@ def fit_by_likelihood(histogram: Histogram) -> float:
 
 
 @dataclass(frozen=True)
-class FittedBeta(MappingFunction):
+class FittedBetaMapping(MappingFunction):
     """``beta`` with the exponent that fits the sampled ranks.
 
-    Specific to a recommender: curves of two recommenders are then read at slightly different locations.
+    The fit depends on the recommender: hit ratios of two recommenders are then read at slightly different
+    locations.
 
     Parameters
     ----------
@@ -433,7 +429,7 @@ class FittedBeta(MappingFunction):
     >>> from truerank.core.ranks import SampledRanks
     >>> from truerank.estimation.tally import tally
     >>> sample = SampledRanks.single([0, 0, 1, 4], n_negatives=9, n_pool=100)
-    >>> fitted = FittedBeta(method="likelihood").fit(tally(sample))
+    >>> fitted = FittedBetaMapping(method="likelihood").fit(tally(sample))
     >>> round(fitted.a, 3)
     0.235
     """
@@ -454,7 +450,7 @@ class FittedBeta(MappingFunction):
         CannotEstimate
             When there are no sampled ranks, or every target is last.
         """
-        histogram = Histogram.of(tally)
+        histogram = SampledRankCounts.of(tally)
         a = (fit_by_iteration if self.method == "iteration" else fit_by_likelihood)(histogram)
         return BetaMapping(a, round=self.round)
 
@@ -467,7 +463,7 @@ MAPPINGS: Registry[MappingFunction] = Registry(
     "mapping",
     {
         "beta": "truerank.estimation.mapping.functions:BetaMapping",
-        "beta-p": "truerank.estimation.mapping.functions:FittedBeta",
+        "beta-p": "truerank.estimation.mapping.functions:FittedBetaMapping",
         "bound": "truerank.estimation.mapping.functions:BoundMapping",
         "linear": "truerank.estimation.mapping.functions:LinearMapping",
     },
