@@ -26,7 +26,7 @@ from truerank.core.scorer import CallableScores, Factors, HasSparseRows, Scorer,
 from truerank.core.split import Split
 from truerank.models.nets.towers import TowerScorer
 from truerank.models.registry import MODELS
-from truerank.models.saved_scorer import KINDS, NAMED_ARRAYS, load_scorer, pack, save_scorer
+from truerank.models.saved_scorer import NAMED_ARRAYS, SCORER_FORMATS, load_scorer, pack_scorer, save_scorer
 from truerank.models.saving import pack_ids, unpack_ids
 from truerank.ranking.exact import exact_ranks
 from truerank.workflows.evaluate import evaluate
@@ -105,7 +105,7 @@ def arrays_of(value: object) -> Iterator[np.ndarray]:
 
 
 def test_every_kind_is_covered() -> None:
-    assert {pack(make())[0] for make in SCORERS.values()} == {*KINDS, *NAMED_ARRAYS}
+    assert {pack_scorer(make())[0] for make in SCORERS.values()} == {*SCORER_FORMATS, *NAMED_ARRAYS}
 
 
 @pytest.mark.parametrize("name", sorted(set(MODELS.table) - {"arrays", "saved"}))

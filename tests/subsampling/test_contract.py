@@ -16,7 +16,7 @@ from truerank.core.errors import InvalidData, InvalidParameter, UnknownName
 from truerank.core.interactions import Interactions
 from truerank.subsampling import graph as centrality
 from truerank.subsampling import selection as cut
-from truerank.subsampling.base import STRATEGIES, at_most, wanted
+from truerank.subsampling.base import STRATEGIES, largest_count, nearest_count
 
 ALL = [*EXACT, *WHOLE, *LEGACY]
 
@@ -113,7 +113,7 @@ def test_small_worlds(spec: str, fraction: float) -> None:
         n_kept = int(strategy.keep(events, fraction).sum())
         if fraction in (0, 1) or spec in EXACT:
             assert n_kept == round(fraction * len(user))
-        assert n_kept <= wanted(fraction, len(user))
+        assert n_kept <= nearest_count(fraction, len(user))
 
 
 @pytest.mark.parametrize("spec", ALL)
@@ -176,8 +176,8 @@ def test_unknown_name_suggests_the_nearest() -> None:
 
 @given(st.floats(0, 1), st.integers(0, 10**8))
 def test_numbers_to_keep(fraction: float, n: int) -> None:
-    assert abs(wanted(fraction, n) - fraction * n) <= 0.5
-    assert -1 < at_most(fraction, n) - fraction * n <= 1e-8
+    assert abs(nearest_count(fraction, n) - fraction * n) <= 0.5
+    assert -1 < largest_count(fraction, n) - fraction * n <= 1e-8
 
 
 def random_events(n: int) -> Interactions:

@@ -185,7 +185,7 @@ def test_unmet_items_are_uniform_and_fresh() -> None:
     Level 1e-6. A share of 0.25 instead of 0.2 is found with more than 99 %. Negative control: the draw
     of one epoch beside itself is no pair of independent draws.
     """
-    from truerank.subsampling.kernels import draw_unmet
+    from truerank.subsampling.kernels import sample_unmet
 
     keys = np.random.default_rng(0).integers(0, 2**64, 4000, dtype=np.uint64)
     met = np.array([1, 2, 6, 8], dtype=np.int32)
@@ -195,7 +195,7 @@ def test_unmet_items_are_uniform_and_fresh() -> None:
         out = np.empty((len(keys), 1), dtype=np.int64)
         word = np.uint64(stage_key(0, f"{STAGE}/epoch {epoch}")[0])
         users = np.zeros(len(keys), dtype=np.int64)
-        draw_unmet(np.array([0, 4]), met, 9, users, keys, word, out)
+        sample_unmet(np.array([0, 4]), met, 9, users, keys, word, out)
         drawn.append(out[:, 0])
     assert set(drawn[0].tolist()) == set(unmet)
 

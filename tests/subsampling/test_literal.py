@@ -14,7 +14,7 @@ from tests.subsampling import literal
 from tests.subsampling.strategies import drawn_events
 from truerank.core.interactions import Interactions
 from truerank.core.types import BoolArray
-from truerank.subsampling.base import STRATEGIES, at_most, wanted
+from truerank.subsampling.base import STRATEGIES, largest_count, nearest_count
 from truerank.subsampling.graph import EventGraph, page_rank
 
 EVENTS = drawn_events(repeats=False, least=1)
@@ -30,7 +30,7 @@ def kept(spec: str, train: Interactions, fraction: float, seed: int) -> set[lite
 @given(EVENTS, TENTHS, SEEDS)
 @settings(max_examples=50, deadline=None)
 def test_random(train: Interactions, fraction: float, seed: int) -> None:
-    n_keep = wanted(fraction, len(train))
+    n_keep = nearest_count(fraction, len(train))
     assert kept("random", train, fraction, seed) == literal.random(train, n_keep, seed)
 
 
@@ -39,7 +39,7 @@ def test_random(train: Interactions, fraction: float, seed: int) -> None:
 @settings(max_examples=50, deadline=None)
 def test_shares_of_histories(stage: str, train: Interactions, fraction: float, seed: int) -> None:
     lengths = {user: int(n) for user, n in enumerate(train.user_counts()) if n}
-    n_keep = wanted(fraction, len(train))
+    n_keep = nearest_count(fraction, len(train))
     quota = literal.quotas(lengths, Fraction(str(fraction)), n_keep, seed, stage)
     assert sum(quota.values()) == n_keep
     assert kept(stage, train, fraction, seed) == literal.per_user(train, quota, seed, stage)
@@ -61,7 +61,7 @@ def test_legacy_removes_the_ceiling(stage: str, train: Interactions, fraction: f
 @given(EVENTS, TENTHS, SEEDS)
 @settings(max_examples=30, deadline=None)
 def test_units(name: str, exact: bool, train: Interactions, fraction: float, seed: int) -> None:
-    n_keep = (wanted if exact else at_most)(fraction, len(train))
+    n_keep = (nearest_count if exact else largest_count)(fraction, len(train))
     expected = literal.units(
         train,
         int(name.endswith("item")),
@@ -84,7 +84,7 @@ def test_units(name: str, exact: bool, train: Interactions, fraction: float, see
 def test_centrality(
     params: str, damping: float, edges: str, exact: str, train: Interactions, fraction: float, seed: int
 ) -> None:
-    n_keep = (wanted if exact == "true" else at_most)(fraction, len(train))
+    n_keep = (nearest_count if exact == "true" else largest_count)(fraction, len(train))
     scores = page_rank(EventGraph.of(train), damping=damping)  # against a dense solver: test_centrality.py
     came = scores - (1 - damping) / (scores > 0).sum()
     expected = literal.central(train, came, edges=edges, n_keep=n_keep, seed=seed, exact=exact == "true")
@@ -98,8 +98,8 @@ def test_centrality(
 def test_random_walk(
     restart: float, patience: int, exact: str, train: Interactions, fraction: float, seed: int
 ) -> None:
-    order = literal.walked(train, wanted(fraction, len(train)), seed, restart, patience)
-    n_keep = (wanted if exact == "true" else at_most)(fraction, len(train))
+    order = literal.walked(train, nearest_count(fraction, len(train)), seed, restart, patience)
+    n_keep = (nearest_count if exact == "true" else largest_count)(fraction, len(train))
     batches = literal.brought(train, order, "both")
     expected = literal.fill(batches, n_keep, seed, "random-walk", exact=exact == "true")
     spec = f"random-walk(restart={restart}, patience={patience}, exact={exact})"
@@ -111,8 +111,8 @@ def test_random_walk(
 @given(EVENTS, TENTHS, SEEDS)
 @settings(max_examples=25, deadline=None)
 def test_forest_fire(burn: float, exact: str, train: Interactions, fraction: float, seed: int) -> None:
-    order = literal.burned(train, wanted(fraction, len(train)), seed, burn)
-    n_keep = (wanted if exact == "true" else at_most)(fraction, len(train))
+    order = literal.burned(train, nearest_count(fraction, len(train)), seed, burn)
+    n_keep = (nearest_count if exact == "true" else largest_count)(fraction, len(train))
     batches = literal.brought(train, order, "both")
     expected = literal.fill(batches, n_keep, seed, "forest-fire", exact=exact == "true")
     assert kept(f"forest-fire(burn={burn}, exact={exact})", train, fraction, seed) == expected
@@ -131,10 +131,10 @@ def test_forest_fire_with_more_neighbours_than_it_remembers() -> None:
 
 def test_random_integers() -> None:
     """Below 3 * 2**30 every fourth number is drawn again, without which some would come twice as often."""
-    from truerank.subsampling.kernels import below, next_uniform
+    from truerank.subsampling.kernels import next_uniform, uniform_below
 
     words = literal.Words(5, "test")
     state = np.array([words.state], dtype=np.uint64)
     for n in [1, 2, 7, 3 << 30, (1 << 32) - 1] * 40:
-        assert below(state, n) == words.below(n)
+        assert uniform_below(state, n) == words.below(n)
         assert next_uniform(state) == words.uniform()

@@ -16,14 +16,14 @@ from truerank.core.types import AnyArray
 from truerank.subsampling import selection as cut
 from truerank.subsampling.selection import (
     EventKeys,
-    cuts_of,
     descending_order,
+    group_cuts,
     keep_in_order,
     keep_largest,
     keep_largest_of_each,
     mean_of_each,
     ordered_bits,
-    shares,
+    proportional_quotas,
     unit_keys,
 )
 
@@ -88,7 +88,7 @@ def test_cuts_of_many_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for compiled_from in (0, 10**9):
         monkeypatch.setattr(cut, "COMPILED_FROM", compiled_from)
-        found.append(cuts_of(group, quota, bits))
+        found.append(group_cuts(group, quota, bits))
     assert np.array_equal(found[0], found[1])
 
 
@@ -110,7 +110,7 @@ def test_largest_remainders(lengths: list[int], percent: int, seed: int) -> None
     """Each share is rounded down or up, the sum is as asked, and no smaller remainder is rounded up."""
     counts, fraction = np.array(lengths), percent / 100
     n_keep = round(fraction * sum(lengths))
-    quota = shares(counts, fraction, n_keep, unit_keys(seed, "test", len(counts)))
+    quota = proportional_quotas(counts, fraction, n_keep, unit_keys(seed, "test", len(counts)))
     assert quota.sum() == n_keep
     down, rest = np.divmod(percent * counts, 100)
     assert np.isin(quota - down, (0, 1)).all()
@@ -124,7 +124,9 @@ def test_equal_remainders_are_drawn() -> None:
     """0.2 * 6 - 1 is more than 0.2 in floating point; the three users are equal all the same."""
     for first in range(3):
         keys = np.roll(np.array([9, 5, 1], dtype=np.uint64), first)
-        assert np.argmax(shares(np.array([1, 6, 1]), 0.2, 2, keys) - np.array([0, 1, 0])) == first
+        assert (
+            np.argmax(proportional_quotas(np.array([1, 6, 1]), 0.2, 2, keys) - np.array([0, 1, 0])) == first
+        )
 
 
 def test_places_without_room() -> None:

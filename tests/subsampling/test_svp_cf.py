@@ -18,7 +18,7 @@ from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.plugin import Spec
 from truerank.core.types import FloatArray
-from truerank.subsampling.base import STRATEGIES, ProxyStrategy, Strategy, at_most, wanted
+from truerank.subsampling.base import STRATEGIES, ProxyStrategy, Strategy, largest_count, nearest_count
 from truerank.subsampling.selection import mean_of_each
 from truerank.subsampling.subsample import select_events
 from truerank.subsampling.svp_cf import inverse_propensities
@@ -85,9 +85,9 @@ def test_as_many_as_asked(
     strategy = dataclasses.replace(made(spec), exact=exact)  # type: ignore[call-arg]
     n_kept = int(strategy.keep_by(train, importance, fraction, seed=seed).sum())
     if exact or fraction in (0, 1):
-        assert n_kept == wanted(fraction, len(train))
+        assert n_kept == nearest_count(fraction, len(train))
     elif "unit" not in spec:
-        assert n_kept == at_most(fraction, len(train))
+        assert n_kept == largest_count(fraction, len(train))
     else:
         largest = max(*train.user_counts().tolist(), *train.item_counts().tolist())
         assert fraction * len(train) - 1e-6 - largest < n_kept <= fraction * len(train) + 1e-6
@@ -124,7 +124,7 @@ def test_events_of_largest_importance(
     for key, weights in (("svp-cf", np.ones(len(train))), ("svp-cf-prop", inverse_propensities(train))):
         score = dict(zip(pairs, (importance * weights).tolist(), strict=True))
         ordered = sorted(pairs, key=lambda pair: (score[pair], literal.key_of(seed, key, pair)))
-        expected = set(ordered[len(pairs) - wanted(percent / 100, len(pairs)) :])
+        expected = set(ordered[len(pairs) - nearest_count(percent / 100, len(pairs)) :])
         mask = made(key).keep_by(train, importance, percent / 100, seed=seed)
         assert set(literal.events_of(train.where(mask))) == expected
 
@@ -151,7 +151,7 @@ def test_units_of_largest_mean(
         ),
         reverse=True,
     )
-    n_keep = (wanted if exact else at_most)(percent / 100, len(train))
+    n_keep = (nearest_count if exact else largest_count)(percent / 100, len(train))
     expected = literal.fill([groups[one] for one in order], n_keep, seed, "svp-cf", exact=exact)
     strategy = made(f"svp-cf(unit={unit}, exact={str(exact).lower()})")
     mask = strategy.keep_by(train, importance, percent / 100, seed=seed)
@@ -229,7 +229,7 @@ def test_bad_importance(importance: list[float], sentence: str, fraction: float)
 
 def test_importance_is_needed() -> None:
     train = Interactions.from_codes([0, 1, 2], [0, 1, 2])
-    sentence = "strategy 'svp-cf(unit=user)' needs the importance of each event. Use subsample of"
+    sentence = "strategy 'svp-cf(unit=user)' needs the importance of each event. Use truerank.subsample"
     with pytest.raises(InvalidParameter, match=re.escape(sentence)):
         select_events(train, "svp-cf(unit=user)", 0.5)
     assert len(select_events(train, "svp-cf", 1).train) == 3

@@ -16,7 +16,7 @@ from truerank.cli.output import emit, say, shown_progress, table_text
 from truerank.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from truerank.subsampling.subsample import Loss
+    from truerank.subsampling.subsample import SubsampleLoss
 
 
 def subsample(
@@ -147,7 +147,7 @@ def _subsample_files(
     _say_kept(found.loss, f"{found.n_files:,} files to {out}")
 
 
-def _print(loss: Loss, format: Format, further: dict[str, Any]) -> None:
+def _print(loss: SubsampleLoss, format: Format, further: dict[str, Any]) -> None:
     if format is Format.json:
         emit(json.dumps({**loss.to_dict(), **further}, indent=2))
         return
@@ -155,7 +155,7 @@ def _print(loss: Loss, format: Format, further: dict[str, Any]) -> None:
     emit(table_text(("", "before", "after"), rows, format))
 
 
-def _say_kept(loss: Loss, out: str) -> None:
+def _say_kept(loss: SubsampleLoss, out: str) -> None:
     say(
         f"{loss.after.events:,} of {loss.before.events:,} events kept by {loss.strategy}; "
         f"{loss.users_emptied:,} users and {loss.items_emptied:,} items lost all their events; wrote {out}"

@@ -33,9 +33,9 @@ from truerank.distributed.partitions import (
     write_frame,
 )
 from truerank.distributed.storage import PartialResult, join
-from truerank.subsampling.base import ProxyStrategy, Strategy, wanted
+from truerank.subsampling.base import ProxyStrategy, Strategy, nearest_count
 from truerank.subsampling.graph import Centrality, ForestFire, RandomWalk
-from truerank.subsampling.random import MostRecent, Random, Stratified, quotas
+from truerank.subsampling.random import MostRecent, Random, Stratified, history_quotas
 from truerank.subsampling.selection import EventKeys, Keys
 from truerank.subsampling.units import UnitStrategy
 
@@ -109,7 +109,7 @@ def make_selection(strategy: Strategy, census: EventCounts, fraction: float, see
         return QuotaPerUser("", counts if fraction == 1 else np.zeros_like(counts), "user")
     if isinstance(strategy, Stratified | MostRecent):
         stage = f"subsample/{strategy.key}"
-        quota = quotas(counts, fraction, seed, stage, legacy=strategy.legacy)
+        quota = history_quotas(counts, fraction, seed, stage, legacy=strategy.legacy)
         return QuotaPerUser(stage, quota, "time" if isinstance(strategy, MostRecent) else "key")
     if isinstance(strategy, UnitStrategy) and strategy.side == 0:
         return QuotaPerUser(strategy.stage, strategy.quota(counts, fraction, seed), "user")
@@ -122,7 +122,7 @@ def make_selection(strategy: Strategy, census: EventCounts, fraction: float, see
             return LargestKeys(strategy.stage, 0, 0, -1, whole)
         item = int(parted[0])
         return LargestKeys(strategy.stage, int(quota[item]), int(items[item]), item, whole)
-    return LargestKeys("subsample/random", wanted(fraction, n_events), n_events)
+    return LargestKeys("subsample/random", nearest_count(fraction, n_events), n_events)
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,7 +61,7 @@ from truerank.distributed.storage import (
 from truerank.subsampling.base import Strategy, check_fraction
 from truerank.subsampling.importance import make_strategy
 from truerank.subsampling.selection import EventKeys, keep_largest_of_each
-from truerank.subsampling.subsample import Loss, compare_counts, events_frame
+from truerank.subsampling.subsample import SubsampleLoss, compare_counts, events_frame
 
 _MARK = "_truerank.json"
 _KIND = "truerank subsample"
@@ -80,7 +80,7 @@ class SampledFiles:
 
     out: str
     n_files: int
-    loss: Loss
+    loss: SubsampleLoss
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def _keep(
     partitions: Sequence[Partition],
     out: str,
     progress: Progress,
-) -> Loss:
+) -> SubsampleLoss:
     """Select and write the events, and count what is left."""
     selection = make_selection(strategy, counted, float(fraction), seed)
     plan.write(counted, selection)

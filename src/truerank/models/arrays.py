@@ -123,10 +123,10 @@ class Arrays(Model):
     def _factors(self, arrays: Mapping[str, AnyArray], shape: tuple[int, int]) -> Factors:
         unknown, missing = sorted(arrays.keys() - _FACTORS), sorted({"user", "item"} - arrays.keys())
         if unknown or missing:
-            found = ", ".join(sorted(arrays)) or "nothing"
+            names = ", ".join(sorted(arrays)) or "nothing"
             raise InvalidData(
                 f"{self.path} must hold the arrays user and item and perhaps item_bias, or a CSR matrix "
-                f"written by scipy.sparse.save_npz, got {found}."
+                f"written by scipy.sparse.save_npz, got {names}."
             )
         width = arrays["item"].shape[-1] if arrays["item"].ndim else 0
         wanted = {"user": (shape[0], width), "item": (shape[1], width), "item_bias": (shape[1],)}

@@ -57,15 +57,15 @@ def largest(values: FloatArray, heap: FloatArray) -> float:
     for value in values:
         if value <= heap[0]:
             continue
-        place, child = 0, 1  # the smallest of the k largest so far leaves the heap
+        node, child = 0, 1  # the smallest of the k largest so far leaves the heap
         while child < k:
             if child + 1 < k and heap[child + 1] < heap[child]:
                 child += 1
             if value <= heap[child]:
                 break
-            heap[place] = heap[child]
-            place, child = child, 2 * child + 1
-        heap[place] = value
+            heap[node] = heap[child]
+            node, child = child, 2 * child + 1
+        heap[node] = value
     return float(heap[0])
 
 
@@ -108,12 +108,12 @@ def nearest(
         else:
             codes[:] = np.flatnonzero(counts)
         similarity = np.empty(n_touched)
-        own = item_ptr[item + 1] - item_ptr[item]
+        n_users = item_ptr[item + 1] - item_ptr[item]
         for n in range(n_touched):
             other = codes[n]
             both = float(counts[other])
             counts[other] = 0
-            product = float(own) * float(item_ptr[other + 1] - item_ptr[other])
+            product = float(n_users) * float(item_ptr[other + 1] - item_ptr[other])
             if shrink > 0.0:
                 similarity[n] = both / (np.sqrt(product) + shrink)
             else:  # the quotient of two exact integers: equal cosines get equal bits
@@ -291,15 +291,15 @@ def fill_negatives(
     any items.
     """
     for e in range(len(user)):
-        who = user[e]
+        code = user[e]
         counter = mix64(start + np.uint64(first + e) * GOLDEN)
-        has_all = indptr[who + 1] - indptr[who] == n_items
+        has_all = indptr[code + 1] - indptr[code] == n_items
         for k in range(out.shape[1]):
             while True:
                 counter += GOLDEN
                 # 32 random bits times n_items, shifted: uniform up to n_items / 2**32
                 item = int(((mix64(counter) >> np.uint64(32)) * np.uint64(n_items)) >> np.uint64(32))
-                if has_all or not has_met(indptr, items, who, item):
+                if has_all or not has_met(indptr, items, code, item):
                     break
             out[e, k] = item
 
@@ -449,9 +449,9 @@ def score_tower_pairs(
     below, above = np.empty(widest, np.float32), np.empty(widest, np.float32)
     for row in range(len(users)):
         u = users[row]
-        mine = items[row if len(items) > 1 else 0]
-        for column in range(len(mine)):
-            i = mine[column]
+        candidates = items[row if len(items) > 1 else 0]
+        for column in range(len(candidates)):
+            i = candidates[column]
             total = user_bias[u] + item_bias[i]
             for k in range(user_product.shape[1]):
                 total += user_product[u, k] * item_product[i, k]
@@ -459,22 +459,22 @@ def score_tower_pairs(
                 for k in range(sizes[0]):
                     x = user_hidden[u, k] + item_hidden[i, k]
                     below[k] = x if x > zero or (is_last_linear and n_layers == 1) else zero
-                place = 0
+                offset = 0
                 for layer in range(1, n_layers):
                     n_in, n_out = sizes[layer - 1], sizes[layer]
-                    bias = place + n_in * n_out
+                    bias = offset + n_in * n_out
                     for o in range(n_out):
                         above[o] = weights[bias + o]
                     for k in range(n_in):
                         x = below[k]
                         if x != zero:
-                            start = place + k * n_out
+                            start = offset + k * n_out
                             for o in range(n_out):
                                 above[o] += x * weights[start + o]
                     is_linear = is_last_linear and layer == n_layers - 1
                     for o in range(n_out):
                         below[o] = above[o] if above[o] > zero or is_linear else zero
-                    place = bias + n_out
+                    offset = bias + n_out
                 for k in range(sizes[n_layers - 1]):
-                    total += below[k] * weights[place + k]
+                    total += below[k] * weights[offset + k]
             out[row, column] = total

@@ -14,7 +14,14 @@ from truerank.core.plugin import Source
 from truerank.core.scorer import Factors
 from truerank.core.types import IntArray, frozen
 from truerank.models.checks import check_count, check_rate
-from truerank.models.torch_training import Histories, ModuleTraining, Padded, TorchModel, TorchParts, to_numpy
+from truerank.models.torch_training import (
+    Histories,
+    ModuleTraining,
+    PaddedHistories,
+    TorchModel,
+    TorchParts,
+    to_numpy,
+)
 from truerank.models.training import sample_negatives
 
 if TYPE_CHECKING:
@@ -99,11 +106,11 @@ class SASRec(TorchModel[Factors]):
                 "Use for example heads=1."
             )
 
-    def start(self, train: Interactions, seed: int) -> ModuleTraining[tuple[Padded, IntArray]]:
+    def start(self, train: Interactions, seed: int) -> ModuleTraining[tuple[PaddedHistories, IntArray]]:
         """Return the network at its start; the scorer is `Factors` of last states and item vectors."""
         histories = Histories.of(self.key, train)
 
-        def parts(device: torch.device) -> TorchParts[tuple[Padded, IntArray]]:
+        def parts(device: torch.device) -> TorchParts[tuple[PaddedHistories, IntArray]]:
             from truerank.models.nets.sequence import AttentionNet
 
             net = AttentionNet(
@@ -115,7 +122,7 @@ class SASRec(TorchModel[Factors]):
                 dropout=self.dropout,
             ).to(device)
 
-            def batches(rng: np.random.Generator, number: int) -> Iterator[tuple[Padded, IntArray]]:
+            def batches(rng: np.random.Generator, number: int) -> Iterator[tuple[PaddedHistories, IntArray]]:
                 for padded in histories.batches(rng, self.batch, self.max_length + 1):
                     users = np.repeat(padded.users, padded.lengths - 1)
                     yield padded, sample_negatives(train.by_user(), train.n_items, users, self.negatives, rng)
@@ -142,7 +149,7 @@ class SASRec(TorchModel[Factors]):
         return Factors(frozen(user), to_numpy(net.item.weight))
 
 
-def step_loss(net: AttentionNet, padded: Padded, negatives: IntArray) -> torch.Tensor:
+def step_loss(net: AttentionNet, padded: PaddedHistories, negatives: IntArray) -> torch.Tensor:
     """Return the mean loss of a batch; ``negatives`` has a row for each step, user after user."""
     import torch
     from torch.nn.functional import softplus

@@ -57,7 +57,7 @@ class ScorerFormat:
     optional: tuple[str, ...] = ()
 
 
-def pack(scorer: Scorer) -> tuple[str, dict[str, AnyArray]]:
+def pack_scorer(scorer: Scorer) -> tuple[str, dict[str, AnyArray]]:
     """Return the kind of a scorer and its arrays.
 
     Raises
@@ -65,12 +65,12 @@ def pack(scorer: Scorer) -> tuple[str, dict[str, AnyArray]]:
     InvalidParameter
         When the scorer is more than arrays, such as a function or a model of another library.
     """
-    for name, kind in KINDS.items():
+    for name, kind in SCORER_FORMATS.items():
         if type(scorer) is kind.cls:
             return name, kind.pack(scorer)
-    home = f"{type(scorer).__module__}:{type(scorer).__qualname__}"
-    for name, (where, _) in NAMED_ARRAYS.items():
-        if where == home:
+    class_path = f"{type(scorer).__module__}:{type(scorer).__qualname__}"
+    for name, (path, _) in NAMED_ARRAYS.items():
+        if path == class_path:
             arrays: Arrays = _type_of(name).arrays(scorer)
             return name, {key: np.asarray(array) for key, array in arrays.items()}
     raise InvalidParameter(
@@ -79,7 +79,7 @@ def pack(scorer: Scorer) -> tuple[str, dict[str, AnyArray]]:
     )
 
 
-def unpack(name: str, arrays: Arrays) -> Scorer:
+def unpack_scorer(name: str, arrays: Arrays) -> Scorer:
     """Return the scorer of a kind from its arrays.
 
     Raises
@@ -90,9 +90,9 @@ def unpack(name: str, arrays: Arrays) -> Scorer:
     if name in NAMED_ARRAYS:
         scorer: Scorer = _type_of(name).from_arrays(arrays)
         return scorer
-    if name not in KINDS:
+    if name not in SCORER_FORMATS:
         raise InvalidData(f"unknown kind of scorer {name!r} in the model file. Update truerank.")
-    kind = KINDS[name]
+    kind = SCORER_FORMATS[name]
     missing = [key for key in kind.names if key not in arrays]
     extra = [key for key in arrays if key not in (*kind.names, *kind.optional)]
     if missing or extra:
@@ -105,7 +105,9 @@ def unpack(name: str, arrays: Arrays) -> Scorer:
 
 def count_users(name: str, arrays: Arrays) -> int:
     """Return how many users the arrays of a kind are of."""
-    return len(arrays[NAMED_ARRAYS[name][1]]) if name in NAMED_ARRAYS else KINDS[name].n_users(arrays)
+    return (
+        len(arrays[NAMED_ARRAYS[name][1]]) if name in NAMED_ARRAYS else SCORER_FORMATS[name].n_users(arrays)
+    )
 
 
 def _type_of(name: str) -> Any:
@@ -183,7 +185,7 @@ def _unpack_sparse_history(arrays: Arrays) -> SparseHistoryScorer:
 
 _CSR = ("indptr", "indices", "data", "shape")
 
-KINDS: dict[str, ScorerFormat] = {
+SCORER_FORMATS: dict[str, ScorerFormat] = {
     "factors": ScorerFormat(
         cls=Factors,
         names=("user", "item"),
@@ -224,7 +226,7 @@ KINDS: dict[str, ScorerFormat] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Realigned:
+class RealignedScorer:
     """Asks another scorer by the codes it knows.
 
     Items it does not know score minus infinity; for users it does not know all known items tie at 0.
@@ -260,7 +262,7 @@ class Realigned:
 
 
 @dataclass(frozen=True, eq=False)
-class RealignedRows(Realigned):
+class RealignedSparseScorer(RealignedScorer):
     """The same for a scorer with sparse rows, all of whose items are known."""
 
     def sparse_rows(self, users: IntArray) -> csr_array:
@@ -270,12 +272,12 @@ class RealignedRows(Realigned):
         user = self.alignment.user[np.asarray(users)]
         known = np.flatnonzero(user >= 0)
         rows = csr_array(self.scorer.sparse_rows(user[known]))[:, self.alignment.item]
-        place = csr_array(
+        selector = csr_array(
             (np.ones(len(known)), (known, np.arange(len(known)))), shape=(len(user), len(known))
         )
-        found: csr_array = (place @ rows).tocsr()
-        found.sort_indices()
-        return found
+        aligned: csr_array = (selector @ rows).tocsr()
+        aligned.sort_indices()
+        return aligned
 
 
 _SIDES = ("user", "item")
@@ -360,7 +362,7 @@ def save_scorer(
     InvalidData
         When the scorer was fitted on another catalogue than that of ``data``.
     """
-    kind, arrays = pack(scorer)
+    kind, arrays = pack_scorer(scorer)
     named = {f"scorer/{name}": array for name, array in arrays.items()}
     n_users = count_users(kind, arrays)
     if data is not None:
@@ -391,7 +393,7 @@ def load_scorer(path: str | Path) -> SavedScorer:
     }
     try:
         kind = str(header.get("kind"))
-        scorer = unpack(kind, parts["scorer/"])
+        scorer = unpack_scorer(kind, parts["scorer/"])
         users, items = (unpack_ids(parts["ids/"], side) for side in _SIDES)
         n_users, n_items = count_users(kind, parts["scorer/"]), scorer.n_items
         if (header.get("n_users"), header.get("n_items")) != (n_users, n_items):
@@ -417,5 +419,5 @@ def _realign(scorer: Scorer, alignment: Alignment) -> Scorer:
     if isinstance(scorer, Factors):
         return alignment.factors(scorer.user, scorer.item, scorer.item_bias)
     if isinstance(scorer, HasSparseRows) and not (alignment.item < 0).any():
-        return RealignedRows(scorer, alignment)
-    return Realigned(scorer, alignment)
+        return RealignedSparseScorer(scorer, alignment)
+    return RealignedScorer(scorer, alignment)

@@ -17,7 +17,7 @@ from truerank.models.torch_training import (
     AnnealedModel,
     Histories,
     ModuleTraining,
-    Padded,
+    PaddedHistories,
     TorchParts,
     to_numpy,
 )
@@ -105,11 +105,11 @@ class SVAE(AnnealedModel[Factors]):
         for name in ("max_length", "embedding", "recurrent", "hidden", "latent", "next_items"):
             check_count(name, getattr(self, name), 1)
 
-    def start(self, train: Interactions, seed: int) -> ModuleTraining[tuple[Padded, float]]:
+    def start(self, train: Interactions, seed: int) -> ModuleTraining[tuple[PaddedHistories, float]]:
         """Return the network at its start; the scorer is `Factors` of the last hidden layer."""
         histories = Histories.of(self.key, train)
 
-        def parts(device: torch.device) -> TorchParts[tuple[Padded, float]]:
+        def parts(device: torch.device) -> TorchParts[tuple[PaddedHistories, float]]:
             from truerank.models.nets.sequence import RecurrentNet
 
             net = RecurrentNet(
@@ -120,7 +120,7 @@ class SVAE(AnnealedModel[Factors]):
                 latent=self.latent,
             ).to(device)
 
-            def batches(rng: np.random.Generator, number: int) -> Iterator[tuple[Padded, float]]:
+            def batches(rng: np.random.Generator, number: int) -> Iterator[tuple[PaddedHistories, float]]:
                 for padded in histories.batches(rng, self.batch, self.max_length + 1):
                     yield padded, self.beta(number - 1)
 
@@ -152,17 +152,19 @@ class SVAE(AnnealedModel[Factors]):
         )
 
 
-def next_targets(padded: Padded, next_items: int) -> tuple[IntArray, FloatArray]:
+def next_targets(padded: PaddedHistories, next_items: int) -> tuple[IntArray, FloatArray]:
     """Return the (steps, k) items that follow each step, user after user, and shares 1/k, 0 past the end."""
     n, width = padded.items.shape
-    place = np.arange(1, width)[:, None] + np.arange(next_items)
-    is_there = place < padded.lengths[:, None, None]
-    items = padded.items[np.arange(n)[:, None, None], np.minimum(place, width - 1)]
+    step = np.arange(1, width)[:, None] + np.arange(next_items)
+    has_event = step < padded.lengths[:, None, None]
+    items = padded.items[np.arange(n)[:, None, None], np.minimum(step, width - 1)]
     is_step = padded.is_filled()[:, 1:]
-    return np.where(is_there, items, 0)[is_step], is_there[is_step] / next_items
+    return np.where(has_event, items, 0)[is_step], has_event[is_step] / next_items
 
 
-def multinomial_step_loss(net: RecurrentNet, padded: Padded, *, next_items: int, beta: float) -> torch.Tensor:
+def multinomial_step_loss(
+    net: RecurrentNet, padded: PaddedHistories, *, next_items: int, beta: float
+) -> torch.Tensor:
     """Return the mean loss over the steps of a batch."""
     import torch
 

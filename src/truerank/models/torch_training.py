@@ -262,7 +262,7 @@ _POOL = 16  # batches sorted by length together; more padding is saved with more
 
 
 @dataclass(frozen=True, eq=False)
-class Padded:
+class PaddedHistories:
     """Some users' latest events, one row each, padded at the end.
 
     Parameters
@@ -328,16 +328,16 @@ class Histories:
         """Return the number of events of each user."""
         return np.diff(self.indptr)
 
-    def latest(self, users: IntArray, most: int) -> Padded:
+    def latest(self, users: IntArray, most: int) -> PaddedHistories:
         """Return up to ``most`` latest events of each user."""
         last = self.indptr[users + 1]
         lengths = np.minimum(last - self.indptr[users], most)
-        place = np.arange(max(1, int(lengths.max(initial=0))))
-        is_filled = place < lengths[:, None]
-        items = self.items[np.where(is_filled, (last - lengths)[:, None] + place, 0)]
-        return Padded(users, np.where(is_filled, items, 0), lengths)
+        step = np.arange(max(1, int(lengths.max(initial=0))))
+        is_filled = step < lengths[:, None]
+        items = self.items[np.where(is_filled, (last - lengths)[:, None] + step, 0)]
+        return PaddedHistories(users, np.where(is_filled, items, 0), lengths)
 
-    def batches(self, rng: np.random.Generator, batch_size: int, most: int) -> Iterator[Padded]:
+    def batches(self, rng: np.random.Generator, batch_size: int, most: int) -> Iterator[PaddedHistories]:
         """Yield all users with two or more events once, in random batches of similar lengths."""
         lengths = np.minimum(self.lengths(), most)
         users = rng.permutation(np.flatnonzero(lengths >= 2))
@@ -352,7 +352,7 @@ class Histories:
         for number in rng.permutation(len(chosen)):
             yield self.latest(chosen[number], most)
 
-    def blocks(self, batch_size: int, most: int) -> Iterator[Padded]:
+    def blocks(self, batch_size: int, most: int) -> Iterator[PaddedHistories]:
         """Yield every user with events once, shortest histories first."""
         lengths = np.minimum(self.lengths(), most)
         users = np.argsort(lengths, kind="stable")

@@ -1,6 +1,7 @@
-"""Strategies: which events of the train data a smaller data set keeps.
+"""Sub-sampling strategies: which train events a smaller data set keeps.
 
-The sub-sampling strategies by name.
+A `Strategy` returns a mask over the events for a fraction. A `ProxyStrategy` chooses by the importance of
+each event for a small model, the proxy, which ``importance`` fits. `STRATEGIES` lists all of them by name.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from truerank.core.types import BoolArray, FloatArray
 
 #: What an event says: a rating, or that the user took the item.
 Feedback: TypeAlias = Literal["explicit", "implicit"]
-#: The share of negatives that stand above an event's item, or the paper's sum of 1 / 0 and 1 / 1.
+#: Fraction of negatives ranked above the event's item, or the formula as printed, a sum of 1 / 0 and 1 / 1.
 Auc: TypeAlias = Literal["complement", "inverse"]
 
 _MF = Spec("mf")
@@ -40,14 +41,15 @@ class Strategy(Plugin, ABC):
         Parameters
         ----------
         train : the events; a repeated pair counts as often as it occurs
-        fraction : share of the events to keep, 0 to 1; 0 keeps none and 1 keeps all under every strategy
+        fraction : of the events to keep, 0 to 1; 0 keeps none and 1 keeps all under every strategy
         seed : of everything random
         progress : where long jobs report
 
         Returns
         -------
         (n,) true where the event is kept. The same events are kept whatever their order and the number of
-        threads; `wanted` says how many, unless the strategy keeps whole users, items or shares.
+        threads. Their number is `nearest_count`, unless the strategy keeps whole users or items or a fraction
+        of each history.
         """
         check_fraction(fraction)
         check_seed(seed)
@@ -66,16 +68,17 @@ class Strategy(Plugin, ABC):
 
 @dataclass(frozen=True)
 class ProxyStrategy(Strategy):
-    """A strategy that keeps the events which a small model, the proxy, finds hardest.
+    """A strategy that keeps the events which a small model, the proxy, predicts worst.
 
-    The strategy does not fit the proxy: a composer does, and hands on the importance of each event.
+    The strategy does not fit the proxy: ``subsample`` does, and passes the importance of each event to
+    ``keep_by``.
 
     Parameters
     ----------
-    proxy : the model to ask
+    proxy : the model whose errors make an event important
     feedback : explicit compares ratings, implicit the scores of items taken and not taken
     negatives : items not taken that each event is compared with in every epoch; for implicit feedback
-    auc : complement counts the negatives that stand above, inverse is the formula as printed
+    auc : complement counts the negatives ranked above the event, inverse is the formula as printed
     legacy : score events while training, as the published code does, and not after each epoch
     """
 
@@ -117,8 +120,8 @@ class ProxyStrategy(Strategy):
     def choose(self, train: Interactions, fraction: float, seed: int, progress: Progress) -> BoolArray:
         """Raise: without a fitted proxy nothing can be chosen."""
         raise InvalidParameter(
-            f"strategy {str(self)!r} needs the importance of each event. Use subsample of "
-            "truerank.subsampling, which fits the proxy, or give importance."
+            f"strategy {str(self)!r} needs the importance of each event. Use truerank.subsample, which fits "
+            "the proxy, or give importance."
         )
 
     @abstractmethod
@@ -129,7 +132,7 @@ class ProxyStrategy(Strategy):
 
 
 def check_difficulty(feedback: str, negatives: int, auc: str, *, legacy: bool = False) -> None:
-    """Raise unless the importance of events can be measured so."""
+    """Raise unless these settings define the importance of events."""
     check_choice("feedback", feedback, ("explicit", "implicit"))
     check_choice("auc", auc, ("complement", "inverse"))
     if isinstance(negatives, bool) or not isinstance(negatives, numbers.Integral) or negatives < 1:
@@ -166,23 +169,23 @@ def check_fraction(fraction: float) -> None:
         )
 
 
-def wanted(fraction: float, n_events: int) -> int:
+def nearest_count(fraction: float, n_events: int) -> int:
     """Return the number of events to keep: the nearest integer, a half to the even one.
 
     Examples
     --------
-    >>> wanted(0.1, 1234), wanted(0.5, 5)
+    >>> nearest_count(0.1, 1234), nearest_count(0.5, 5)
     (123, 2)
     """
     return round(fraction * n_events)
 
 
-def at_most(fraction: float, n_events: int) -> int:
+def largest_count(fraction: float, n_events: int) -> int:
     """Return the largest number of events that is no more than the fraction of all.
 
     Examples
     --------
-    >>> at_most(0.7, 10), at_most(0.7, 9)
+    >>> largest_count(0.7, 10), largest_count(0.7, 9)
     (7, 6)
     """
     return math.floor(fraction * n_events + 1e-9)  # 0.7 * 10 must be 7

@@ -1,8 +1,7 @@
-"""The bipartite graph of users and items.
+"""Strategies on the bipartite graph of users and items: PageRank, random walks and forest fires.
 
-Events of the most central users and items.
-
-Events among the users and items that a walk or a fire comes to.
+Users and items are nodes, events are edges (`EventGraph`). Each strategy puts the nodes into an order, by
+centrality or by when they are visited, and keeps the events of the first nodes until there are enough.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from truerank.core.plugin import Source
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.random import stage_key
 from truerank.core.types import BoolArray, FloatArray, IntArray, frozen
-from truerank.subsampling.base import Strategy, at_most, wanted
+from truerank.subsampling.base import Strategy, largest_count, nearest_count
 from truerank.subsampling.selection import EventKeys, Keys, descending_order, keep_in_order, unit_keys
 
 
@@ -52,14 +51,14 @@ class EventGraph:
     @classmethod
     def of(cls, train: Interactions) -> EventGraph:
         """Build the graph; 8 bytes per event and three passes over the events in compiled code."""
-        from truerank.subsampling.kernels import link
+        from truerank.subsampling.kernels import link_events
 
         n_users, n_nodes = train.n_users, train.n_users + train.n_items
         indptr = np.zeros(n_nodes + 1, dtype=np.int64)
         indptr[1:] = np.cumsum(np.concatenate([train.user_counts(), train.item_counts()]))
         neighbours = np.empty(2 * len(train), dtype=np.int32)
         user, item = (frozen(codes.astype(np.int32, copy=False)) for codes in (train.user, train.item))
-        link(user, item, n_users, indptr, neighbours)
+        link_events(user, item, n_users, indptr, neighbours)
         return cls(frozen(indptr), frozen(neighbours), n_users)
 
     @property
@@ -78,21 +77,22 @@ class EventGraph:
 
 
 def keep_nodes(
-    train: Interactions, place: IntArray, fraction: float, keys: EventKeys, *, edges: str, exact: bool
+    train: Interactions, position: IntArray, fraction: float, keys: EventKeys, *, edges: str, exact: bool
 ) -> BoolArray:
-    """Keep the events that the nodes of smallest place bring.
+    """Keep the events of the first nodes in an order.
 
-    ``place`` holds the users' places, then the items'; a node of place ``len(place)`` brings nothing.
+    ``position`` holds the positions of the users in that order, then those of the items; a node at position
+    ``len(position)`` is not part of it and its events are not kept.
     """
-    n, of_user, of_item = len(train), place[: train.n_users], place[train.n_users :]
+    n, of_user, of_item = len(train), position[: train.n_users], position[train.n_users :]
     later = np.minimum if edges == "any" else np.maximum
 
-    def place_of(block: slice) -> IntArray:
+    def position_of(block: slice) -> IntArray:
         joint: IntArray = later(of_user[train.user[block]], of_item[train.item[block]])
         return joint
 
-    n_keep = wanted(fraction, n) if exact else at_most(fraction, n)
-    return keep_in_order(place_of, len(place), n, n_keep, keys if exact else None)
+    n_keep = nearest_count(fraction, n) if exact else largest_count(fraction, n)
+    return keep_in_order(position_of, len(position), n, n_keep, keys if exact else None)
 
 
 _LEGACY_DAMPING = 1e-6
@@ -104,17 +104,17 @@ THREADED_FROM = 1 << 17  # events; below, handing work to threads costs more tha
 class Centrality(Strategy):
     """Events of the users and items of highest PageRank.
 
-    Nodes are taken from the top, and each brings its events, until there are enough.
+    Nodes are taken in descending order of PageRank, each with its events, until there are enough events.
 
     Parameters
     ----------
     damping : probability to follow an event rather than to jump, 0 <= damping < 1
-    tolerance : largest sum of errors of the scores, as a share of what comes along events; the scores add up
-        to 1 and this to the damping
-    edges : which events a set of nodes brings: ``any`` of theirs, as the paper says (retain all the events of
-        the top nodes), or those with ``both`` ends among them, as the code does (remove the lowest nodes with
-        all their events)
-    exact : keep exactly the asked number of events by keeping a random part of those the last node brings;
+    tolerance : largest sum of the errors of the scores, relative to the damping, which is the part of the
+        scores that comes along events (all scores add up to 1)
+    edges : which events belong to a set of nodes: ``any`` event of one of them, as the paper says (retain all
+        the events of the top nodes), or those whose user and item are ``both`` among them, as the code does
+        (remove the lowest nodes with all their events)
+    exact : keep exactly the wanted number of events by keeping a random part of the last node's events;
         otherwise that node is left out as a whole
     legacy : what the published code computes: damping 1e-6, because it gives its tolerance as damping, and
         ``edges=both``; use it with ``exact=false``
@@ -145,17 +145,17 @@ class Centrality(Strategy):
             )
 
     def choose(self, train: Interactions, fraction: float, seed: int, progress: Progress) -> BoolArray:
-        """Order the nodes by score."""
+        """Keep the events of the nodes with the highest scores."""
         stage = "subsample/centrality"
         graph = EventGraph.of(train)
         damping = _LEGACY_DAMPING if self.legacy else self.damping
         scores = page_rank(graph, damping=damping, tolerance=self.tolerance, progress=progress)
-        # nodes differ by what came along events; in single precision those that differ by rounding only tie
-        came = scores - (1 - damping) / int((graph.degrees() > 0).sum())
-        place = descending_order(came.astype(np.float32), graph.keys(seed, stage))
+        # nodes differ by what comes along events; in float32 those that differ by rounding only are tied
+        along_events = scores - (1 - damping) / int((graph.degrees() > 0).sum())
+        position = descending_order(along_events.astype(np.float32), graph.keys(seed, stage))
         edges = "both" if self.legacy else self.edges
         keys = EventKeys(train, seed, stage)
-        return keep_nodes(train, place, fraction, keys, edges=edges, exact=self.exact)
+        return keep_nodes(train, position, fraction, keys, edges=edges, exact=self.exact)
 
 
 def page_rank(
@@ -163,8 +163,9 @@ def page_rank(
 ) -> FloatArray:
     """Return the PageRank of every node, 0 for nodes without events; the others add up to 1.
 
-    Users are renewed from items, then items from the new users, which takes half the sweeps of renewing all
-    at once. It begins with scores in proportion to the degrees, each side with the sum it has in the end.
+    Users are updated from items, then items from the updated users, which takes half the sweeps of updating
+    all nodes at once. The first scores are proportional to the degrees, and those of users and those of items
+    have the sums that they have in the solution.
 
     Raises
     ------
@@ -182,12 +183,12 @@ def page_rank(
     >>> page_rank(graph).round(6).tolist()
     [0.25, 0.25, 0.25, 0.25]
     """
-    from truerank.subsampling.kernels import spread
+    from truerank.subsampling.kernels import page_rank_sweep
 
     degrees, n_users = graph.degrees(), graph.n_users
     n_linked = np.array([(degrees[:n_users] > 0).sum(), (degrees[n_users:] > 0).sum()])
     base = (1 - damping) / max(int(n_linked.sum()), 1)
-    # sums of the two sides: own = base * own nodes + damping * other
+    # at the solution: sum over users = base * n_users + damping * sum over items, and vice versa
     sums = base * (n_linked + damping * n_linked[::-1]) / (1 - damping**2)
     n_events = max(len(graph.neighbours) // 2, 1)
     flow = np.repeat(sums / n_events, [n_users, graph.n_nodes - n_users])
@@ -195,13 +196,15 @@ def page_rank(
     n_threads = available_threads() if n_events >= THREADED_FROM else 1
     sides = [_spans(graph.indptr, *side, n_threads) for side in ((0, n_users), (n_users, graph.n_nodes))]
 
-    def renew(span: tuple[int, int]) -> float:
-        return spread(graph.indptr, graph.neighbours, base, damping, *span, flow, score)
+    def update(span: tuple[int, int]) -> float:
+        return page_rank_sweep(graph.indptr, graph.neighbours, base, damping, *span, flow, score)
 
     remaining = damping**2 / (1 - damping**2)
     with tracked(progress, "computing PageRank") as task:
         for _ in range(_MOST_SWEEPS):
-            change = sum(change for side in sides for change in ordered_map(renew, side, n_threads=n_threads))
+            change = sum(
+                change for side in sides for change in ordered_map(update, side, n_threads=n_threads)
+            )
             task.advance()
             if change * remaining <= tolerance * damping:
                 return score
@@ -226,39 +229,39 @@ class VisitStrategy(Strategy):
 
     Parameters
     ----------
-    exact : keep exactly the asked number of events by keeping a random part of those the last node brings;
+    exact : keep exactly the wanted number of events by keeping a random part of the last node's events;
         otherwise that node is left out as a whole
     """
 
     exact: bool = True
 
     def choose(self, train: Interactions, fraction: float, seed: int, progress: Progress) -> BoolArray:
-        """Visit until there are enough events, beginning anew at random nodes where it ends too early."""
+        """Visit nodes until there are enough events, from another random start whenever one ends early."""
         stage = f"subsample/{self.key}"
         with tracked(progress, "building the graph"):
             graph = EventGraph.of(train)
         starts = np.argsort(graph.keys(seed, stage))
         starts = frozen(starts[graph.degrees()[starts] > 0].astype(np.int32))
         state = np.array([stage_key(seed, stage)[0]], dtype=np.uint64)
-        place = np.full(graph.n_nodes, graph.n_nodes, dtype=np.int32)
+        position = np.full(graph.n_nodes, graph.n_nodes, dtype=np.int32)
         with tracked(progress, "visiting users and items"):
-            self.visit(graph, starts, wanted(fraction, len(train)), state, place)
+            self.visit(graph, starts, nearest_count(fraction, len(train)), state, position)
         keys = EventKeys(train, seed, stage)
-        return keep_nodes(train, place, fraction, keys, edges="both", exact=self.exact)
+        return keep_nodes(train, position, fraction, keys, edges="both", exact=self.exact)
 
     @abstractmethod
     def visit(
-        self, graph: EventGraph, starts: IntArray, n_wanted: int, state: IntArray, place: IntArray
+        self, graph: EventGraph, starts: IntArray, n_wanted: int, state: IntArray, position: IntArray
     ) -> None:
-        """Write the number of each node's visit into ``place`` until ``n_wanted`` events are among them.
+        """Write when each node is visited into ``position`` until the visited nodes have ``n_wanted`` events.
 
         Parameters
         ----------
         graph : users and items
         starts : nodes with events in random order; visits begin at the first that is not visited yet
         n_wanted : events
-        state : (1,) uint64, of the random words
-        place : (n_nodes,) filled with n_nodes
+        state : (1,) uint64, state of the random number generator
+        position : (n_nodes,) filled with n_nodes
         """
 
 
@@ -266,20 +269,21 @@ class VisitStrategy(Strategy):
 class RandomWalk(VisitStrategy):
     """Events among the users and items that a random walk with restarts visits.
 
-    The walk begins at a random node and goes on to a random neighbour, or back to where it began. It is given
-    up after ``patience`` steps per node it has found, and another begins at a random node not visited yet: at
-    most ``patience`` steps per node in all, on every graph.
+    The walk starts at a random node and goes on to a random neighbour, or back to its start. It ends after
+    ``patience`` steps per node it has found, and another one starts at a random node not visited yet: at most
+    ``patience`` steps per node in all, on every graph.
 
     Parameters
     ----------
     exact : see `VisitStrategy`
-    restart : probability of going back, 0 <= restart <= 1
-    patience : steps per node found
+    restart : probability of going back to the start, 0 <= restart <= 1
+    patience : steps per node found after which a walk ends
 
     Notes
     -----
     The paper expands walks until enough events are retained, which this does. The published code walks until
-    a share of the *nodes* is visited, from one node and forever where that lies in a small component.
+    a fraction of the *nodes* is visited, from one node, and never ends where that node lies in a small
+    component.
 
     Examples
     --------
@@ -299,12 +303,12 @@ class RandomWalk(VisitStrategy):
             raise InvalidParameter(f"restart must be a probability from 0 to 1, got {self.restart!r}.")
 
     def visit(
-        self, graph: EventGraph, starts: IntArray, n_wanted: int, state: IntArray, place: IntArray
+        self, graph: EventGraph, starts: IntArray, n_wanted: int, state: IntArray, position: IntArray
     ) -> None:
-        """Walk."""
-        from truerank.subsampling.kernels import walk
+        """Walk in compiled code."""
+        from truerank.subsampling.kernels import random_walk
 
-        walk(
+        random_walk(
             graph.indptr,
             graph.neighbours,
             starts,
@@ -312,7 +316,7 @@ class RandomWalk(VisitStrategy):
             int(self.patience),
             n_wanted,
             state,
-            place,
+            position,
         )
 
 
@@ -320,14 +324,14 @@ class RandomWalk(VisitStrategy):
 class ForestFire(VisitStrategy):
     """Events among the users and items that a spreading fire burns.
 
-    A burning node sets fire to a geometric number of random neighbours that have not burned (mean 1 / burn,
-    at least one). Up to 100 of those that did not catch fire are remembered; a fire that has died down goes
-    on from the ten newest of them, or else begins anew at a random node. Every node burns at most once.
+    A burning node ignites a geometric number of random neighbours that have not burned (mean 1 / burn, at
+    least one). Up to 100 of those it did not ignite are remembered; a fire that has died down goes on from
+    the ten newest of them, or else starts again at a random node. Every node burns at most once.
 
     Parameters
     ----------
     exact : see `VisitStrategy`
-    burn : parameter of the geometric number, 0 < burn <= 1; 1 sets fire to one neighbour each
+    burn : parameter of the geometric number, 0 < burn <= 1; with 1 each node ignites one neighbour
 
     Examples
     --------
@@ -345,9 +349,9 @@ class ForestFire(VisitStrategy):
             raise InvalidParameter(f"burn must be greater than 0 and at most 1, got {self.burn!r}.")
 
     def visit(
-        self, graph: EventGraph, starts: IntArray, n_wanted: int, state: IntArray, place: IntArray
+        self, graph: EventGraph, starts: IntArray, n_wanted: int, state: IntArray, position: IntArray
     ) -> None:
-        """Burn."""
-        from truerank.subsampling.kernels import burn
+        """Let the fire spread in compiled code."""
+        from truerank.subsampling.kernels import forest_fire
 
-        burn(graph.indptr, graph.neighbours, starts, float(self.burn), n_wanted, state, place)
+        forest_fire(graph.indptr, graph.neighbours, starts, float(self.burn), n_wanted, state, position)

@@ -1,10 +1,9 @@
-"""What a model gets wrong about each event, added up over the epochs of its training.
+"""Importance of each event: how badly a proxy model predicts it, averaged over the epochs of its training.
 
-How hard each event is for a proxy model.
-
-Proxies: the small models that say which events are hard.
-
-Difficulty as the published code measures it: in training, before the step that learns from the event.
+`Difficulty` adds up the errors of a model after each epoch: squared errors of ratings, or negatives ranked
+above the event. ``difficulty_in_training`` measures them as the published code does, within the training step
+and before it learns from the event. ``importance`` fits a proxy and returns the mean; ``make_proxy`` builds
+the proxies of the paper by name.
 """
 
 from __future__ import annotations
@@ -40,17 +39,17 @@ _SCORED = 1 << 14  # the same for scorers without factors, which may need much m
 
 
 class Difficulty:
-    """How hard each event is for a model.
+    """Errors of a model at each event, added up over epochs.
 
-    Under implicit feedback an event is compared with items that its user has not met, drawn anew each time as
-    a function of seed, epoch and event. Factor models are scored in compiled code on all cores. Memory: 16
+    Under implicit feedback an event is compared with items that its user has not met, sampled in each epoch
+    as a function of seed, epoch and event. Factor models are scored in compiled code on all cores. Memory: 16
     bytes per event.
 
     Parameters
     ----------
     train : the events
     feedback, negatives, auc : as in `SvpCf`
-    seed : of the draws
+    seed : of the negatives
 
     Examples
     --------
@@ -81,7 +80,7 @@ class Difficulty:
             self.keys, self.met = frozen(EventKeys(train, seed, _STAGE).all()), train.by_user()
 
     def add(self, scorer: Scorer) -> None:
-        """Add what the model gets wrong now; one call per epoch."""
+        """Add the errors of the model as it is now; one call per epoch."""
         self.epochs += 1
         if isinstance(scorer, HasFactors):
             work = self._factor_work(scorer.factors())
@@ -97,7 +96,7 @@ class Difficulty:
         )
 
     def mean(self) -> FloatArray:
-        """Return the importance of each event: the mean over what was added.
+        """Return the importance of each event: its mean error over the epochs added.
 
         Raises
         ------
@@ -118,12 +117,12 @@ class Difficulty:
     def _codes(self, block: slice) -> tuple[IntArray, IntArray]:
         return self.train.user[block].astype(np.int64), self.train.item[block].astype(np.int64)
 
-    def _drawn(self, block: slice, user: IntArray) -> IntArray:
-        from truerank.subsampling.kernels import draw_unmet
+    def _negatives(self, block: slice, user: IntArray) -> IntArray:
+        from truerank.subsampling.kernels import sample_unmet
 
         word = np.uint64(stage_key(self.seed, f"{_STAGE}/epoch {self.epochs}")[0])
         out = np.empty((len(user), self.negatives), dtype=np.int64)
-        draw_unmet(self.met.indptr, self.met.items, self.train.n_items, user, self.keys[block], word, out)
+        sample_unmet(self.met.indptr, self.met.items, self.train.n_items, user, self.keys[block], word, out)
         return out
 
     def _factor_work(self, factors: Factors) -> Callable[[slice], None]:
@@ -137,8 +136,8 @@ class Difficulty:
             if self.is_explicit:
                 add_squared(user, item, self.value[block].astype(np.float64), u, v, w, self.total[block])
             else:
-                drawn = self._drawn(block, user)
-                add_lost(user, item, drawn, u, v, w, self.is_inverse, self.total[block])
+                negatives = self._negatives(block, user)
+                add_lost(user, item, negatives, u, v, w, self.is_inverse, self.total[block])
 
         return work
 
@@ -149,11 +148,11 @@ class Difficulty:
                 error = scorer.score(user, item[:, None])[:, 0].astype(np.float64) - self.value[block]
                 self.total[block] += error**2
                 return
-            drawn = self._drawn(block, user)
-            scores = scorer.score(user, np.column_stack([item, np.maximum(drawn, 0)]))
-            own, others = scores[:, :1], scores[:, 1:]
-            lost = (others > own) | (self.is_inverse & (others == own))
-            self.total[block] += np.where(drawn >= 0, lost, False).sum(axis=1)
+            negatives = self._negatives(block, user)
+            scores = scorer.score(user, np.column_stack([item, np.maximum(negatives, 0)]))
+            event, others = scores[:, :1], scores[:, 1:]
+            lost = (others > event) | (self.is_inverse & (others == event))
+            self.total[block] += np.where(negatives >= 0, lost, False).sum(axis=1)
             self.total[block][np.isnan(scores).any(axis=1)] = np.nan
 
         return work
@@ -165,7 +164,7 @@ LOSSES = {"explicit": "mse", "implicit": "bpr"}
 
 
 def make_strategy(written: str | Strategy) -> Strategy:
-    """Build a strategy and look at its proxy, so that a wrong name is said before data are read."""
+    """Build a strategy and its proxy, so that a wrong name is reported before data are read."""
     strategy = STRATEGIES.make(written)
     if isinstance(strategy, ProxyStrategy):
         make_proxy(strategy.proxy, strategy.feedback)
@@ -207,10 +206,11 @@ def make_proxy(
 def difficulty_in_training(
     model: EpochModel, events: Interactions, *, seed: int = 0, progress: Progress = SILENT
 ) -> FloatArray:
-    """Return what the model got wrong about each event when it met it, averaged over the epochs.
+    """Return the error of the model at each event in the step that learns from it, averaged over the epochs.
 
-    The scores are those of the step: with dropout, against the step's own negative, batches in the order of
-    users and items, not shuffled. Repeated pairs share one value, under mse those with equal ratings.
+    The scores are those of the training step: with dropout, against the negative of that step, batches in the
+    order of users and items, not shuffled. Repeated pairs have one common value, under mse those with equal
+    ratings.
 
     Parameters
     ----------
@@ -220,32 +220,32 @@ def difficulty_in_training(
     """
     if not isinstance(model, MF | BiasOnly):
         raise InvalidParameter(
-            f"legacy needs the proxy mf or bias, whose steps can be watched, got {str(model)!r}. Use one of "
-            "them or leave legacy out."
+            f"legacy measures errors within the training steps of mf or bias, got the proxy {str(model)!r}. "
+            "Use one of the two, or leave legacy out."
         )
     watched = _Watched(events, model.settings(), seed)
     run_epochs(str(model), watched, Schedule(model.epochs, None), progress=progress)
     if watched.epochs < model.epochs:
-        raise KeyboardInterrupt  # the trainer ends early on Ctrl-C; half a training is not the answer
+        raise KeyboardInterrupt  # training ends early on Ctrl-C; a mean over fewer epochs is wrong
     mean = watched.wrong / model.epochs
     if watched.value is None:
         pairs = watched.user * events.n_items + watched.item
-        place = np.searchsorted(pairs, events.user.astype(np.int64) * events.n_items + events.item)
-    else:  # events that nothing tells apart but their time stand in any order: they share their mean
+        row = np.searchsorted(pairs, events.user.astype(np.int64) * events.n_items + events.item)
+    else:  # events that differ in time alone may come in any order: each gets the mean over them
         columns = watched.user, watched.item, watched.value
-        place = np.empty(len(events), dtype=np.int64)
-        place[np.lexsort((np.asarray(events.value), events.item, events.user))] = np.arange(len(events))
+        row = np.empty(len(events), dtype=np.int64)
+        row[np.lexsort((np.asarray(events.value), events.item, events.user))] = np.arange(len(events))
         starts = np.r_[True, np.any([np.diff(column) != 0 for column in columns], axis=0)]
         group = np.cumsum(starts) - 1
         mean = (np.bincount(group, weights=mean) / np.bincount(group))[group]
-    return np.asarray(mean[place])
+    return np.asarray(mean[row])
 
 
 class _Watched(FactorTraining):
-    """Training that notes what it got wrong.
+    """Factor training that also adds up the error at each event.
 
-    Each step's gradients are computed once more with vectors that belong to one event alone: the gradient of
-    the item's bias is then the slope of that event's loss.
+    The gradients of each step are computed once more with a copy of the vectors for each event: the gradient
+    of the item's bias is then the slope of that event's loss.
     """
 
     def __init__(self, *given: object) -> None:
@@ -254,7 +254,7 @@ class _Watched(FactorTraining):
         self.epochs = 0
 
     def run_epoch(self, number: int) -> float:
-        """Pass over all events once, in their order."""
+        """Pass over all events once, in the order of users and items."""
         loss = super().run_epoch(number)
         self.epochs += 1
         return loss
@@ -268,11 +268,21 @@ class _Watched(FactorTraining):
         from truerank.models.kernels import pair_gradients
 
         n = len(rows)
-        own = np.arange(n)
+        rows_of_batch = np.arange(n)
         users, items = self.users[self.user[rows]], self.items[np.r_[self.item[rows], negative[rows]]]
         slopes = np.zeros_like(items)
-        pair_gradients(own, own, own + n, users, items, np.zeros_like(users), slopes, self.keep, start)
-        # the slope is -1 / (1 + exp(gap)) over n: below -1/2 where the negative stands above by 1e-7 or more
+        pair_gradients(
+            rows_of_batch,
+            rows_of_batch,
+            rows_of_batch + n,
+            users,
+            items,
+            np.zeros_like(users),
+            slopes,
+            self.keep,
+            start,
+        )
+        # the slope is -1 / (1 + exp(gap)) / n: below -1/2 / n where the negative is ahead by 1e-7 or more
         self.wrong[rows] += -slopes[:n, -1] > np.float32(1.0 / n) / 2
         return super()._pair_step(rows, negative, start)
 
@@ -280,11 +290,11 @@ class _Watched(FactorTraining):
         from truerank.models.kernels import rating_gradients
 
         n = len(rows)
-        own = np.arange(n)
+        rows_of_batch = np.arange(n)
         users, items = self.users[self.user[rows]], self.items[self.item[rows]]
         slopes = np.zeros_like(items)
         offset = self.offset.copy()
-        given = own, own, value[rows], offset, users, items
+        given = rows_of_batch, rows_of_batch, value[rows], offset, users, items
         rating_gradients(*given, np.zeros_like(users), slopes, self.keep, start)
         self.wrong[rows] += (slopes[:, -1].astype(np.float64) * n / 2) ** 2  # the slope is 2 / n of the error
         return super()._rating_step(rows, value, start)
@@ -303,13 +313,13 @@ def importance(
     progress: Progress = SILENT,
     store: Store | None = None,
 ) -> FloatArray:
-    """Return how hard each event is for a proxy model, averaged over the epochs of its training.
+    """Return the error of a proxy model at each event, averaged over the epochs of its training.
 
     Parameters
     ----------
     train : the events; the proxy learns from all of them
     proxy : ``mf`` or ``bias`` with the paper's settings, or another model that trains in epochs
-    feedback : explicit (squared error of ratings) or implicit (share of negatives that stand above)
+    feedback : explicit (squared error of ratings) or implicit (fraction of negatives ranked above the event)
     epochs : of the proxy's training; None leaves it to the proxy (50 for mf and bias)
     negatives, auc : for implicit feedback, as in `truerank.subsampling.svp_cf.SvpCf`
     legacy : score events in training mode, before the step that learns from them, as the published code does;
@@ -325,12 +335,12 @@ def importance(
     Raises
     ------
     NotConverged
-        When the proxy's training went astray.
+        When the proxy's training diverged.
 
     Examples
     --------
     >>> events = Interactions.from_codes([0, 0, 1, 1, 2, 2], [0, 1, 0, 1, 0, 2])
-    >>> importance(events, "bias", epochs=4).tolist()  # item 2 stands behind item 1
+    >>> importance(events, "bias", epochs=4).tolist()  # item 2 is ranked below item 1
     [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
     """
     model = make_proxy(proxy, feedback, epochs=epochs)
@@ -348,7 +358,7 @@ def importance(
         difficulty = Difficulty(train, feedback=feedback, negatives=negatives, auc=auc, seed=seed)
         model.fit(train, seed=seed, progress=progress, on_epoch=lambda epoch: difficulty.add(epoch.scorer))
         if difficulty.epochs < getattr(model, "epochs", 1):
-            raise KeyboardInterrupt  # the trainer ends early on Ctrl-C; half a training is not the answer
+            raise KeyboardInterrupt  # training ends early on Ctrl-C; a mean over fewer epochs is wrong
         return {"importance": difficulty.mean()}
 
     if store is None:

@@ -1,17 +1,11 @@
-"""Rows by group, and the score from which on they are kept.
+"""Compiled loops of the sub-sampling strategies.
 
-What a factor model gets wrong about events, and items that users have not met.
+The smallest score that each group keeps; the errors of a factor model at each event, with negatives sampled
+from the items a user has not met; the bipartite graph of users and items, half a sweep of PageRank on it,
+random walks and forest fires.
 
-Build and search the bipartite graph.
-
-One half of a sweep of PageRank.
-
-Visits of nodes by random walks and by forest fires.
-
-Both write the number of each node's visit into ``place`` (``len(place)`` stays for those not visited) and
-stop when the visited nodes have ``n_wanted`` events among them, or when there is nothing left to visit.
-
-Random words inside compiled loops.
+Walks and fires write when each node is visited into ``position`` (``len(position)`` stays for nodes not
+visited) and stop when the visited nodes have ``n_wanted`` events among them, or when no node is left.
 """
 
 from __future__ import annotations
@@ -27,9 +21,9 @@ from truerank.core.types import FloatArray, IntArray
 def list_rows(group: IntArray, free: IntArray, rows: IntArray) -> None:
     """Write the rows of each group one after the other; ``free`` holds where each group begins."""
     for row in range(len(group)):
-        place = free[group[row]]
-        rows[place] = row
-        free[group[row]] = place + 1
+        slot = free[group[row]]
+        rows[slot] = row
+        free[group[row]] = slot + 1
 
 
 @compiled
@@ -46,13 +40,13 @@ def cut_groups(
             size = indptr[g + 1] - indptr[g]
             for k in range(size):
                 scratch[k] = bits[rows[indptr[g] + k]]
-            own = scratch[:size]
-            own.sort()
-            cuts[g] = own[size - quota[g]]
+            words = scratch[:size]
+            words.sort()
+            cuts[g] = words[size - quota[g]]
 
 
 @compiled
-def link(user: IntArray, item: IntArray, n_users: int, indptr: IntArray, neighbours: IntArray) -> None:
+def link_events(user: IntArray, item: IntArray, n_users: int, indptr: IntArray, neighbours: IntArray) -> None:
     """Fill the sorted neighbours of users 0..n_users-1 and of the items behind them.
 
     Users' lists are filled in the order of the events, items' lists from them user by user, hence sorted, and
@@ -62,22 +56,22 @@ def link(user: IntArray, item: IntArray, n_users: int, indptr: IntArray, neighbo
     for event in range(len(user)):
         neighbours[free[user[event]]] = item[event] + n_users
         free[user[event]] += 1
-    for who in range(n_users):
-        for place in range(indptr[who], indptr[who + 1]):
-            what = neighbours[place]
-            neighbours[free[what]] = who
-            free[what] += 1
-    for who in range(n_users):
-        free[who] = indptr[who]
-    for what in range(n_users, len(free)):
-        for place in range(indptr[what], indptr[what + 1]):
-            who = neighbours[place]
-            neighbours[free[who]] = what
-            free[who] += 1
+    for user_node in range(n_users):
+        for entry in range(indptr[user_node], indptr[user_node + 1]):
+            item_node = neighbours[entry]
+            neighbours[free[item_node]] = user_node
+            free[item_node] += 1
+    for user_node in range(n_users):
+        free[user_node] = indptr[user_node]
+    for item_node in range(n_users, len(free)):
+        for entry in range(indptr[item_node], indptr[item_node + 1]):
+            user_node = neighbours[entry]
+            neighbours[free[user_node]] = item_node
+            free[user_node] += 1
 
 
 @compiled
-def spread(
+def page_rank_sweep(
     indptr: IntArray,
     neighbours: IntArray,
     base: float,
@@ -87,18 +81,18 @@ def spread(
     flow: FloatArray,
     score: FloatArray,
 ) -> float:
-    """Renew the scores of nodes first..last-1 from their neighbours' and return the sum of changes.
+    """Update the scores of nodes first..last-1 from their neighbours' and return the sum of changes.
 
-    ``flow`` holds score / degree of every node; that of the renewed nodes is renewed too, which no other call
-    of the same half reads, because neighbours lie on the other side.
+    ``flow`` holds score / degree of every node and is updated with the scores. No other call of the same half
+    sweep reads these entries, because the neighbours of users are items and vice versa.
     """
     change = 0.0
     for node in range(first, last):
         degree = indptr[node + 1] - indptr[node]
         if degree > 0:
             total = 0.0
-            for place in range(indptr[node], indptr[node + 1]):
-                total += flow[neighbours[place]]
+            for entry in range(indptr[node], indptr[node + 1]):
+                total += flow[neighbours[entry]]
             new = base + damping * total
             change += abs(new - score[node])
             score[node] = new
@@ -117,10 +111,10 @@ def next_uniform(state: IntArray) -> float:
 
 
 @compiled
-def below(state: IntArray, n: int) -> int:
+def uniform_below(state: IntArray, n: int) -> int:
     """Return an integer in 0..n-1, all equally likely; n is at most 2**32.
 
-    The upper half of a word is scaled to n and drawn again where it would favour a number.
+    The upper half of a word is scaled to n and rejected where that would favour a number.
     """
     size = np.uint64(n)
     product = (next_word(state) >> _HALF) * size
@@ -132,7 +126,7 @@ def below(state: IntArray, n: int) -> int:
 
 
 @compiled
-def draw_unmet(
+def sample_unmet(
     indptr: IntArray,
     met: IntArray,
     n_items: int,
@@ -153,15 +147,15 @@ def draw_unmet(
         for k in range(out.shape[1]):
             out[e, k] = -1
             if n_unmet > 0:
-                place = below(state, n_unmet)  # among the unmet items in their order
+                index = uniform_below(state, n_unmet)  # index among the unmet items in their order
                 low, high = first, last
-                while low < high:  # met items that stand before it
+                while low < high:  # number of met items before it
                     middle = (low + high) >> 1
-                    if met[middle] - (middle - first) <= place:
+                    if met[middle] - (middle - first) <= index:
                         low = middle + 1
                     else:
                         high = middle
-                out[e, k] = place + (low - first)
+                out[e, k] = index + (low - first)
 
 
 @compiled
@@ -184,15 +178,15 @@ def add_lost(
     ties: bool,
     total: FloatArray,
 ) -> None:
-    """Add how many negatives of each event stand above it, with ``ties`` also those that stand level."""
+    """Add the number of negatives that score above each event, with ``ties`` also of those that tie."""
     for e in range(len(user)):
-        own = factor_score(U, V, bias, user[e], item[e])
+        event_score = factor_score(U, V, bias, user[e], item[e])
         for k in range(negative.shape[1]):
             if negative[e, k] >= 0:
-                other = factor_score(U, V, bias, user[e], negative[e, k])
-                if other > own or (ties and other == own):
+                negative_score = factor_score(U, V, bias, user[e], negative[e, k])
+                if negative_score > event_score or (ties and negative_score == event_score):
                     total[e] += 1.0
-                elif np.isnan(own) or np.isnan(other):
+                elif np.isnan(event_score) or np.isnan(negative_score):
                     total[e] = np.nan
 
 
@@ -213,22 +207,22 @@ def add_squared(
 
 
 BACKLOG = 100  # neighbours that did not burn and are remembered
-HOP = 10  # of them, how many a fire that died down goes on from
+HOP = 10  # of them, from how many a fire that has died down goes on
 
 
 @compiled
-def visit(indptr: IntArray, neighbours: IntArray, node: int, n_seen: int, place: IntArray) -> int:
+def mark_visited(indptr: IntArray, neighbours: IntArray, node: int, n_seen: int, position: IntArray) -> int:
     """Mark a node as visited and return how many events it has with nodes visited before."""
-    place[node] = n_seen
+    position[node] = n_seen
     count = 0
     for k in range(indptr[node], indptr[node + 1]):
-        if place[neighbours[k]] < len(place):
+        if position[neighbours[k]] < len(position):
             count += 1
     return count
 
 
 @compiled
-def walk(
+def random_walk(
     indptr: IntArray,
     neighbours: IntArray,
     starts: IntArray,
@@ -236,46 +230,46 @@ def walk(
     patience: int,
     n_wanted: int,
     state: IntArray,
-    place: IntArray,
+    position: IntArray,
 ) -> None:
-    """Walk from each start in turn; a walk is given up after ``patience`` steps per node it found."""
-    unseen, n_seen, n_events = len(place), 0, 0
+    """Walk from each start in turn; a walk ends after ``patience`` steps per node it has found."""
+    unseen, n_seen, n_events = len(position), 0, 0
     for start in starts:
         if n_events >= n_wanted:
             return
-        if place[start] < unseen:
+        if position[start] < unseen:
             continue
-        n_events += visit(indptr, neighbours, start, n_seen, place)
+        n_events += mark_visited(indptr, neighbours, start, n_seen, position)
         n_seen += 1
-        at, found, steps = start, 1, 0
-        while n_events < n_wanted and steps < patience * found:
+        at, n_found, steps = start, 1, 0
+        while n_events < n_wanted and steps < patience * n_found:
             steps += 1
             if next_uniform(state) < restart:
                 at = start
                 continue
-            at = neighbours[indptr[at] + below(state, indptr[at + 1] - indptr[at])]
-            if place[at] == unseen:
-                n_events += visit(indptr, neighbours, at, n_seen, place)
+            at = neighbours[indptr[at] + uniform_below(state, indptr[at + 1] - indptr[at])]
+            if position[at] == unseen:
+                n_events += mark_visited(indptr, neighbours, at, n_seen, position)
                 n_seen += 1
-                found += 1
+                n_found += 1
 
 
 @compiled
-def burn(
+def forest_fire(
     indptr: IntArray,
     neighbours: IntArray,
     starts: IntArray,
-    chance: float,
+    probability: float,
     n_wanted: int,
     state: IntArray,
-    place: IntArray,
+    position: IntArray,
 ) -> None:
     """Let a fire spread from each start in turn until it dies down.
 
-    A burning node sets fire to a geometric number (support 1, 2, ...) of its neighbours not visited; some of
-    the others are remembered, the newest first, and a fire that has died down goes on from them.
+    A burning node ignites a geometric number (support 1, 2, ...) of its neighbours not visited; some of the
+    others are remembered, the newest first, and a fire that has died down goes on from them.
     """
-    unseen, n_seen, n_events = len(place), 0, 0
+    unseen, n_seen, n_events = len(position), 0, 0
     longest = 0
     for node in range(unseen):
         longest = max(longest, indptr[node + 1] - indptr[node])
@@ -285,11 +279,11 @@ def burn(
     for start in starts:
         if n_events >= n_wanted:
             return
-        if place[start] < unseen:
+        if position[start] < unseen:
             continue
         burning = n_seen
         queue[n_seen] = start
-        n_events += visit(indptr, neighbours, start, n_seen, place)
+        n_events += mark_visited(indptr, neighbours, start, n_seen, position)
         n_seen += 1
         newest, n_left = 0, 0
         while n_events < n_wanted:
@@ -300,25 +294,25 @@ def burn(
                     newest -= 1
                     n_left -= 1
                     node = backlog[newest % BACKLOG]
-                    if place[node] == unseen and n_events < n_wanted:
+                    if position[node] == unseen and n_events < n_wanted:
                         queue[n_seen] = node
-                        n_events += visit(indptr, neighbours, node, n_seen, place)
+                        n_events += mark_visited(indptr, neighbours, node, n_seen, position)
                         n_seen += 1
                 continue
             node = queue[burning]
             burning += 1
             size = 0
             for k in range(indptr[node], indptr[node + 1]):
-                # a repeated pair stands in neighbouring places
+                # repeated pairs are adjacent entries
                 is_new = k == indptr[node] or neighbours[k] != neighbours[k - 1]
-                if is_new and place[neighbours[k]] == unseen:
+                if is_new and position[neighbours[k]] == unseen:
                     fresh[size] = neighbours[k]
                     size += 1
             count = min(1, size)
-            while count < size and next_uniform(state) >= chance:
+            while count < size and next_uniform(state) >= probability:
                 count += 1
             for k in range(min(size, count + BACKLOG)):
-                other = k + below(state, size - k)
+                other = k + uniform_below(state, size - k)
                 fresh[k], fresh[other] = fresh[other], fresh[k]
                 if k >= count:
                     backlog[newest % BACKLOG] = fresh[k]
@@ -326,5 +320,5 @@ def burn(
                     n_left = min(n_left + 1, BACKLOG)
                 elif n_events < n_wanted:
                     queue[n_seen] = fresh[k]
-                    n_events += visit(indptr, neighbours, fresh[k], n_seen, place)
+                    n_events += mark_visited(indptr, neighbours, fresh[k], n_seen, position)
                     n_seen += 1

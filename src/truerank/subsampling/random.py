@@ -1,6 +1,6 @@
-"""Events at random.
+"""Strategies that sample events: from all events, or the same fraction of every user's history.
 
-The same share of every user's history, at random or the most recent part.
+`Random` and `Stratified` sample uniformly, `MostRecent` keeps the latest events of each user.
 """
 
 from __future__ import annotations
@@ -15,8 +15,14 @@ from truerank.core.interactions import Interactions
 from truerank.core.plugin import Source
 from truerank.core.progress import Progress, tracked
 from truerank.core.types import BoolArray, IntArray
-from truerank.subsampling.base import Strategy, wanted
-from truerank.subsampling.selection import EventKeys, keep_largest, keep_largest_of_each, shares, unit_keys
+from truerank.subsampling.base import Strategy, nearest_count
+from truerank.subsampling.selection import (
+    EventKeys,
+    keep_largest,
+    keep_largest_of_each,
+    proportional_quotas,
+    unit_keys,
+)
 
 
 @dataclass(frozen=True)
@@ -36,21 +42,21 @@ class Random(Strategy):
     def choose(self, train: Interactions, fraction: float, seed: int, progress: Progress) -> BoolArray:
         """Keep the events of largest key."""
         keys = EventKeys(train, seed, "subsample/random")
-        return keep_largest(keys.all(), wanted(fraction, len(train)), keys)
+        return keep_largest(keys.all(), nearest_count(fraction, len(train)), keys)
 
 
 @dataclass(frozen=True)
 class Stratified(Strategy):
-    """The same share of each user's events, at random.
+    """The same fraction of each user's events, at random.
 
     Parameters
     ----------
     legacy : remove ceil((1 - fraction) L) of a user's L events, as the published code does: too many wherever
-        histories are short. By default users get their shares by largest remainders and the sum is exact.
+        histories are short. By default the numbers are rounded by largest remainders and their sum is exact.
 
     Notes
     -----
-    The paper says p % of each user's events, which whole numbers do not allow. With ``legacy``, users with
+    The paper keeps p % of each user's events, which is rarely a whole number. With ``legacy``, users with
     one event lose it at every fraction below 1.
 
     Examples
@@ -68,16 +74,16 @@ class Stratified(Strategy):
         """Keep each user's events of largest key."""
         stage = "subsample/stratified"
         keys = EventKeys(train, seed, stage)
-        quota = quotas(train.user_counts(), fraction, seed, stage, legacy=self.legacy)
+        quota = history_quotas(train.user_counts(), fraction, seed, stage, legacy=self.legacy)
         with tracked(progress, "choosing in each history"):
             return keep_largest_of_each(train.user, quota, keys.all(), keys)
 
 
 @dataclass(frozen=True)
 class MostRecent(Strategy):
-    """The same share of each user's events, the most recent ones.
+    """The same fraction of each user's events, the most recent ones.
 
-    Of equal times random ones are kept.
+    Among events of equal time random ones are kept.
 
     Parameters
     ----------
@@ -106,22 +112,24 @@ class MostRecent(Strategy):
     def choose(self, train: Interactions, fraction: float, seed: int, progress: Progress) -> BoolArray:
         """Keep each user's events of largest time."""
         stage = "subsample/temporal"
-        quota = quotas(train.user_counts(), fraction, seed, stage, legacy=self.legacy)
+        quota = history_quotas(train.user_counts(), fraction, seed, stage, legacy=self.legacy)
         with tracked(progress, "choosing in each history"):
             time = np.asarray(train.time)
             return keep_largest_of_each(train.user, quota, time, EventKeys(train, seed, stage))
 
 
-def quotas(counts: IntArray, fraction: float, seed: int, stage: str, *, legacy: bool) -> IntArray:
+def history_quotas(counts: IntArray, fraction: float, seed: int, stage: str, *, legacy: bool) -> IntArray:
     """Return how many events each user keeps, given how many each has.
 
     Examples
     --------
-    >>> quotas(np.array([4, 2]), 0.5, 0, "demo", legacy=False).tolist()
+    >>> history_quotas(np.array([4, 2]), 0.5, 0, "demo", legacy=False).tolist()
     [2, 1]
     """
     if legacy:
         # 0.3 * 10 must remove 3, though 1 - 0.7 is a little more than 0.3
         removed: IntArray = np.ceil((1 - fraction) * counts - 1e-9).astype(np.int64)
         return counts - removed
-    return shares(counts, fraction, wanted(fraction, int(counts.sum())), unit_keys(seed, stage, len(counts)))
+    return proportional_quotas(
+        counts, fraction, nearest_count(fraction, int(counts.sum())), unit_keys(seed, stage, len(counts))
+    )

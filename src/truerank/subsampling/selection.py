@@ -1,10 +1,8 @@
-"""What strategies share: keep the largest, overall or of each group, or whole groups in an order.
+"""Selection of events by scores: the largest of all, of each group, or whole groups in an order.
 
-Scores decide; where they are equal, random keys do. All of them keep exactly as many events as asked.
-
-The score from which on each group's events are kept.
-
-Random keys of events and nodes, from which every strategy draws.
+Random keys, a function of seed, stage, user and item, decide between equal scores, so that exactly the wanted
+number of events is kept and their order in the table does not matter. Large data are treated in blocks, and
+the smallest score that each group keeps is found in compiled code.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ def chunks(n_events: int) -> list[slice]:
 
 
 class KeyedEvents(Protocol):
-    """What keys are drawn from: `truerank.core.interactions.Interactions`, or some of its columns."""
+    """The columns that determine keys: `truerank.core.interactions.Interactions`, or some of its columns."""
 
     @property
     def user(self) -> IntArray:
@@ -63,19 +61,19 @@ class KeyedEvents(Protocol):
 class EventKeys:
     """One random 64-bit key per event: a function of seed, stage, user and item, not of the row.
 
-    Events of one pair are told apart by their time, then their value, so that each has a key of its own.
+    Events of one pair are ordered by their time, then their value, so that each has a different key.
 
     Parameters
     ----------
     train : the events
-    seed, stage : of the draw
+    seed, stage : of the random keys
 
     Examples
     --------
     >>> from truerank.core.interactions import Interactions
     >>> events = Interactions.from_codes([0, 1, 0], [2, 1, 2])
-    >>> turned = events.take(np.array([1, 2, 0]))
-    >>> sorted(EventKeys(events, 0, "demo").all()) == sorted(EventKeys(turned, 0, "demo").all())
+    >>> reordered = events.take(np.array([1, 2, 0]))
+    >>> sorted(EventKeys(events, 0, "demo").all()) == sorted(EventKeys(reordered, 0, "demo").all())
     True
     """
 
@@ -89,14 +87,14 @@ class EventKeys:
         for block in chunks(len(keys)):
             user, item = self.train.user[block], self.train.item[block]
             keys[block] = pair_keys(self.seed, self.stage, user, item)
-        return self._told_apart(keys, None)
+        return self._distinct(keys, None)
 
     def of(self, rows: IntArray) -> Keys:
         """Return the keys of some events; those of one pair are numbered among the given rows."""
         keys = pair_keys(self.seed, self.stage, self.train.user[rows], self.train.item[rows])
-        return self._told_apart(keys, rows)
+        return self._distinct(keys, rows)
 
-    def _told_apart(self, keys: Keys, rows: IntArray | None) -> Keys:
+    def _distinct(self, keys: Keys, rows: IntArray | None) -> Keys:
         ordered = np.sort(keys)
         repeated = ordered[1:][ordered[1:] == ordered[:-1]]
         if len(repeated):
@@ -105,13 +103,13 @@ class EventKeys:
         return keys
 
     def _numbered(self, keys: Keys, rows: IntArray) -> Keys:
-        """Give the second and further events of each pair, by time and value, keys of their own."""
+        """Return new keys for the second and further events of each pair, by time and value."""
         columns = [column[rows] for column in (self.train.value, self.train.time) if column is not None]
         order = np.lexsort((*columns, keys))
         starts = np.r_[True, np.diff(keys[order]) != 0]
-        places = np.arange(len(keys))
+        indices = np.arange(len(keys))
         number = np.empty(len(keys), dtype=np.int64)
-        number[order] = places - np.maximum.accumulate(np.where(starts, places, 0))
+        number[order] = indices - np.maximum.accumulate(np.where(starts, indices, 0))
         again = number > 0
         keys[again] = pair_keys(self.seed, f"{self.stage}/repeat", keys[again], number[again])
         return keys
@@ -165,42 +163,46 @@ def keep_largest_of_each(group: IntArray, quota: IntArray, scores: AnyArray, key
     """
     check_scores(scores)
     bits = ordered_bits(scores)
-    cuts = cuts_of(group, quota, bits)
+    cuts = group_cuts(group, quota, bits)
     mask = np.zeros(len(group), dtype=np.bool_)
     above = np.zeros(len(quota), dtype=np.int64)
-    level: list[IntArray] = [np.empty(0, dtype=np.int64)]
+    at_cut: list[IntArray] = [np.empty(0, dtype=np.int64)]
     for block in chunks(len(group)):
-        own, asked = group[block], quota[group[block]] > 0
-        mask[block] = asked & (bits[block] > cuts[own])
-        above += np.bincount(own[mask[block]], minlength=len(quota))
-        level.append(np.flatnonzero(asked & (bits[block] == cuts[own])) + block.start)
-    rows = np.concatenate(level)
-    left = (quota - above)[group[rows]]  # how many events at the cut of their group are still wanted
-    tied = np.bincount(group[rows], minlength=len(quota))[group[rows]]
-    mask[rows[left == tied]] = True
-    rows = rows[left < tied]
+        codes, has_quota = group[block], quota[group[block]] > 0
+        mask[block] = has_quota & (bits[block] > cuts[codes])
+        above += np.bincount(codes[mask[block]], minlength=len(quota))
+        at_cut.append(np.flatnonzero(has_quota & (bits[block] == cuts[codes])) + block.start)
+    rows = np.concatenate(at_cut)
+    n_missing = (quota - above)[group[rows]]  # events at the cut of their group that are still wanted
+    n_tied = np.bincount(group[rows], minlength=len(quota))[group[rows]]
+    mask[rows[n_missing == n_tied]] = True
+    rows = rows[n_missing < n_tied]
     order = np.lexsort((keys.of(rows), group[rows]))[::-1]
     rows = rows[order]
-    places = np.arange(len(rows))
+    numbers = np.arange(len(rows))
     is_first = np.r_[True, np.diff(group[rows]) != 0][: len(rows)]
-    number = places - np.maximum.accumulate(np.where(is_first, places, 0))
+    number = numbers - np.maximum.accumulate(np.where(is_first, numbers, 0))
     mask[rows[number < (quota - above)[group[rows]]]] = True
     return mask
 
 
 def keep_in_order(
-    place_of: Callable[[slice], IntArray], n_places: int, n_events: int, n_keep: int, keys: EventKeys | None
+    position_of: Callable[[slice], IntArray],
+    n_positions: int,
+    n_events: int,
+    n_keep: int,
+    keys: EventKeys | None,
 ) -> BoolArray:
-    """Return the mask of the events of the first places, as many as there is room for.
+    """Return the mask of the events at the first positions of an order, ``n_keep`` of them at most.
 
     Parameters
     ----------
-    place_of : the place of each event of a block of rows, such as that of its user among all users;
-        places of ``n_places`` and more are never kept
-    n_places : how many places there are
+    position_of : the position of each event of a block of rows, such as that of its user among all users;
+        events at position ``n_positions`` or later are never kept
+    n_positions : how many positions there are
     n_events : how many events there are
     n_keep : events to keep
-    keys : choose among the events of the place that there is not enough room for; None leaves it out
+    keys : choose among the events of the first position that does not fit as a whole; None leaves it out
 
     Examples
     --------
@@ -208,26 +210,26 @@ def keep_in_order(
     >>> keep_in_order(lambda block: order[block], 3, 5, 3, None).tolist()
     [False, True, False, False, True]
     """
-    counts = np.zeros(n_places + 1, dtype=np.int64)
+    counts = np.zeros(n_positions + 1, dtype=np.int64)
     for block in chunks(n_events):
-        counts += np.bincount(np.minimum(place_of(block), n_places), minlength=n_places + 1)
-    ends = np.cumsum(counts[:-1])
-    whole = int(np.searchsorted(ends, n_keep, side="right"))
+        counts += np.bincount(np.minimum(position_of(block), n_positions), minlength=n_positions + 1)
+    cumulated = np.cumsum(counts[:-1])
+    n_whole = int(np.searchsorted(cumulated, n_keep, side="right"))
     mask = np.zeros(n_events, dtype=np.bool_)
     divided: list[IntArray] = [np.empty(0, dtype=np.int64)]
     for block in chunks(n_events):
-        place = place_of(block)
-        mask[block] = place < whole
-        if keys is not None and whole < n_places:
-            divided.append(np.flatnonzero(place == whole) + block.start)
+        position = position_of(block)
+        mask[block] = position < n_whole
+        if keys is not None and n_whole < n_positions:
+            divided.append(np.flatnonzero(position == n_whole) + block.start)
     if keys is not None:
-        done = int(ends[whole - 1]) if whole else 0
-        _add_tied(mask, np.concatenate(divided), n_keep - done, keys)
+        n_kept = int(cumulated[n_whole - 1]) if n_whole else 0
+        _add_tied(mask, np.concatenate(divided), n_keep - n_kept, keys)
     return mask
 
 
 def descending_order(scores: AnyArray, keys: Keys) -> IntArray:
-    """Return the place of each unit when those of largest score come first; keys decide between equals.
+    """Return the position of each unit in descending order of the scores; keys decide between equal ones.
 
     Examples
     --------
@@ -236,34 +238,34 @@ def descending_order(scores: AnyArray, keys: Keys) -> IntArray:
     """
     check_scores(scores)
     order = np.lexsort((keys, scores))[::-1]
-    place: IntArray = np.empty(len(order), dtype=np.int32 if len(order) < 1 << 31 else np.int64)
-    place[order] = np.arange(len(order))
-    return place
+    position: IntArray = np.empty(len(order), dtype=np.int32 if len(order) < 1 << 31 else np.int64)
+    position[order] = np.arange(len(order))
+    return position
 
 
-def shares(counts: IntArray, fraction: float, n_keep: int, keys: Keys) -> IntArray:
+def proportional_quotas(counts: IntArray, fraction: float, n_keep: int, keys: Keys) -> IntArray:
     """Divide ``n_keep`` among groups in proportion to their counts, by largest remainders.
 
-    Each group gets its share rounded down; the rest goes one each to the groups whose share was rounded by
-    most, keys deciding between equals.
+    Each group gets ``fraction`` times its count, rounded down; what remains goes one each to the groups with
+    the largest remainders, keys deciding between equal ones.
 
     Parameters
     ----------
     counts : (n_groups,) events of each group
-    fraction : the share of each group
+    fraction : of each group
     n_keep : the sum of the result, ``fraction`` times the sum of the counts rounded down or up
     keys : (n_groups,)
 
     Examples
     --------
-    >>> shares(np.array([3, 10, 1]), 0.5, 7, np.array([1, 2, 3], dtype=np.uint64)).tolist()
+    >>> proportional_quotas(np.array([3, 10, 1]), 0.5, 7, np.array([1, 2, 3], dtype=np.uint64)).tolist()
     [1, 5, 1]
     """
-    share = fraction * counts
-    quota: IntArray = np.floor(share + 1e-9).astype(np.int64)  # 0.7 * 10 must be 7
-    rest = np.round(np.maximum(share - quota, 0.0), 9)  # shares that are equal must tie
-    last = np.lexsort((keys, rest))[::-1][: n_keep - int(quota.sum())]
-    quota[last] += 1
+    exact_quota = fraction * counts
+    quota: IntArray = np.floor(exact_quota + 1e-9).astype(np.int64)  # 0.7 * 10 must be 7
+    remainder = np.round(np.maximum(exact_quota - quota, 0.0), 9)  # equal remainders must tie
+    rounded_up = np.lexsort((keys, remainder))[::-1][: n_keep - int(quota.sum())]
+    quota[rounded_up] += 1
     return quota
 
 
@@ -294,9 +296,11 @@ def mean_of_each(group: IntArray, n_groups: int, scores: FloatArray) -> FloatArr
 
 
 def check_scores(scores: AnyArray) -> None:
-    """Raise unless every score can be compared."""
+    """Raise when a score is NaN."""
     if scores.dtype.kind == "f" and np.isnan(scores.min(initial=np.inf)):
-        raise InvalidData("scores to choose by must be numbers, got NaN. Check what computed them.")
+        raise InvalidData(
+            "scores to choose by must be numbers, got NaN. Check the computation of the scores."
+        )
 
 
 def _add_tied(mask: BoolArray, rows: IntArray, n_missing: int, keys: EventKeys) -> None:
@@ -307,12 +311,12 @@ def _add_tied(mask: BoolArray, rows: IntArray, n_missing: int, keys: EventKeys) 
         mask[rows[np.argsort(keys.of(rows), kind="stable")[len(rows) - n_missing :]]] = True
 
 
-COMPILED_FROM = 1 << 16  # events; below, NumPy is done before compiled code is loaded
+COMPILED_FROM = 1 << 16  # events; below, NumPy is faster than loading compiled code
 _SIGN = np.uint64(1 << 63)
 
 
 def ordered_bits(scores: AnyArray) -> Keys:
-    """Return 64-bit words that stand in the order of the scores, equal where they are equal.
+    """Return 64-bit words in the order of the scores, equal where the scores are.
 
     Examples
     --------
@@ -332,7 +336,7 @@ def ordered_bits(scores: AnyArray) -> Keys:
     return bits
 
 
-def cuts_of(group: IntArray, quota: IntArray, bits: Keys) -> Keys:
+def group_cuts(group: IntArray, quota: IntArray, bits: Keys) -> Keys:
     """Return the ``quota[g]``-th largest word of each group g, 0 where the quota is 0."""
     if len(group) < COMPILED_FROM:
         return _numpy_cuts(group, quota, bits)
@@ -340,11 +344,11 @@ def cuts_of(group: IntArray, quota: IntArray, bits: Keys) -> Keys:
 
 
 def _numpy_cuts(group: IntArray, quota: IntArray, bits: Keys) -> Keys:
-    ends = np.cumsum(np.bincount(group, minlength=len(quota)))
+    cumulated = np.cumsum(np.bincount(group, minlength=len(quota)))
     ordered = bits[np.lexsort((bits, group))]
     cuts = np.zeros(len(quota), dtype=np.uint64)
-    asked = quota > 0
-    cuts[asked] = ordered[(ends - quota)[asked]]
+    has_quota = quota > 0
+    cuts[has_quota] = ordered[(cumulated - quota)[has_quota]]
     return cuts
 
 
@@ -360,12 +364,12 @@ def _compiled_cuts(group: IntArray, quota: IntArray, bits: Keys) -> Keys:
     rows: IntArray = np.empty(len(group), dtype=np.int32 if len(group) < 1 << 31 else np.int64)
     list_rows(codes, indptr[:-1].copy(), rows)
     cuts = np.zeros(n_groups, dtype=np.uint64)
-    words, asked = frozen(bits), frozen(quota.astype(np.int64, copy=False))
+    words, quotas = frozen(bits), frozen(quota.astype(np.int64, copy=False))
     n_threads = available_threads()
     starts = np.searchsorted(indptr, np.linspace(0, len(group), 8 * n_threads + 1)).tolist()
     starts[0], starts[-1] = 0, n_groups
     run_row_blocks(
-        lambda first, last: cut_groups(indptr, rows, words, asked, first, last, cuts),
+        lambda first, last: cut_groups(indptr, rows, words, quotas, first, last, cuts),
         itertools.pairwise(starts),
         n_threads=n_threads,
     )

@@ -1,10 +1,8 @@
-"""A smaller data set, and what it has lost.
+"""Sub-sampling of train events by any strategy, what it loses, and the result as a table.
 
-Sub-samples by any strategy.
-
-What a sub-sample has lost.
-
-A sub-sample as a table with the user's own ids.
+``subsample`` fits the proxy of a strategy where it has one; ``select_events`` applies a strategy to given
+importances. `SubsampleLoss` compares the numbers of events, users and items, the lengths of histories and the
+popularity of items before and after. ``write_events`` writes the kept events with the ids of the data.
 """
 
 from __future__ import annotations
@@ -32,12 +30,12 @@ if TYPE_CHECKING:
 
 
 QUANTILES = {"min": 0.0, "q10": 0.1, "median": 0.5, "q90": 0.9, "max": 1.0}
-HEAD = 0.1  # share of the items that are called the head
+HEAD = 0.1  # fraction of the items that are called the head
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What can be counted in a set of events.
+    """Sizes of a set of events, lengths of its histories and concentration on popular items.
 
     Parameters
     ----------
@@ -45,7 +43,7 @@ class Profile:
     history : quantiles of the users' numbers of events, of users that have any
     gini : inequality of the items' numbers of events, 0 (all equal) to 1; over the items of the full data, so
         that lost items count as 0
-    head : share of the events that belong to the most popular tenth of the items of the full data
+    head : fraction of the events that belong to the most popular tenth of the items of the full data
     """
 
     events: int
@@ -57,13 +55,13 @@ class Profile:
 
 
 @dataclass(frozen=True)
-class Loss:
+class SubsampleLoss:
     """A set of events before and after sub-sampling.
 
     Parameters
     ----------
-    strategy, fraction, seed : what was asked for
-    before, after : what there was and what is left
+    strategy, fraction, seed : of the sub-sample
+    before, after : profile of all events and of the kept ones
     """
 
     strategy: str
@@ -99,14 +97,14 @@ class Loss:
                 for name in QUANTILES
             ),
             ("Gini of item popularity", before.gini, after.gini),
-            ("share of the top tenth of items", before.head, after.head),
+            ("events of the top tenth of items, fraction", before.head, after.head),
         ]
 
 
 def compare_sizes(
     full: Interactions, kept: Interactions, *, strategy: str, fraction: float, seed: int
-) -> Loss:
-    """Count the events before and after.
+) -> SubsampleLoss:
+    """Compare all events with the kept ones.
 
     Examples
     --------
@@ -126,7 +124,7 @@ def compare_counts(
     strategy: str,
     fraction: float,
     seed: int,
-) -> Loss:
+) -> SubsampleLoss:
     """Return what `compare_sizes` does, from the numbers of events of users and of items.
 
     Parameters
@@ -139,7 +137,7 @@ def compare_counts(
     head = np.zeros(len(counts), dtype=np.bool_)
     head[np.argsort(-counts, kind="stable")[:n_head]] = True
     profiles = [_profile(lengths, items, listed, head) for lengths, items in (before, after)]
-    return Loss(strategy, float(fraction), seed, *profiles)
+    return SubsampleLoss(strategy, float(fraction), seed, *profiles)
 
 
 def gini(counts: IntArray) -> float | None:
@@ -161,14 +159,14 @@ def gini(counts: IntArray) -> float | None:
 def _profile(lengths: IntArray, counts: IntArray, listed: BoolArray, head: BoolArray) -> Profile:
     lengths = lengths[lengths > 0]
     n_events = int(lengths.sum())
-    found: list[int] = []
+    quantiles: list[int] = []
     if len(lengths):
-        found = np.quantile(lengths, list(QUANTILES.values()), method="lower").tolist()
+        quantiles = np.quantile(lengths, list(QUANTILES.values()), method="lower").tolist()
     return Profile(
         events=n_events,
         users=len(lengths),
         items=int((counts > 0).sum()),
-        history=dict(zip(QUANTILES, found, strict=False)),
+        history=dict(zip(QUANTILES, quantiles, strict=False)),
         gini=gini(counts[listed]),
         head=float(counts[head].sum() / n_events) if n_events else None,
     )
@@ -181,12 +179,12 @@ class SubSample:
     Parameters
     ----------
     train : the kept events, in their order and in the vocabularies of all
-    loss : what was there and what is left
+    loss : comparison with all train events
     split : the kept events with the validation and test events as they were; None where no split was given
     """
 
     train: Interactions
-    loss: Loss
+    loss: SubsampleLoss
     split: Split | None = None
 
 
@@ -207,16 +205,17 @@ def select_events(
     ----------
     data : the events, or a split of which only the train part is sampled
     strategy : which events to keep, such as ``random-walk``
-    fraction : share of the events to keep, 0 to 1
+    fraction : of the events to keep, 0 to 1
     seed : of everything random
     progress : where long jobs report
-    importance : (n,) of each train event, for strategies with a proxy alone
+    importance : (n,) of each train event, only for strategies with a proxy
 
     Returns
     -------
     SubSample
-        Users and items without events stay in the vocabularies. ``split.counts`` says how many users and
-        items have targets but no train events now (``users_without_history``, ``items_without_history``).
+        Users and items without events stay in the vocabularies. ``split.counts`` has the numbers of users
+        and items with targets but without train events (``users_without_history``,
+        ``items_without_history``).
 
     Examples
     --------
@@ -269,7 +268,7 @@ def subsample(
     ----------
     data : the events, or a split of which only the train part is sampled
     strategy : which events to keep, such as ``random-walk`` or ``svp-cf(proxy=bias)``
-    fraction : share of the events to keep, 0 to 1
+    fraction : of the events to keep, 0 to 1
     seed : of everything random, the proxy's training included
     progress : where long jobs report
     importance : (n,) of each train event, for strategies with a proxy; None fits the proxy
@@ -342,7 +341,7 @@ def events_frame(events: Interactions, part: str | None = None) -> pl.DataFrame:
 def write_events(path: str | Path, events: Interactions | Split) -> None:
     """Write events, or the parts of a split one after the other, so that truerank can read them again.
 
-    Times that were read from dates are written as seconds. The file appears whole or not at all.
+    Times that were read from dates are written as seconds. No half-written file is ever left.
 
     Parameters
     ----------
@@ -352,7 +351,7 @@ def write_events(path: str | Path, events: Interactions | Split) -> None:
     Raises
     ------
     InvalidParameter
-        When the ending is another one, or the place cannot be written to.
+        When the ending is another one, or the path cannot be written.
     """
     import polars as pl
 
@@ -367,7 +366,7 @@ def write_events(path: str | Path, events: Interactions | Split) -> None:
 
 
 def check_path(path: Path) -> Callable[[pl.DataFrame, Path], None]:
-    """Return what writes such a file, or raise when events cannot be written there."""
+    """Return the function that writes files of this ending, or raise when events cannot be written there."""
     writers = {".parquet": _write_parquet, ".csv": _write_csv, ".tsv": _write_tsv}
     if path.suffix.lower() not in writers:
         raise InvalidParameter(

@@ -1,6 +1,7 @@
-"""Events, users or items that a proxy model finds hardest.
+"""SVP-CF: keep the events, users or items that a proxy model predicts worst.
 
-How likely an event that could have been seen was seen, by how often its user and item occur.
+`SvpCf` chooses by the importance of events for a proxy, `SvpCfProp` by importance divided by the propensity
+of an event: the probability that it was observed, which grows with the frequencies of its user and item.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from truerank.core.interactions import Interactions
 from truerank.core.plugin import Source
 from truerank.core.progress import Progress, tracked
 from truerank.core.types import BoolArray, FloatArray, IntArray
-from truerank.subsampling.base import ProxyStrategy, at_most, wanted
+from truerank.subsampling.base import ProxyStrategy, largest_count, nearest_count
 from truerank.subsampling.selection import (
     EventKeys,
     chunks,
@@ -34,15 +35,15 @@ A, B = 0.55, 1.5  # of [jain2016]_, for data of which nothing else is known
 
 
 def inverse_propensity(frequency: IntArray, n: int, *, a: float = A, b: float = B) -> FloatArray:
-    r"""Return 1 / p of users or items that occur so often.
+    r"""Return the inverse propensity 1 / p of users or items from their numbers of events.
 
     .. math:: 1 / p = 1 + C (N + B)^{-A}, \quad C = \max(\log n - 1, 0) (B + 1)^A
 
     Parameters
     ----------
     frequency : events of each user or item (N)
-    n : the number that C grows with
-    a, b : how fast propensities grow with the frequency, and from where
+    n : the number of users, items or events that C grows with
+    a, b : exponent A and offset B of the frequency
 
     Notes
     -----
@@ -63,15 +64,15 @@ def inverse_propensity(frequency: IntArray, n: int, *, a: float = A, b: float = 
 def inverse_propensities(
     train: Interactions, *, unit: Unit = "interaction", variant: Variant = "paper", a: float = A, b: float = B
 ) -> FloatArray:
-    """Return 1 / p of each event.
+    """Return the inverse propensity 1 / p of each event.
 
     Parameters
     ----------
     train : the events; users and items without any do not count
-    unit : what will be kept as a whole
-    variant : paper multiplies those of user and item, each with C from the number of users or items. repo, as
-        the published code does, takes C from the number of events and of the two the larger one; that of the
-        user alone where users are kept (of the item where items are)
+    unit : what is kept as a whole
+    variant : paper multiplies the values of user and item, each with C from the number of users or items.
+        repo, as the published code does, takes C from the number of events and the larger one of the two
+        values; that of the user alone where users are kept (of the item where items are)
     a, b : see `inverse_propensity`
 
     Examples
@@ -81,8 +82,12 @@ def inverse_propensities(
     [1.745, 1.831, 1.831, 1.922, 1.922]
     """
     counts = train.user_counts(), train.item_counts()
-    sizes = [int(np.count_nonzero(one)) if variant == "paper" else len(train) for one in counts]
-    of_user, of_item = (inverse_propensity(one, n, a=a, b=b) for one, n in zip(counts, sizes, strict=True))
+    sizes = [
+        int(np.count_nonzero(frequencies)) if variant == "paper" else len(train) for frequencies in counts
+    ]
+    of_user, of_item = (
+        inverse_propensity(frequencies, n, a=a, b=b) for frequencies, n in zip(counts, sizes, strict=True)
+    )
     weights = np.empty(len(train))
     for block in chunks(len(train)):
         user, item = of_user[train.user[block]], of_item[train.item[block]]
@@ -95,38 +100,40 @@ def inverse_propensities(
 
 @dataclass(frozen=True)
 class SvpCf(ProxyStrategy):
-    r"""What a proxy model, trained on all events, finds hardest.
+    r"""The events that a proxy model, trained on all of them, predicts worst.
 
-    The importance of an event is what the proxy got wrong about it, averaged over the epochs of its training.
+    The importance of an event is the error of the proxy at it, averaged over the epochs of its training.
     With :math:`\mathcal P_e` the proxy after epoch e, for explicit and for implicit feedback
 
     .. math:: \Delta(u, i) = \frac1E \sum_e (\mathcal P_e(u, i) - r_{ui})^2, \qquad
               \Delta(u, i) = \frac1{E m} \sum_e \sum_{j \sim I_u^-}
               \mathbb 1 [\mathcal P_e(u, j) > \mathcal P_e(u, i)]
 
-    Users and items have the mean over their events. The most important are kept, equal ones at random.
+    The importance of a user or item is the mean over its events. The most important are kept, among equal
+    ones random ones.
 
     Parameters
     ----------
     proxy : mf or bias (biases alone) with the paper's settings, which may be changed as in
         ``mf(factors=20, epochs=30)``; or the spec of another model that trains in epochs
     feedback : explicit (ratings) or implicit (also for sequences)
-    negatives : items m not met that each event is compared with in an epoch, drawn anew, implicit feedback
+    negatives : m, items the user has not met that each event is compared with; sampled anew in every epoch,
+        for implicit feedback
     auc : complement, as above: one minus the AUC; inverse: the formula as printed, see Notes
     legacy : score events in training mode, before the step that learns from them, as the published code does;
-        by default the proxy is asked after each epoch, as the paper says
+        by default the proxy scores them after each epoch, as the paper says
     unit : keep single events (interaction), or all events of a user or item
-    exact : as in ``random-user``; with single events it says whether to round to the nearest number or down
+    exact : as in ``random-user``; for single events the number is rounded to the nearest integer, or down
 
     Notes
     -----
     Sec. 3.3 of [sachdeva2021]_. It prints :math:`1 / \mathbb 1[\mathcal P_e(u, i) > \mathcal P_e(u, j)]` for
     implicit feedback, which is infinite as soon as one negative is not beaten; the published code counts the
-    negatives that stand above, ties in favour of the event, as is done here. With ``auc=inverse`` the printed
-    formula is taken at its word: events with an infinite importance come first, in random order, then the
-    others, in random order.
+    negatives ranked above the event, ties in favour of the event, as is done here. With ``auc=inverse`` the
+    printed formula is used: events with an infinite importance come first, in random order, then the others,
+    in random order.
 
-    A user who has met all items has no negatives; the importance of the events is 0.
+    A user who has met all items has no negatives; the importance of such a user's events is 0.
 
     Examples
     --------
@@ -158,24 +165,26 @@ class SvpCf(ProxyStrategy):
         with tracked(progress, f"choosing by {self.unit}"):
             scores = self.weigh(train, importance)
             if self.unit == "interaction":
-                return keep_largest(scores, (wanted if self.exact else at_most)(fraction, len(train)), keys)
+                return keep_largest(
+                    scores, (nearest_count if self.exact else largest_count)(fraction, len(train)), keys
+                )
             side = int(self.unit == "item")
             codes, n_units = ((train.user, train.n_users), (train.item, train.n_items))[side]
-            place = descending_order(
+            position = descending_order(
                 mean_of_each(codes, n_units, scores), unit_keys(seed, stage, n_units, side)
             )
-            return keep_units(train, codes, place, fraction, keys, exact=self.exact)
+            return keep_units(train, codes, position, fraction, keys, exact=self.exact)
 
     def weigh(self, train: Interactions, importance: FloatArray) -> FloatArray:
-        """Return the importance that decides."""
+        """Return the importance to choose by."""
         return importance
 
 
 @dataclass(frozen=True)
 class SvpCfProp(SvpCf):
-    r"""What a proxy model finds hardest, rare users and items weighted up.
+    r"""The events that a proxy model predicts worst, rare users and items weighted up.
 
-    The importance of `SvpCf` is divided by the propensity of the event: the chance that it was seen at all,
+    The importance of `SvpCf` is divided by the propensity of the event: the probability that it was observed,
     which is small for users and items with few events.
 
     .. math:: I_p(u, i) = \Delta(u, i) / p_{ui}, \qquad p_{ui} = p_u p_i, \qquad
@@ -191,10 +200,10 @@ class SvpCfProp(SvpCf):
 
     Notes
     -----
-    Propensities are those of [jain2016]_. Were they the true chances, sums of weighted importance would be
-    unbiased for the sums over everything that could have been seen (Prop. 3.1); that holds for the product,
-    not for the maximum. :math:`|U|` and :math:`|I|` count users and items that have events; with fewer than
-    three the propensity is 1.
+    Propensities are those of [jain2016]_. If they were the true probabilities, sums of weighted importance
+    would be unbiased for the sums over all events that could have been observed (Prop. 3.1); that holds for
+    the product, not for the maximum. :math:`|U|` and :math:`|I|` count users and items that have events; with
+    fewer than three the propensity is 1.
 
     Examples
     --------
@@ -218,7 +227,7 @@ class SvpCfProp(SvpCf):
         check_above("b", self.b, 0)
 
     def weigh(self, train: Interactions, importance: FloatArray) -> FloatArray:
-        """Divide by the propensities."""
+        """Return the importance divided by the propensities."""
         weights = inverse_propensities(train, unit=self.unit, variant=self.variant, a=self.a, b=self.b)
         weights *= importance
         return weights

@@ -1,4 +1,4 @@
-"""Whole users or whole items: at random, or those with most events."""
+"""Strategies that keep whole users or whole items: random ones, or those with most events."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from truerank.core.interactions import Interactions
 from truerank.core.plugin import Source
 from truerank.core.progress import Progress
 from truerank.core.types import AnyArray, BoolArray, IntArray
-from truerank.subsampling.base import Strategy, at_most, wanted
+from truerank.subsampling.base import Strategy, largest_count, nearest_count
 from truerank.subsampling.selection import EventKeys, descending_order, keep_in_order, unit_keys
 
 
 @dataclass(frozen=True)
 class UnitStrategy(Strategy):
-    """A strategy that keeps all events of the best users or items.
+    """A strategy that keeps all events of the first users or items in an order.
 
     Parameters
     ----------
-    exact : keep exactly the asked number of events by keeping a random part of the last unit; otherwise that
-        unit is left out as a whole, and up to one unit's events are missing
+    exact : keep exactly the wanted number of events by keeping a random part of the last unit's (user's or
+        item's) events; otherwise that unit is left out as a whole, and up to its number of events are missing
     """
 
     side: ClassVar[int] = 0
@@ -34,15 +34,15 @@ class UnitStrategy(Strategy):
         unit = train.item if self.side else train.user
         counts = train.item_counts() if self.side else train.user_counts()
         keys = EventKeys(train, seed, self.stage)
-        return keep_units(train, unit, self.places(counts, seed), fraction, keys, exact=self.exact)
+        return keep_units(train, unit, self.positions(counts, seed), fraction, keys, exact=self.exact)
 
     @property
     def stage(self) -> str:
-        """The name of the stage that draws."""
+        """The name of the random stream."""
         return f"subsample/{self.key}"
 
-    def places(self, counts: IntArray, seed: int) -> IntArray:
-        """Return the place of each unit among all, the first being kept first."""
+    def positions(self, counts: IntArray, seed: int) -> IntArray:
+        """Return the position of each unit in the order in which units are kept."""
         return descending_order(self.scores(counts), unit_keys(seed, self.stage, len(counts), self.side))
 
     def quota(self, counts: IntArray, fraction: float, seed: int) -> IntArray:
@@ -54,14 +54,14 @@ class UnitStrategy(Strategy):
         [0, 4, 2]
         """
         n = int(counts.sum())
-        room = wanted(fraction, n) if self.exact else at_most(fraction, n)
-        order = np.argsort(self.places(counts, seed))
-        ends = np.cumsum(counts[order])
-        n_whole = int(np.searchsorted(ends, room, side="right"))
+        n_keep = nearest_count(fraction, n) if self.exact else largest_count(fraction, n)
+        order = np.argsort(self.positions(counts, seed))
+        cumulated = np.cumsum(counts[order])
+        n_whole = int(np.searchsorted(cumulated, n_keep, side="right"))
         quota = np.zeros(len(counts), dtype=np.int64)
         quota[order[:n_whole]] = counts[order[:n_whole]]
         if self.exact and n_whole < len(counts):
-            quota[order[n_whole]] = room - (int(ends[n_whole - 1]) if n_whole else 0)
+            quota[order[n_whole]] = n_keep - (int(cumulated[n_whole - 1]) if n_whole else 0)
         return quota
 
     @abstractmethod
@@ -70,15 +70,15 @@ class UnitStrategy(Strategy):
 
 
 def keep_units(
-    train: Interactions, unit: IntArray, place: IntArray, fraction: float, keys: EventKeys, *, exact: bool
+    train: Interactions, unit: IntArray, position: IntArray, fraction: float, keys: EventKeys, *, exact: bool
 ) -> BoolArray:
-    """Keep all events of the units of smallest place; ``unit`` is the user or item of each event."""
+    """Keep all events of the units at the first positions; ``unit`` is the user or item of each event."""
     n = len(train)
     return keep_in_order(
-        lambda block: place[unit[block]],
-        len(place),
+        lambda block: position[unit[block]],
+        len(position),
         n,
-        wanted(fraction, n) if exact else at_most(fraction, n),
+        nearest_count(fraction, n) if exact else largest_count(fraction, n),
         keys if exact else None,
     )
 
@@ -102,7 +102,7 @@ class RandomUser(UnitStrategy):
     source: ClassVar[Source] = Source("sachdeva2021", "Sec. 3.2, random user")
 
     def scores(self, counts: IntArray) -> AnyArray:
-        """All alike: keys decide."""
+        """Return equal scores: the random keys decide."""
         return np.zeros(len(counts))
 
 
@@ -125,7 +125,7 @@ class HeadUser(UnitStrategy):
     source: ClassVar[Source] = Source("sachdeva2021", "Sec. 3.2, head user")
 
     def scores(self, counts: IntArray) -> AnyArray:
-        """As many as the events."""
+        """Return the numbers of events."""
         return counts
 
 

@@ -120,8 +120,8 @@ def align_ids(
         When ids are missing, repeated or of another kind than those of the data.
     """
     check_choice("unknown", unknown, UNKNOWN)
-    user = _places("user", train.users, user_ids, unknown)
-    item = _places("item", train.items, item_ids, unknown)
+    user = _rows_by_id("user", train.users, user_ids, unknown)
+    item = _rows_by_id("item", train.items, item_ids, unknown)
     return Alignment(np.where(user < 0, -1, user + first), np.where(item < 0, -1, item + first))
 
 
@@ -154,11 +154,11 @@ def make_alignment(
                 f"{what}_ids must name the {size} {what}s of the model in the order of its rows, "
                 f"got {len(ids)}."
             )
-        sides.append(_places(what, vocabulary, ids, unknown))
+        sides.append(_rows_by_id(what, vocabulary, ids, unknown))
     return Alignment(*sides)
 
 
-def _places(what: str, vocabulary: Vocabulary, ids: Any, unknown: Unknown) -> IntArray:
+def _rows_by_id(what: str, vocabulary: Vocabulary, ids: Any, unknown: Unknown) -> IntArray:
     """Return the row of each id of the vocabulary, -1 where there is none."""
     from polars.exceptions import PolarsError
 
@@ -189,16 +189,16 @@ def _places(what: str, vocabulary: Vocabulary, ids: Any, unknown: Unknown) -> In
             DataWarning,
             stacklevel=5,
         )
-    places = np.full(len(vocabulary), -1, dtype=np.int64)
-    places[codes[rows]] = rows
-    missing = np.flatnonzero(places < 0)
+    rows_of = np.full(len(vocabulary), -1, dtype=np.int64)
+    rows_of[codes[rows]] = rows
+    missing = np.flatnonzero(rows_of < 0)
     if len(missing) and unknown == "error":
         raise InvalidData(
             f"the model must know every {what} of the data, but it does not know {len(missing)}, such as "
             f"{vocabulary.decode(missing[:1])[0]!r}. Fit it on this train part, or say what to do with them: "
             "unknown='bottom'."
         )
-    return places
+    return rows_of
 
 
 def _taken(table: FloatArray, rows: IntArray, dtype: type[np.floating[Any]]) -> FloatArray:
@@ -279,21 +279,21 @@ class RowScorer:
             distinct, back = np.unique(self.alignment.user[users[block]], return_inverse=True)
             scores = self._ask(distinct)
             wanted = columns if columns.ndim == 1 else columns[block]
-            found = scores[:, wanted][back] if columns.ndim == 1 else scores[back[:, None], wanted]
-            out[block] = np.where(wanted < 0, -np.inf, found)
+            picked = scores[:, wanted][back] if columns.ndim == 1 else scores[back[:, None], wanted]
+            out[block] = np.where(wanted < 0, -np.inf, picked)
         return out
 
     def _ask(self, users: IntArray) -> FloatArray:
         scores = np.zeros((len(users), self.n_columns))
         known = users >= 0
         if known.any():
-            asked = np.asarray(self.rows(users[known]))
-            if asked.shape != (int(known.sum()), self.n_columns):
+            answer = np.asarray(self.rows(users[known]))
+            if answer.shape != (int(known.sum()), self.n_columns):
                 raise InvalidData(
                     f"the model must score {self.n_columns} items for each of {int(known.sum())} users, "
-                    f"it returned shape {asked.shape}. Check what its scoring call returns."
+                    f"it returned shape {answer.shape}. Check what its scoring call returns."
                 )
-            scores[known] = asked
+            scores[known] = answer
         return scores
 
 
@@ -313,11 +313,11 @@ def is_dot_product(
     dots = user[users].astype(np.float64) @ item.astype(np.float64).T
     if item_bias is not None:
         dots += item_bias
-    own = np.asarray(rows(users), dtype=np.float64)
-    if own.shape != dots.shape or not (np.isfinite(own).all() and np.isfinite(dots).all()):
+    scores = np.asarray(rows(users), dtype=np.float64)
+    if scores.shape != dots.shape or not (np.isfinite(scores).all() and np.isfinite(dots).all()):
         return False
-    largest = np.maximum(np.abs(own).max(axis=1, initial=0.0), np.abs(dots).max(axis=1, initial=0.0))
-    return bool((np.ptp(own - dots, axis=1) <= _AGREEMENT * largest).all())
+    largest = np.maximum(np.abs(scores).max(axis=1, initial=0.0), np.abs(dots).max(axis=1, initial=0.0))
+    return bool((np.ptp(scores - dots, axis=1) <= _AGREEMENT * largest).all())
 
 
 def item_item_scorer(history: csr_array, weights: csr_array, alignment: Alignment) -> SparseHistoryScorer:
@@ -348,12 +348,12 @@ def selected(matrix: csr_array, rows: IntArray, columns: IntArray) -> csr_array:
     return picked
 
 
-def _picker(places: IntArray, size: int) -> csr_array:
+def _picker(rows: IntArray, size: int) -> csr_array:
     """Return the (len(places), size) matrix with a one at each place."""
     from scipy.sparse import csr_array
 
-    known = np.flatnonzero(places >= 0)
-    return csr_array((np.ones(len(known)), (known, places[known])), shape=(len(places), size))
+    known = np.flatnonzero(rows >= 0)
+    return csr_array((np.ones(len(known)), (known, rows[known])), shape=(len(rows), size))
 
 
 @contextmanager

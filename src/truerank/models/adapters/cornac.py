@@ -62,9 +62,9 @@ def from_cornac(model: Any, train: Interactions, *, unknown: Unknown = "error") 
     return RowScorer(rows, alignment, model.num_items)
 
 
-def _ids(places: dict[Any, int], n_known: int) -> list[Any]:
+def _ids(rows: dict[Any, int], n_known: int) -> list[Any]:
     """Return the ids of the rows the model has learnt; later ones are of users and items held out."""
-    named = sorted((place, id_) for id_, place in places.items() if place < n_known)
+    named = sorted((row, id_) for id_, row in rows.items() if row < n_known)
     return [id_ for _, id_ in named]
 
 

@@ -79,8 +79,8 @@ def from_lenskit(
     def rows(wanted: IntArray) -> FloatArray:
         scores = np.empty((len(wanted), len(everything)))
         for row, user in enumerate(wanted):
-            found = ask(users.term(int(user)), everything).scores()
-            scores[row] = np.nan if found is None else found
+            scored = ask(users.term(int(user)), everything).scores()
+            scores[row] = np.nan if scored is None else scored
         return np.where(np.isnan(scores), -np.inf, scores)
 
     _check_scores(rows, model, len(users))
@@ -99,7 +99,7 @@ def _vocabularies(parts: list[Any], dataset: Any) -> tuple[Any, Any]:
     """Return LensKit's vocabularies of users and items: those of the dataset, or what a component keeps."""
     sources = parts if dataset is None else [dataset]
     history = [getattr(part, "interactions", None) for part in sources if dataset is None]
-    found = []
+    vocabularies = []
     for what, side in (("user", "row"), ("item", "col")):
         kept = [getattr(source, name, None) for source in sources for name in (f"{what}s", f"{what}s_")]
         kept += [getattr(events, f"{side}_vocabulary", None) for events in history]
@@ -109,8 +109,8 @@ def _vocabularies(parts: list[Any], dataset: Any) -> tuple[Any, Any]:
                 f"{NAME} must know the {what}s of the model, but {type(sources[0]).__name__} does not keep "
                 "them. Give the Dataset it was trained on: dataset=...."
             )
-        found.append(named[0])
-    return found[0], found[1]
+        vocabularies.append(named[0])
+    return vocabularies[0], vocabularies[1]
 
 
 def _pipeline_call(pipeline: Any, component: str) -> Callable[[Any, Any], Any]:
@@ -143,7 +143,7 @@ def _embeddings(
     if (len(user), len(item)) != (len(users), len(items)):
         return []
     biases = getattr(getattr(scorer, "bias", None), "item_biases", None)
-    found: list[tuple[FloatArray, FloatArray, FloatArray | None]] = [(user, item, None)]
+    candidates: list[tuple[FloatArray, FloatArray, FloatArray | None]] = [(user, item, None)]
     if biases is not None and len(biases) == len(item):
-        found.append((user, item, np.asarray(biases)))
-    return found
+        candidates.append((user, item, np.asarray(biases)))
+    return candidates

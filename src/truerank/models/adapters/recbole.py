@@ -76,10 +76,10 @@ def from_recbole(
     def rows(users: IntArray) -> FloatArray:
         device = device_of(model)
         with evaluating(model):
-            asked = make(torch.tensor(users, dtype=torch.int64))
-            asked = asked.to(device) if hasattr(asked, "to") else asked
+            batch = make(torch.tensor(users, dtype=torch.int64))
+            batch = batch.to(device) if hasattr(batch, "to") else batch
             try:
-                scores = model.full_sort_predict(asked)
+                scores = model.full_sort_predict(batch)
             except NotImplementedError:
                 raise InvalidParameter(
                     f"{NAME} takes a model with full_sort_predict, which this {type(model).__name__} does "

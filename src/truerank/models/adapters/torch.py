@@ -40,22 +40,22 @@ class ModuleScorer:
         shape = (len(users), items.shape[-1])
         user = np.repeat(users, shape[1])
         item = np.ravel(np.broadcast_to(items, shape))
-        found = np.empty(user.size, np.float64)
+        scores = np.empty(user.size, np.float64)
         for start in range(0, user.size, self.batch):
             block = slice(start, start + self.batch)
-            found[block] = self._ask((user[block].size,), user[block], item[block])
-        return found.reshape(shape)
+            scores[block] = self._ask((user[block].size,), user[block], item[block])
+        return scores.reshape(shape)
 
     def _rows(self, users: IntArray, items: IntArray) -> FloatArray:
-        found = np.empty((len(users), items.shape[-1]))
+        scores = np.empty((len(users), items.shape[-1]))
         step = max(1, self.batch // self.n_items)
         for start in range(0, len(users), step):
             block = slice(start, start + step)
             rows = self._ask((len(users[block]), self.n_items), users[block])
-            found[block] = (
+            scores[block] = (
                 rows[:, items] if items.ndim == 1 else np.take_along_axis(rows, items[block], axis=1)
             )
-        return found
+        return scores
 
     def _ask(self, shape: tuple[int, ...], *codes: IntArray) -> FloatArray:
         import torch

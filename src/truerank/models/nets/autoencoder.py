@@ -22,8 +22,8 @@ class History:
         users = torch.as_tensor(users, device=self.indptr.device)
         first, lengths = self.indptr[users], self.indptr[users + 1] - self.indptr[users]
         offsets = torch.cumsum(lengths, 0) - lengths
-        place = torch.arange(int(lengths.sum()), device=users.device)
-        return self.items[place + torch.repeat_interleave(first - offsets, lengths)], offsets
+        entry = torch.arange(int(lengths.sum()), device=users.device)
+        return self.items[entry + torch.repeat_interleave(first - offsets, lengths)], offsets
 
 
 class Autoencoder(nn.Module):
@@ -50,8 +50,8 @@ class Autoencoder(nn.Module):
         """Return mean and log variance of the latent normal of each history."""
         weights = torch.ones(len(items), device=items.device)
         if self.normalise:
-            ends = torch.cat([offsets[1:], offsets.new_tensor([len(items)])])
-            lengths = ends - offsets
+            stops = torch.cat([offsets[1:], offsets.new_tensor([len(items)])])
+            lengths = stops - offsets
             weights = torch.repeat_interleave(lengths.clamp(min=1).float().rsqrt(), lengths)
         weights = dropout(weights, self.dropout, self.training)
         summed = self.first(items, offsets, per_sample_weights=weights)

@@ -115,7 +115,7 @@ class Fusion(nn.Module):
             score = score + (self.user_bias(user) + self.item_bias(item)).squeeze(-1)
         return score
 
-    def take(self, gmf: Fusion, mlp: Fusion, share: float) -> None:
+    def take(self, gmf: Fusion, mlp: Fusion, scale: float) -> None:
         """Start from two trained towers; ``share`` of the weights of their last layers.
 
         Biases and constants are averaged.
@@ -126,7 +126,7 @@ class Fusion(nn.Module):
             for name in ("mlp_user", "mlp_item"):
                 getattr(self, name).weight.copy_(getattr(mlp, name).weight)
             self.steps.load_state_dict(mlp.steps.state_dict())
-            self.last.weight.copy_(share * torch.cat([gmf.last.weight, mlp.last.weight], dim=1))
+            self.last.weight.copy_(scale * torch.cat([gmf.last.weight, mlp.last.weight], dim=1))
             self.last.bias.copy_((gmf.last.bias + mlp.last.bias) / 2)
             for name in ("user_bias", "item_bias"):
                 mean = (getattr(gmf, name).weight + getattr(mlp, name).weight) / 2

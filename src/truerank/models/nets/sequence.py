@@ -78,11 +78,11 @@ class AttentionNet(nn.Module):
 
     def forward(self, items: Tensor, lengths: Tensor) -> Tensor:
         """Return the states (n, steps, d) of (n, steps) items; those behind a row's end mean nothing."""
-        place = torch.arange(items.shape[1], device=items.device)
-        place = (self.position.num_embeddings - lengths[:, None] + place).clamp(
+        position = torch.arange(items.shape[1], device=items.device)
+        position = (self.position.num_embeddings - lengths[:, None] + position).clamp(
             max=self.position.num_embeddings - 1
         )
-        x = self.dropout(self.item(items) * self.scale + self.position(place))
+        x = self.dropout(self.item(items) * self.scale + self.position(position))
         for block in self.blocks:
             x = block(x)
         states: Tensor = self.norm(x)

@@ -16,7 +16,7 @@ from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.split import Split
 from truerank.distributed.engine import ENGINES, Engine, started
-from truerank.subsampling.base import Strategy, wanted
+from truerank.subsampling.base import Strategy, nearest_count
 from truerank.workflows.agreement.assemble import assemble_agreement
 from truerank.workflows.agreement.parallel import run_tasks, run_tasks_on
 from truerank.workflows.agreement.plan import PAPER_FRACTIONS, AgreementPlan, make_plan
@@ -139,7 +139,7 @@ class AgreementExperiment:
         for strategy in self.plan.strategies.values():
             scenario.adapt_strategy(strategy).check(split.train)
         smallest, n_events = self.plan.fractions[-1], len(split.train)
-        if wanted(smallest, n_events) < 1:
+        if nearest_count(smallest, n_events) < 1:
             raise InvalidParameter(
                 f"a fraction of {smallest} keeps none of the {n_events} train events of scenario "
                 f"{scenario.key!r}. Use at least {1 / n_events:.2g}."
