@@ -6,8 +6,8 @@ import pytest
 
 from tests.report.results import make_result
 from truerank.core.result import Estimate, Result
+from truerank.report.leaderboard import build_board
 from truerank.report.page import best_model_sentence
-from truerank.report.sections import build_board
 
 
 def sentence(*estimates: Estimate, name: str = "demo") -> str:

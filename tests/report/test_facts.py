@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.report.results import MODELS, make_result
-from truerank.report.sections import Fact, cost_table, model_table, repeat_facts
+from truerank.report.facts import Fact, cost_table, model_table, repeat_facts
 
 
 def test_what_differs_by_model_is_a_table() -> None:

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from tests.report.pictures import make_many
 from truerank.core.table import Table
-from truerank.report.sections import as_sheet, chart_sheet, thinned, thinned_cutoffs
+from truerank.report.charts.top_k import thinned_cutoffs
+from truerank.report.shown_table import as_sheet, chart_sheet, thinned
 
 
 def test_long_tables_are_thinned_to_round_numbers_and_say_so() -> None:

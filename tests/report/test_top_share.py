@@ -7,7 +7,7 @@ import pytest
 
 from tests.report.results import make_result
 from truerank.core.ranks import Ranks
-from truerank.report.sections import chance_share, thinned_cutoffs, top_share, top_share_chart
+from truerank.report.charts.top_k import chance_share, thinned_cutoffs, top_share, top_share_chart
 
 
 def test_share_by_definition() -> None:

@@ -106,7 +106,7 @@ def agreement(
         say(f"note: not fitted: {problem}")
     _print(found, format, by_metric)
     if report is not None:
-        from truerank.report.charts.documents import agreement_document
+        from truerank.report.charts.agreement import agreement_document
         from truerank.report.page import write_document
 
         write_document(agreement_document(found), report)

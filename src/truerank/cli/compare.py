@@ -172,7 +172,7 @@ def compare(
         replace_text(out, text if text.endswith("\n") else text + "\n", "--out")
         say(f"wrote {out}")
     if report is not None:
-        from truerank.report.charts.documents import comparison_document
+        from truerank.report.charts.comparison import comparison_document
         from truerank.report.page import write_document
 
         write_document(comparison_document(found), report)

@@ -19,18 +19,12 @@ from truerank.core.chart import DARK, LIGHT, Document, HeatMap, Picture
 from truerank.core.checkpoint import replace_text
 from truerank.core.result import Result
 from truerank.core.table import MISSING, Table, count_of, decimals, fixed, percent
+from truerank.report.charts.top_k import top_share_chart
+from truerank.report.charts.wording import listed_in_words
+from truerank.report.facts import cost_table, data_facts, model_table, repeat_facts
 from truerank.report.layout import ModelStyles
-from truerank.report.sections import (
-    Leaderboard,
-    as_sheet,
-    build_board,
-    cost_table,
-    data_facts,
-    dot_panels,
-    model_table,
-    repeat_facts,
-    top_share_chart,
-)
+from truerank.report.leaderboard import Leaderboard, build_board, dot_panels
+from truerank.report.shown_table import as_sheet
 from truerank.report.svg.heat_map import PaintedHeatMap, level_colours, paint_heat_map
 from truerank.report.svg.painter import PaintedChart, axis_name, css_classes, paint_chart
 
@@ -126,7 +120,8 @@ def best_model_sentence(result: Result, board: Leaderboard) -> str:
         return f"{row.model} reaches {metric} {cell.words}{place}{way}{_users(cell.estimate.n_users)}."
     best = [leader.model for leader in board.best(metric)]
     verb = "has" if len(best) == 1 else "share"
-    opening = f"Of {count_of(len(board.rows), 'model')}{place}, {_listed(best)} {verb} the highest {metric}"
+    names = listed_in_words(best, most=len(best))
+    opening = f"Of {count_of(len(board.rows), 'model')}{place}, {names} {verb} the highest {metric}"
     return f"{opening}{way}, {cell.words}{_consistency(board, best)}."
 
 
@@ -141,10 +136,6 @@ def _consistency(board: Leaderboard, best: list[str]) -> str:
     if led == len(board.metrics):
         return f", and is best on all {len(board.metrics)} metrics"
     return f", and is best on {led} of {len(board.metrics)} metrics"
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def bound_table(result: Result) -> Table | None:

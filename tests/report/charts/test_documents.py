@@ -9,13 +9,8 @@ from truerank.core.chart import Chart, HeatMap
 from truerank.core.ranks import Ranks
 from truerank.data.demo import demo
 from truerank.ranking.simulate import simulate_sample
-from truerank.report.charts.documents import (
-    agreement_document,
-    comparison_document,
-    fraction_chart,
-    move_map,
-    winner_map,
-)
+from truerank.report.charts.agreement import agreement_document, fraction_chart, move_map
+from truerank.report.charts.comparison import comparison_document, winner_map
 from truerank.workflows.agreement.experiment import measure_agreement
 from truerank.workflows.agreement.result import Agreement
 from truerank.workflows.compare.compare import compare

@@ -7,7 +7,7 @@ import pytest
 
 from truerank.core.errors import InvalidData
 from truerank.core.ranks import Ranks, SampledRanks
-from truerank.report.charts.documents import BOUNDS, forest, forests
+from truerank.report.charts.comparison import BOUNDS, forest, forests
 from truerank.workflows.compare.compare import compare
 from truerank.workflows.compare.result import Comparison
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from truerank.core.errors import InvalidData, InvalidParameter
-from truerank.report.charts.documents import heat_by_fraction, heat_by_metric
+from truerank.report.charts.agreement import heat_by_fraction, heat_by_metric
 from truerank.workflows.agreement.result import Agreement, ModelMove, StrategyAgreement, StrategyScore
 
 TAUS = {("random", 0.5): 0.9, ("random", 0.1): 0.4, ("head_user", 0.5): -0.5, ("head_user", 0.1): None}

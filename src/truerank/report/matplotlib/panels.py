@@ -1,7 +1,4 @@
-"""Dots and whiskers in rows, one panel per chart: leaderboards and forests of differences.
-
-The leaderboard: values of all models with their intervals, one panel per metric.
-"""
+"""Panels of dots with whiskers, one row per model or pair: leaderboards and forest charts of differences."""
 
 from __future__ import annotations
 
@@ -11,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from truerank.core.chart import Chart, ChartAxis, Series
 from truerank.core.errors import InvalidData
-from truerank.core.result import Estimate, Result
+from truerank.core.result import Result
 from truerank.core.table import decimals, fixed, percent, shorten
 from truerank.report.layout import ModelStyles
+from truerank.report.leaderboard import Leaderboard, build_board, interval_of
 from truerank.report.matplotlib.axes import (
     COLUMN,
     DASHES,
@@ -177,49 +175,33 @@ def plot_leaderboard(result: Result, *, width: float | None = None, columns: int
     InvalidData
         When the result holds no estimates.
     """
-    ways = _ordered(result)
-    labels = {way: way[0] if len({e for _, e in ways}) == 1 else " · ".join(way) for way in ways}
-    charts = [_chart(metric, result, ways, labels) for metric in result.metrics()]
+    board = build_board(result)
     strong = frozenset(
-        (metric, labels[model, estimator])
-        for metric in result.metrics()
-        for model, estimator in ways
-        if model in result.best(metric, estimator)
+        (metric, row.label)
+        for metric in board.metrics
+        for row in board.rows
+        if row.model in result.best(metric, row.estimator)
     )
-    levels = sorted({e.level for e in result.estimates if e.level is not None and _has_ends(e)})
+    levels = sorted({e.level for e in result.estimates if e.level is not None and interval_of(e)})
     caption = f"whiskers: {' and '.join(map(percent, levels))} intervals" if levels else ""
     return plot_panels(
-        charts, width=width, columns=columns, models=result.models(), strong=strong, caption=caption
+        [_metric_chart(metric, board) for metric in board.metrics],
+        width=width,
+        columns=columns,
+        models=result.models(),
+        strong=strong,
+        caption=caption,
     )
 
 
-def _chart(
-    metric: str, result: Result, ways: list[tuple[str, str]], labels: dict[tuple[str, str], str]
-) -> Chart:
-    found = {(e.model, e.estimator): e for e in result.estimates if e.metric == metric}
-    series = []
-    for row, way in enumerate(ways):
-        if way in found:
-            e = found[way]
-            low, high = ((e.low,), (e.high,)) if e.low is not None and e.high is not None else ((), ())
-            series.append(Series(labels[way], (row,), (e.value,), low, high, kind="dots", model=e.model))
+def _metric_chart(metric: str, board: Leaderboard) -> Chart:
+    """Return one metric of the leaderboard: x numbers the rows from the top."""
+    column, series = board.metrics.index(metric), []
+    for number, row in enumerate(board.rows):
+        cell = row.cells[column]
+        if cell is not None:
+            interval = interval_of(cell.estimate)
+            low, high = ((interval[0],), (interval[1],)) if interval else ((), ())
+            value = cell.estimate.value
+            series.append(Series(row.label, (number,), (value,), low, high, kind="dots", model=row.model))
     return Chart(metric, metric, "", ChartAxis("model"), ChartAxis(""), tuple(series))
-
-
-def _ordered(result: Result) -> list[tuple[str, str]]:
-    """Return models with their estimators in the order of the rows."""
-    estimators = list(dict.fromkeys(e.estimator for e in result.estimates))
-    first = "exact" if "exact" in estimators or not estimators else estimators[-1]
-    blocks = [first, *(estimator for estimator in estimators if estimator != first)]
-    leading = next(iter(result.metrics()), "")
-    values = {(e.model, e.estimator): e.value for e in result.estimates if e.metric == leading}
-
-    def place(way: tuple[str, str]) -> tuple[int, bool, float]:
-        value = values.get(way, math.nan)
-        return blocks.index(way[1]), math.isnan(value), -value if math.isfinite(value) else 0.0
-
-    return sorted(dict.fromkeys((e.model, e.estimator) for e in result.estimates), key=place)
-
-
-def _has_ends(estimate: Estimate) -> bool:
-    return estimate.low is not None and estimate.high is not None

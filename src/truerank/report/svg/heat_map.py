@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from truerank.core.chart import HeatMap
 from truerank.core.table import fixed
 from truerank.report.layout import heat_fraction, heat_places, heat_texts, mixed, text_colour
-from truerank.report.sections import ShownTable, map_sheet
+from truerank.report.shown_table import ShownTable, map_sheet
 
 LEVELS = 11  # of a scale with one side; one with two sides has as many on each, which share the middle
 

@@ -16,7 +16,7 @@ from truerank.core.chart import Chart, ChartAxis, Series, Unit
 from truerank.core.table import count_of, percent, shorten
 from truerank.report.axis import Axis, chart_axis
 from truerank.report.layout import LegendEntry, ModelStyles, SeriesStyle, legend_entries, marked_points
-from truerank.report.sections import ShownTable, chart_sheet
+from truerank.report.shown_table import ShownTable, chart_sheet
 
 Point = tuple[float, float]
 

@@ -195,7 +195,7 @@ class Agreement:
         width : inches; one column of a paper by default, more where the numbers need it
         """
         from truerank.core.errors import check_choice
-        from truerank.report.charts.documents import heat_by_fraction, heat_by_metric
+        from truerank.report.charts.agreement import heat_by_fraction, heat_by_metric
         from truerank.report.matplotlib.figure import plot
 
         check_choice("by", by, ("fraction", "metric"))

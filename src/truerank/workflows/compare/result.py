@@ -241,7 +241,7 @@ class Comparison:
         InvalidData
             When the metric was not compared.
         """
-        from truerank.report.charts.documents import plot_forests
+        from truerank.report.charts.comparison import plot_forests
 
         return plot_forests(self, metric, width=width)
 

@@ -1,0 +1,220 @@
+"""A comparison of models as a page: verdicts, forest charts of the differences by metric, and the values.
+
+In a forest chart every pair of models has a dot with its interval, and behind it in grey the identification
+bounds: all differences that the sampled ranks allow. With four models or more a heat map shows who is ahead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from truerank.core.chart import Chart, ChartAxis, Document, HeatMap, Picture, Section, Series
+from truerank.core.errors import InvalidData
+from truerank.core.table import Table, percent
+from truerank.report.charts.wording import listed_in_words
+from truerank.report.facts import flat_facts
+from truerank.workflows.compare.result import Comparison, Difference, headline
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def winner_map(metric: str, models: Sequence[str], differences: Sequence[Difference], *, key: str) -> HeatMap:
+    """Return the differences of all pairs in one metric as a map, row minus column.
+
+    Parameters
+    ----------
+    metric : spec string
+    models : in the order given; they are shown best first
+    differences : of this metric, every pair
+    key : of the map
+    """
+    values: dict[tuple[str, str], float] = {}
+    for one in differences:
+        values[one.first, one.second] = one.value
+        values[one.second, one.first] = -one.value
+    wins = {name: sum(values.get((name, other), 0.0) for other in models if other != name) for name in models}
+    order = sorted(models, key=lambda name: -wins[name])
+    widest = max((abs(value) for value in values.values()), default=0.0) or 1.0
+    ahead = [f"{a} is ahead of {b} by {values[a, b]:.4f}" for a, b in pairwise(order)]
+    return HeatMap(
+        key=key,
+        title=f"Who is ahead in {metric}: row minus column",
+        words=f"Differences in {metric} between all models, best first. {listed_in_words(ahead)}.",
+        rows=tuple(order),
+        columns=tuple(order),
+        values=tuple(tuple(values.get((a, b)) for b in order) for a in order),
+        label=f"difference in {metric}",
+        low=-widest,
+        high=widest,
+        middle=0.0,
+        notes=("Colours show values alone; which of them can be told from 0 stands in the verdicts.",),
+    )
+
+
+#: What the bounds are called in legends.
+BOUNDS = "what all ranks allow"
+
+
+def forest(found: Comparison, metric: str) -> Chart:
+    """Return the differences of all pairs in one metric; x counts the pairs.
+
+    Raises
+    ------
+    InvalidData
+        When the metric was not compared.
+    """
+    lines = [one for one in found.differences if one.metric == metric]
+    if not lines:
+        known = ", ".join(compared(found)) or "none"
+        raise InvalidData(f"there is no difference in {metric!r}. Metrics that were compared: {known}.")
+    bounds = _bounds(lines)
+    zero = Series("no difference", (0.5, len(lines) + 0.5), (0.0, 0.0), is_dashed=True)
+    dots = tuple(_dot(place, one) for place, one in enumerate(lines, start=1))
+    return Chart(
+        key=f"forest-{metric}",
+        title=f"Differences in {metric}",
+        words=f"Differences in {metric}, first minus second: {'; '.join(map(_difference_words, lines))}.",
+        x=ChartAxis("pair", unit="count"),
+        y=ChartAxis(f"difference in {metric}"),
+        series=(*((bounds,) if bounds else ()), zero, *dots),
+        notes=_notes(lines, has_bounds=bounds is not None),
+    )
+
+
+def forests(found: Comparison) -> tuple[Chart, ...]:
+    """Return one chart per metric."""
+    return tuple(forest(found, metric) for metric in compared(found))
+
+
+def plot_forests(found: Comparison, metric: str | None = None, *, width: float | None = None) -> Figure:
+    """Return the forest of one metric, or a panel for each; see ``Comparison.plot``."""
+    from truerank.report.matplotlib.panels import plot_panels
+
+    charts = forests(found) if metric is None else (forest(found, metric),)
+    caption = " ".join(dict.fromkeys(note for chart in charts for note in chart.notes))
+    panels = [replace(chart, y=replace(chart.y, label="")) for chart in charts]
+    return plot_panels(panels, width=width, caption=caption)
+
+
+def compared(found: Comparison) -> list[str]:
+    """Return the metrics in the order they were asked for."""
+    return list(dict.fromkeys(one.metric for one in found.differences))
+
+
+def _dot(place: int, one: Difference) -> Series:
+    label = f"{one.first} \N{MINUS SIGN} {one.second}"
+    low, high = ((one.low,), (one.high,)) if one.low is not None and one.high is not None else ((), ())
+    return Series(label, (place,), (one.value,), low, high, kind="dots", model=label)
+
+
+def _bounds(lines: list[Difference]) -> Series | None:
+    ends = [
+        (place, one.bound_low, one.bound_high)
+        for place, one in enumerate(lines, start=1)
+        if one.bound_low is not None and one.bound_high is not None
+    ]
+    if not ends:
+        return None
+    places, low, high = zip(*ends, strict=True)
+    middle = tuple((a + b) / 2 for a, b in zip(low, high, strict=True))
+    return Series(BOUNDS, places, middle, low, high, kind="dots")
+
+
+def _difference_words(one: Difference) -> str:
+    ends = "" if one.low is None or one.high is None else f" ({one.low:+.4f} to {one.high:+.4f})"
+    return f"{one.first} and {one.second} {one.value:+.4f}{ends}, {headline(one)}"
+
+
+def _notes(lines: list[Difference], *, has_bounds: bool) -> tuple[str, ...]:
+    known = [one for one in lines if one.low is not None]
+    notes = []
+    if known and all(math.isclose(one.low or 0.0, one.high or 0.0) for one in known):
+        notes.append("All items were ranked: on these users the differences are known and have no whiskers.")
+    elif known:
+        notes.append(f"Whiskers are {percent(known[0].level)} intervals.")
+    if has_bounds:
+        notes.append("Behind them in grey stands every difference that the sampled ranks allow.")
+    return tuple(notes)
+
+
+_MAPPED = 4  # models from which on a map helps
+
+
+def comparison_document(comparison: Comparison) -> Document:
+    """Return a page of a comparison: verdicts in words, differences as charts, and the values behind them.
+
+    Examples
+    --------
+    >>> from truerank.workflows.compare.compare import compare
+    >>> from truerank.core.ranks import Ranks
+    >>> ranks = {"A": Ranks.single([0, 3, 0], n_pool=9), "B": Ranks.single([0, 3, 5], n_pool=9)}
+    >>> page = comparison_document(compare(ranks, metrics="recall@1"))
+    >>> page.title, [section.title for section in page.sections]
+    ('compare: A and B', ['Verdicts', 'Differences', 'Values'])
+    """
+    models = comparison.models()
+    return Document(
+        title=f"compare: {listed_in_words(models)}",
+        lead=_lead(comparison),
+        sections=(
+            Section(
+                "Verdicts",
+                notes=tuple(
+                    _capital(sentence, models)
+                    for sentence in (*(one.sentence for one in comparison.differences), *comparison.notes)
+                ),
+                tables=(replace(comparison.to_table(), title="Differences and verdicts"),),
+            ),
+            Section("Differences", charts=tuple(_comparison_charts(comparison))),
+            Section("Values", tables=(_values(comparison),)),
+        ),
+        facts=(("command", "truerank compare"), *flat_facts(comparison.provenance)),
+        version=comparison.version,
+    )
+
+
+def _lead(comparison: Comparison) -> str:
+    """Return the verdict of two models in the first metric; of more models, who leads and what is decided."""
+    found = comparison.differences
+    metric = found[0].metric
+    if len(comparison.models()) == 2:
+        start = _capital(found[0].sentence, comparison.models())
+    else:
+        best = max((one for one in comparison.estimates if one.metric == metric), key=lambda one: one.value)
+        start = f"{best.model} has the highest {metric}, {best.value:.4f}."
+    if len(found) == 1:
+        return start
+    decided = sum(one.verdict.is_decided for one in found)
+    return f"{start} Of {len(found)} comparisons {decided} {'is' if decided == 1 else 'are'} decided."
+
+
+def _comparison_charts(comparison: Comparison) -> Iterator[Picture]:
+    models = comparison.models()
+    for position, metric in enumerate(compared(comparison), start=1):
+        yield forest(comparison, metric)
+        own = [one for one in comparison.differences if one.metric == metric]
+        if len(models) >= _MAPPED and len(own) == len(models) * (len(models) - 1) // 2:
+            yield winner_map(metric, models, own, key=f"ahead-{position}")
+
+
+def _values(comparison: Comparison) -> Table:
+    metrics = list(dict.fromkeys(one.metric for one in comparison.estimates))
+    ways = {one.model: one.estimator for one in comparison.estimates}
+    value = {(one.model, one.metric): one.value for one in comparison.estimates}
+    rows = tuple(
+        (model, ways[model], *(f"{value[model, metric]:.4f}" for metric in metrics))
+        for model in comparison.models()
+    )
+    return Table(("model", "by", *metrics), rows, "Values of each model")
+
+
+def _capital(sentence: str, models: Sequence[str]) -> str:
+    """Return a sentence that begins with a capital letter, unless it begins with the name of a model."""
+    if any(sentence.startswith(model) for model in models):
+        return sentence
+    return sentence[:1].upper() + sentence[1:]

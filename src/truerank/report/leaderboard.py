@@ -1,0 +1,266 @@
+"""The leaderboard of a result: values of all models by metric, as a table and as dots with whiskers.
+
+Models are compared within one estimator only. In the table each estimator has a block of rows, the best model
+of the first metric on top; in the panels, one per metric, the values of one model are in neighbouring rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from truerank.core.chart import Mark, model_mark
+from truerank.core.result import Estimate, Result
+from truerank.core.table import LONGEST_NAME, decimals, fixed, percent, shorten
+from truerank.report.axis import Axis, linear_axis
+
+
+@dataclass(frozen=True)
+class ShownValue:
+    """One value as shown.
+
+    Parameters
+    ----------
+    estimate : where it comes from
+    text, low, high : the numbers; low and high are empty without an interval
+    is_best : whether no other model has a higher value by the same estimator
+    """
+
+    estimate: Estimate
+    text: str
+    low: str
+    high: str
+    is_best: bool
+
+    @property
+    def words(self) -> str:
+        """The value and its interval in words."""
+        if not self.low:
+            return self.text
+        level = self.estimate.level
+        name = f"{percent(level)} interval " if level is not None else ""
+        return f"{self.text} ({name}{self.low} to {self.high})"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model by one estimator; ``cells`` holds None where a metric was not computed."""
+
+    label: str
+    model: str
+    estimator: str
+    mark: Mark
+    cells: tuple[ShownValue | None, ...]
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """The leaderboard: one block of rows per estimator, in each the best model of the first metric on top.
+
+    Models are compared within one estimator only. ``reference`` is the one that counts, and its block comes
+    first: exact values where there are any, else the last estimator that was asked for.
+    """
+
+    metrics: tuple[str, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+    reference: str = "exact"
+
+    def column(self, metric: str) -> list[tuple[Row, ShownValue]]:
+        """Return the rows that have a finite value of one metric."""
+        at = self.metrics.index(metric)
+        cells = [(row, row.cells[at]) for row in self.rows]
+        return [(row, cell) for row, cell in cells if cell and math.isfinite(cell.estimate.value)]
+
+    def leaders(self) -> Leaderboard:
+        """Return the rows of the reference estimator."""
+        return replace(self, rows=tuple(row for row in self.rows if row.estimator == self.reference))
+
+    def best(self, metric: str) -> list[Row]:
+        """Return the rows marked as best on one metric."""
+        return [row for row, cell in self.column(metric) if cell.is_best]
+
+
+def build_board(result: Result) -> Leaderboard:
+    """Return the leaderboard of a result.
+
+    A model that was estimated in several ways has one row for each.
+    """
+    ways = list(dict.fromkeys((e.model, e.estimator) for e in result.estimates))
+    models = result.models()
+    estimators = list(dict.fromkeys(estimator for _, estimator in ways))
+    reference = "exact" if "exact" in estimators or not estimators else estimators[-1]
+    metrics = tuple(result.metrics())
+    columns = {metric: _column(metric, result) for metric in metrics}
+    rows = [
+        Row(
+            label=model if len(estimators) == 1 else f"{model} · {estimator}",
+            model=model,
+            estimator=estimator,
+            mark=model_mark(models.index(model)),
+            cells=tuple(columns[metric].get((model, estimator)) for metric in metrics),
+        )
+        for model, estimator in ways
+    ]
+    blocks = [reference, *(estimator for estimator in estimators if estimator != reference)]
+    rows.sort(key=lambda row: (blocks.index(row.estimator), *_order(row)))
+    return Leaderboard(metrics, tuple(rows), _notes(result, metrics), reference)
+
+
+def _column(metric: str, result: Result) -> dict[tuple[str, str], ShownValue]:
+    estimates = [e for e in result.estimates if e.metric == metric]
+    places = decimals(e.value for e in estimates)
+    has_rivals = len(result.models()) > 1
+    highest = {
+        way: max(
+            (e.value for e in estimates if e.estimator == way and math.isfinite(e.value)), default=math.nan
+        )
+        for way in {e.estimator for e in estimates}
+    }
+    column = {}
+    for e in estimates:
+        low, high = interval_of(e) or (None, None)
+        column[e.model, e.estimator] = ShownValue(
+            estimate=e,
+            text=fixed(e.value, places),
+            low="" if low is None else fixed(low, places),
+            high="" if high is None else fixed(high, places),
+            is_best=has_rivals and e.value == highest[e.estimator],
+        )
+    return column
+
+
+def interval_of(estimate: Estimate) -> tuple[float, float] | None:
+    """Return both ends of the interval, or None unless both are known."""
+    low, high = estimate.low, estimate.high
+    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+        return None
+    return low, high
+
+
+def _order(row: Row) -> tuple[bool, float]:
+    """Highest value of the first metric first, rows without one last; equal rows keep their order."""
+    value = row.cells[0].estimate.value if row.cells and row.cells[0] else math.nan
+    return (math.isnan(value), -value if math.isfinite(value) else 0.0)
+
+
+def _notes(result: Result, metrics: tuple[str, ...]) -> tuple[str, ...]:
+    notes = []
+    has_rivals = len(result.models()) > 1
+    if has_rivals:
+        notes.append(f"Higher is better; models are in the order of {metrics[0]}.")
+    if len({e.estimator for e in result.estimates}) > 1:
+        notes.append(
+            "Compare models within one estimator: naive is the metric of the sampled list itself, the other "
+            "estimators say what it would be among all items."
+        )
+    with_interval = [e for e in result.estimates if interval_of(e)]
+    if with_interval:
+        levels = sorted({percent(e.level) for e in with_interval if e.level is not None})
+        methods = sorted({e.method for e in with_interval if e.method})
+        name = " ".join([" and ".join(levels), "interval"]).strip()
+        made = f" ({'; '.join(methods)})" if methods else ""
+        notes.append(f"Below each value stands its {name}{made}.")
+    if with_interval and has_rivals:
+        notes.append(
+            "Each interval is about one model alone. The models share their users, so two of them can "
+            "differ clearly although their intervals overlap."
+        )
+    if result.estimates and all(e.kind == "exact" for e in result.estimates):
+        notes.append("All values are exact: every target was ranked among its user's whole pool.")
+    return tuple(notes)
+
+
+_LONGEST_ESTIMATOR = 12  # what fits beside a model and a value on a phone
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One value of a model in a panel; places are percentages of the width.
+
+    ``is_first`` says that the row is the first of its model, and ``is_hollow`` that it is an estimate which
+    stands beside exact values.
+    """
+
+    row: Row
+    cell: ShownValue
+    name: str
+    place: float
+    whisker: tuple[float, float] | None
+    is_first: bool
+    is_hollow: bool
+
+
+@dataclass(frozen=True)
+class Panel:
+    """All models on one metric; the table of its data has ``places`` decimals."""
+
+    metric: str
+    places: int
+    axis: Axis
+    dots: tuple[Dot, ...]
+
+    @property
+    def has_both(self) -> bool:
+        """Whether exact values and estimates stand side by side."""
+        return any(dot.is_hollow for dot in self.dots)
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether a model has several rows."""
+        return not all(dot.is_first for dot in self.dots)
+
+    @property
+    def words(self) -> str:
+        """What the panel shows, for those who cannot see it."""
+        listed = "; ".join(f"{dot.row.label} {dot.cell.words}" for dot in self.dots)
+        return f"{self.metric} by model: {listed}."
+
+
+def dot_panels(board: Leaderboard) -> list[Panel]:
+    """Return one panel per metric that has a value.
+
+    Models are in the order of the leaderboard. The rows of one model stand together, its exact value first.
+    """
+    models = list(dict.fromkeys(row.model for row in board.rows))
+    columns = [
+        (metric, sorted(board.column(metric), key=lambda entry: models.index(entry[0].model)))
+        for metric in board.metrics
+    ]
+    return [_panel(metric, column) for metric, column in columns if column]
+
+
+def _panel(metric: str, column: list[tuple[Row, ShownValue]]) -> Panel:
+    has_exact = any(cell.estimate.kind == "exact" for _, cell in column)
+    before = [None, *(row.model for row, _ in column)]
+    values = [cell.estimate.value for _, cell in column]
+    ends = [end for _, cell in column for end in interval_of(cell.estimate) or ()]
+    axis = linear_axis(min(values + ends), max(values + ends))
+    dots = tuple(
+        Dot(
+            row=row,
+            cell=cell,
+            name=_name(row, is_first=row.model != above),
+            place=axis.position(cell.estimate.value),
+            whisker=_whisker(axis, cell),
+            is_first=row.model != above,
+            is_hollow=has_exact and cell.estimate.kind != "exact",
+        )
+        for (row, cell), above in zip(column, before, strict=False)
+    )
+    return Panel(metric, decimals(values) + 3, axis, dots)
+
+
+def _whisker(axis: Axis, cell: ShownValue) -> tuple[float, float] | None:
+    ends = interval_of(cell.estimate)
+    return None if ends is None else (axis.position(ends[0]), axis.position(ends[1]))
+
+
+def _name(row: Row, *, is_first: bool) -> str:
+    """Return the model, with its estimator where there are several; further rows name the estimator alone."""
+    if row.label == row.model:
+        return shorten(row.model)
+    if not is_first:
+        return shorten(row.estimator)
+    estimator = shorten(row.estimator, _LONGEST_ESTIMATOR)
+    return f"{shorten(row.model, LONGEST_NAME - 3 - len(estimator))} · {estimator}"

@@ -1,0 +1,109 @@
+"""Tables as the report shows them: how each column is aligned, and which rows of a long table are printed.
+
+The data behind a chart may have thousands of rows. Then those at round values of x are shown, with a note.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+
+from truerank.core.chart import Chart, HeatMap, Series
+from truerank.core.table import Table, count_of
+
+_MOST_ROWS = 60
+_FEWEST_ROWS = 12
+_SHORT = 24  # letters that need no second line
+# What makes a number round, by its significant digits; the first rule that leaves few enough rows is taken.
+_ROUND: tuple[Callable[[str], bool], ...] = (
+    lambda digits: len(digits) <= 1 or (len(digits) == 2 and digits[1] == "5"),
+    lambda digits: len(digits) <= 1,
+    lambda digits: digits in ("1", "2", "5"),
+)
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """A table as shown.
+
+    Parameters
+    ----------
+    table : columns and rows
+    kinds : for each column ``number`` (stands on the right), ``short`` (never broken) or ``long`` text
+    note : which rows are shown when not all are
+    """
+
+    table: Table
+    kinds: tuple[str, ...]
+    note: str = ""
+
+
+def as_sheet(table: Table, note: str = "") -> ShownTable:
+    """Return a table with its columns told apart.
+
+    Examples
+    --------
+    >>> as_sheet(Table(("model", "auc", "data"), (("popularity", "0.8", "ml-1m"),))).kinds
+    ('short', 'number', 'short')
+    """
+    return ShownTable(table, tuple(_kind(table, at) for at in range(len(table.columns))), note)
+
+
+def chart_sheet(chart: Chart) -> ShownTable:
+    """Return the points of a chart; of very many rows those at round values, with a note that says so."""
+    known = replace(chart, series=tuple(_finite(series) for series in chart.series))
+    n_lost = sum(len(one.x) for one in chart.series) - sum(len(one.x) for one in known.series)
+    notes = [f"{count_of(n_lost, 'point')} without a finite value left out."] if n_lost else []
+    table = known.table()
+    places = sorted({x for series in known.series for x in series.x})
+    if len(places) > _MOST_ROWS:
+        keep, which = thinned(places)
+        table = replace(table, rows=tuple(compress(table.rows, keep)))
+        shown = f"{len(table.rows):,} of {len(places):,} rows are shown"
+        notes.append(f"{shown}: {which}, the first and the last.")
+    return as_sheet(table, " ".join(notes))
+
+
+def map_sheet(chart: HeatMap) -> ShownTable:
+    """Return the values of a heat map."""
+    values = tuple(
+        tuple(None if value is None or not math.isfinite(value) else value for value in row)
+        for row in chart.values
+    )
+    return as_sheet(replace(chart, values=values).table())
+
+
+def thinned(places: Sequence[float]) -> tuple[list[bool], str]:
+    """Return which of many ascending numbers to keep, and in words which these are.
+
+    Examples
+    --------
+    >>> keep, which = thinned(range(1, 101))
+    >>> sum(keep), which
+    (28, 'round values')
+    """
+    digits = [f"{abs(place):.11e}".split("e")[0].replace(".", "").rstrip("0") for place in places]
+    for is_round in _ROUND:
+        keep = [is_round(text) for text in digits]
+        keep[0] = keep[-1] = True
+        if _FEWEST_ROWS <= sum(keep) <= _MOST_ROWS:
+            return keep, "round values"
+    stride = -(-len(places) // (_MOST_ROWS - 1))
+    return [at % stride == 0 or at == len(places) - 1 for at in range(len(places))], f"one in {stride}"
+
+
+def _kind(table: Table, at: int) -> str:
+    if table.is_number(at):
+        return "number"
+    return "short" if all(len(row[at]) <= _SHORT for row in table.rows) else "long"
+
+
+def _finite(series: Series) -> Series:
+    parts = [part for part in (series.x, series.y, series.low, series.high) if part]
+    keep = [all(map(math.isfinite, point)) for point in zip(*parts, strict=True)]
+    if all(keep):
+        return series
+    x, y, low, high = (tuple(compress(part, keep)) for part in (series.x, series.y, series.low, series.high))
+    return replace(series, x=x, y=y, low=low, high=high)
