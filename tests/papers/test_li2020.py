@@ -18,7 +18,7 @@ from truerank.estimation.mapping.functions import BetaMapping
 from truerank.papers import li2020, li2020_figures
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, run_recipe
-from truerank.papers.store import QUICK, PaperStore, Setup
+from truerank.papers.store import QUICK, DatasetSetup, PaperStore
 
 HAS_ML_1M = find_local("ml-1m") is not None
 HAS_BOOKS = find_local("book-crossing") is not None
@@ -54,10 +54,10 @@ class DrawnStore(PaperStore):
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Every data set at hand and every model there, all ranks drawn."""
-    monkeypatch.setattr(Setup, "is_at_hand", property(lambda self: True))
+    monkeypatch.setattr(DatasetSetup, "is_available", property(lambda self: True))
     monkeypatch.setattr("truerank.papers.recipe.find_local", lambda name: name)
     for module in (li2020, li2020_figures):
-        monkeypatch.setattr(module, "missing", lambda setup, model, settings: "")
+        monkeypatch.setattr(module, "why_missing", lambda setup, model, settings: "")
     return Settings(repeats=3, store=DrawnStore())
 
 
@@ -145,24 +145,26 @@ def test_sizes_on_books(drawn: Settings, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Setup, "is_at_hand", property(lambda self: self.dataset == "ml-1m"))
+    monkeypatch.setattr(DatasetSetup, "is_available", property(lambda self: self.dataset == "ml-1m"))
     monkeypatch.setattr("truerank.papers.recipe.find_local", lambda name: name)
-    missing = li2020.missing
-    monkeypatch.setattr(li2020, "missing", lambda setup, model, settings: "" if model == "EASE" else "why")
+    missing = li2020.why_missing
+    monkeypatch.setattr(
+        li2020, "why_missing", lambda setup, model, settings: "" if model == "EASE" else "why"
+    )
     outcome = run_recipe("l20.table2", Settings(repeats=2, store=DrawnStore()))
-    monkeypatch.setattr(li2020, "missing", missing)
+    monkeypatch.setattr(li2020, "why_missing", missing)
     assert {cell.row for cell in outcome.cells} == {"EASE"}
     assert "ml-1m NeuMF: why" in outcome.without
     assert "yelp: data not at hand; NeuMF, MultiVAE, EASE, itemKNN run once it is" in outcome.without
-    absent = Setup("ml-1m", "", {"a": "nosuchmodel(x=1)", "b": "ease"})
-    assert li2020.missing(absent, "a", Settings()) == "model nosuchmodel is not there yet"
-    assert li2020.missing(absent, "b", Settings()) == ""
-    assert li2020.missing(li2020.SETUPS["ml-1m"], "NeuMF", Settings(quick=True)) == QUICK
+    absent = DatasetSetup("ml-1m", "", {"a": "nosuchmodel(x=1)", "b": "ease"})
+    assert li2020.why_missing(absent, "a", Settings()) == "model nosuchmodel is not there yet"
+    assert li2020.why_missing(absent, "b", Settings()) == ""
+    assert li2020.why_missing(li2020.SETUPS["ml-1m"], "NeuMF", Settings(quick=True)) == QUICK
 
 
 def test_reasons_have_a_size() -> None:
-    assert li2020.reason(0.04, li2020.SPREAD_HIT)
-    assert not li2020.reason(-0.06, li2020.SPREAD_HIT)
+    assert li2020.fit_note(0.04, li2020.SPREAD_HIT)
+    assert not li2020.fit_note(-0.06, li2020.SPREAD_HIT)
     assert li2020._size_note(0.0021, 0.0019)
     assert li2020._size_note(0.02, 0.011)
     assert not li2020._size_note(0.05, 0.011)
@@ -197,9 +199,9 @@ def test_rounding_agrees_with_print() -> None:
 def test_errors_of_ease(monkeypatch: pytest.MonkeyPatch) -> None:
     """All 36 printed errors of EASE on ml-1m are met within the noise of one sample."""
     monkeypatch.setattr(
-        li2020, "missing", lambda setup, model, settings: "" if model == "EASE" else "not run here"
+        li2020, "why_missing", lambda setup, model, settings: "" if model == "EASE" else "not run here"
     )
-    monkeypatch.setitem(li2020.SETUPS, "yelp", Setup("yelp", "", {}))
+    monkeypatch.setitem(li2020.SETUPS, "yelp", DatasetSetup("yelp", "", {}))
     outcome = run_recipe("l20.table7", Settings(repeats=20))
     shown = [cell for cell in outcome.cells if cell.printed is not None]
     assert len(shown) == 36

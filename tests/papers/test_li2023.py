@@ -17,11 +17,11 @@ from truerank.papers import li2023 as li2023_figures
 from truerank.papers import li2023 as li2023_setup
 from truerank.papers import store as fitted
 from truerank.papers.recipe import RECIPES, Settings, printed, run_recipe
-from truerank.papers.store import PaperStore, Setup
+from truerank.papers.store import DatasetSetup, PaperStore
 from truerank.ranking.exact import exact_ranks
 from truerank.ranking.sampled import sampled_ranks
 
-SMALL = Setup(
+SMALL = DatasetSetup(
     "demo",
     "leave-last-out",
     {
@@ -130,11 +130,13 @@ def test_figures_are_drawn(store: PaperStore, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_model_without_torch_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitted, "find_spec", lambda name: None)
-    assert Setup("demo", "leave-last-out", {"NeuMF": "neumf"}).missing("NeuMF") == (
+    assert DatasetSetup("demo", "leave-last-out", {"NeuMF": "neumf"}).missing("NeuMF") == (
         "model NeuMF needs torch: pip install 'truerank[torch]'"
     )
-    assert Setup("demo", "leave-last-out", {"MF": "ials"}).missing("MF") == ""
-    assert Setup("yelp", "leave-one-out", {"MF": "ials"}).missing("MF") == "data set yelp is not at hand"
+    assert DatasetSetup("demo", "leave-last-out", {"MF": "ials"}).missing("MF") == ""
+    assert (
+        DatasetSetup("yelp", "leave-one-out", {"MF": "ials"}).missing("MF") == "data set yelp is not at hand"
+    )
 
 
 def test_every_table_and_figure_has_a_recipe() -> None:

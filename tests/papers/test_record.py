@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from truerank.core.errors import InvalidData, InvalidParameter
-from truerank.papers.gallery import LEGEND, Line, beside, document_of, lines
+from truerank.papers.gallery import LEGEND, RecipeStatus, comparison_tables, recipe_statuses, runs_document
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import PAPERS, RECIPES, Settings, run_recipe
 from truerank.papers.record import RUNS, Run, keep_run, last_runs, read, reference_runs, written
-from truerank.papers.store import QUICK, Setup
+from truerank.papers.store import QUICK, DatasetSetup
 
 DATE = "2026-01-02"
 NEAR = PaperNumber("Y", "Sampled", 56.51, 56.55, error=0.03)
@@ -95,19 +95,19 @@ def test_figures_are_kept_in_the_same_bytes(tmp_path: Path) -> None:
 
 def test_lines_prefer_the_runs_of_the_user() -> None:
     own, ours = {"r19.table1": run()}, {"r19.table1": run(quick=True), "r19.table2": run("r19.table2")}
-    found = {line.recipe.name: line for line in lines(own, ours)}
+    found = {line.recipe.name: line for line in recipe_statuses(own, ours)}
     assert list(found) == list(RECIPES)
     assert found["r19.table1"].how == DATE
     assert found["r19.table1"].status == "within sampling error, in part"
     assert found["r19.table2"].how == f"{DATE}, reference"
     assert found["r19.figure1"].status == "not run yet"
     assert found["l20.table1"].status == "holds no numbers"
-    assert Line(RECIPES["r19.table1"], run(quick=True)).how == f"{DATE}, quick"
+    assert RecipeStatus(RECIPES["r19.table1"], run(quick=True)).how == f"{DATE}, quick"
 
 
 def test_data_that_are_not_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("truerank.papers.recipe.find_local", lambda name: None)
-    found = {line.recipe.name: line.status for line in lines({}, {})}
+    found = {line.recipe.name: line.status for line in recipe_statuses({}, {})}
     assert found["kr20.table3"] == "data not at hand"
     assert found["r19.table1"] == "not run yet"
 
@@ -126,18 +126,18 @@ def test_every_table_and_figure_of_the_papers_is_listed() -> None:
 
 
 def test_tables_beside_print() -> None:
-    made = beside((SAME, NEAR, OFF, NEW))
+    made = comparison_tables((SAME, NEAR, OFF, NEW))
     assert [table.columns for table in made] == [("", "Recall", "Sampled"), ("", "AUC"), ("", "ours")]
     assert made[0].rows == (("Y", "8.84 (8.84)", "56.55 (≈ 56.51)"),)
     assert made[1].rows == (("X", "89.30 (≠ 89.13)"),)
     assert made[2].rows == (("Z", "1.00"),)
-    assert beside((SAME, NEW), only_printed=True) == beside((SAME,))
-    gap = beside((SAME, NEAR, PaperNumber("Z", "Recall", None, 3.0)))
+    assert comparison_tables((SAME, NEW), only_printed=True) == comparison_tables((SAME,))
+    gap = comparison_tables((SAME, NEAR, PaperNumber("Z", "Recall", None, 3.0)))
     assert gap[0].rows[1] == ("Z", "3.00", "")
 
 
 def test_a_page_of_runs() -> None:
-    page = document_of([run(), run("r19.table2", quick=True)], title="papers", left_out=["x: not run."])
+    page = runs_document([run(), run("r19.table2", quick=True)], title="papers", left_out=["x: not run."])
     assert page.lead == LEGEND
     assert [section.title.partition(":")[0] for section in page.sections] == [
         "Summary",
@@ -163,7 +163,7 @@ def test_quick_settings() -> None:
 
 def test_a_quick_run_leaves_slow_models_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("truerank.papers.store.find_local", lambda name: name)
-    setup = Setup("demo", "leave-last-out", {"a": "popularity", "b": "ease"}, slow=("b",))
+    setup = DatasetSetup("demo", "leave-last-out", {"a": "popularity", "b": "ease"}, slow=("b",))
     assert setup.missing("b") == ""
     assert setup.missing("b", quick=True) == QUICK
     assert setup.missing("a", quick=True) == ""

@@ -67,7 +67,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> PaperStore:
 
 @pytest.fixture(scope="module")
 def found(store: PaperStore) -> Agreement:
-    return setup.measured(Settings(store=store), setup.DATA[1])
+    return setup.measure_agreement_on(Settings(store=store), setup.DATA[1])
 
 
 def literal_psi(strategy: str) -> float:
@@ -169,7 +169,7 @@ def test_a_finished_experiment_is_read_and_an_unfinished_one_goes_on(
     result.unlink()
     lost = next(iter(sorted(pieces.glob("agreement-fit-*"))))
     lost.unlink()
-    again = setup.measured(Settings(store=PaperStore(store.folder)), setup.DATA[1])
+    again = setup.measure_agreement_on(Settings(store=PaperStore(store.folder)), setup.DATA[1])
     after = {path.name: path.stat().st_mtime_ns for path in pieces.glob("agreement-*")}
     assert {name for name in after if after[name] != before[name]} == {lost.name}
     assert again.scores == found.scores
@@ -178,9 +178,12 @@ def test_a_finished_experiment_is_read_and_an_unfinished_one_goes_on(
         raise AssertionError("a finished experiment must not be run again")
 
     monkeypatch.setattr(setup, "AgreementExperiment", refuse)
-    assert setup.measured(Settings(store=PaperStore(store.folder)), setup.DATA[1]).scores == found.scores
+    assert (
+        setup.measure_agreement_on(Settings(store=PaperStore(store.folder)), setup.DATA[1]).scores
+        == found.scores
+    )
     with pytest.raises(AssertionError, match="must not be run again"):
-        setup.measured(Settings(seed=1, store=PaperStore(store.folder)), setup.DATA[1])
+        setup.measure_agreement_on(Settings(seed=1, store=PaperStore(store.folder)), setup.DATA[1])
 
 
 def test_psi_without_some_models(found: Agreement) -> None:

@@ -44,10 +44,10 @@ def list_recipes(
 
     A run marked reference is ours, not yours: it comes with the package.
     """
-    from truerank.papers.gallery import lines
+    from truerank.papers.gallery import recipe_statuses
     from truerank.papers.record import last_runs, reference_runs
 
-    found = lines(last_runs(keep or _cache()), reference_runs())
+    found = recipe_statuses(last_runs(keep or _cache()), reference_runs())
     if format is Format.json:
         emit(json.dumps([line.to_dict() for line in found], indent=2))
         return
@@ -174,11 +174,11 @@ def _show(run: Run, format: Format, out: Path | None) -> None:
 
 
 def _write_report(path: Path, runs: list[Run], left_out: list[str]) -> None:
-    from truerank.papers.gallery import document_of
+    from truerank.papers.gallery import runs_document
     from truerank.report.page import write_document
 
     named = ", ".join(run.name for run in runs) if len(runs) <= 3 else f"{len(runs)} recipes"
-    write_document(document_of(runs, title=f"papers: {named}", left_out=left_out), path)
+    write_document(runs_document(runs, title=f"papers: {named}", left_out=left_out), path)
     say(f"wrote {path}")
 
 

@@ -25,7 +25,7 @@ LEGEND = (
 )
 
 
-def beside(cells: Sequence[PaperNumber], *, only_printed: bool = False) -> tuple[Table, ...]:
+def comparison_tables(cells: Sequence[PaperNumber], *, only_printed: bool = False) -> tuple[Table, ...]:
     """Return cells as tables; rows that share no columns stand in tables of their own.
 
     Parameters
@@ -37,7 +37,7 @@ def beside(cells: Sequence[PaperNumber], *, only_printed: bool = False) -> tuple
     --------
     >>> exact = PaperNumber("Y", "Recall", 8.84, 8.8411)
     >>> cells = (exact, PaperNumber("Y", "Sampled", 56.51, 56.55, error=0.03))
-    >>> beside(cells)[0].rows
+    >>> comparison_tables(cells)[0].rows
     (('Y', '8.84 (8.84)', '56.55 (≈ 56.51)'),)
     """
     rows: dict[str, dict[str, PaperNumber]] = {}
@@ -61,7 +61,7 @@ def beside(cells: Sequence[PaperNumber], *, only_printed: bool = False) -> tuple
     )
 
 
-def document_of(runs: Iterable[Run], *, title: str, left_out: Sequence[str] = ()) -> Document:
+def runs_document(runs: Iterable[Run], *, title: str, left_out: Sequence[str] = ()) -> Document:
     """Return a page with every run: what became of it, notes, and the numbers.
 
     Parameters
@@ -77,7 +77,11 @@ def document_of(runs: Iterable[Run], *, title: str, left_out: Sequence[str] = ()
     )
     sections = [Section("Summary", tuple(left_out), (summary,))]
     sections += [
-        Section(f"{run.name}: {RECIPES[run.name].title}", told(run.outcome), beside(run.outcome.cells))
+        Section(
+            f"{run.name}: {RECIPES[run.name].title}",
+            outcome_sentences(run.outcome),
+            comparison_tables(run.outcome.cells),
+        )
         for run in made
     ]
     facts = [("quick", "yes" if any(run.quick for run in made) else "no")]
@@ -86,7 +90,7 @@ def document_of(runs: Iterable[Run], *, title: str, left_out: Sequence[str] = ()
     return Document(title, LEGEND, tuple(sections), tuple(facts))
 
 
-def told(outcome: RecipeOutcome) -> tuple[str, ...]:
+def outcome_sentences(outcome: RecipeOutcome) -> tuple[str, ...]:
     """Return the verdict with how often cells have each status, the notes and what is missing."""
     counts = ", ".join(f"{count} {status}" for status, count in outcome.count().items())
     verdict = f"{outcome.verdict}: {counts}." if counts else f"{outcome.verdict}."
@@ -110,7 +114,7 @@ NOT_RUN = "not run yet"
 
 
 @dataclass(frozen=True)
-class Line:
+class RecipeStatus:
     """A table or figure and its last run.
 
     Parameters
@@ -163,7 +167,7 @@ class Line:
         }
 
 
-def lines(own: Mapping[str, Run], reference: Mapping[str, Run]) -> list[Line]:
+def recipe_statuses(own: Mapping[str, Run], reference: Mapping[str, Run]) -> list[RecipeStatus]:
     """Return one line per table and figure: the user's last run, else the reference run.
 
     Parameters
@@ -172,7 +176,7 @@ def lines(own: Mapping[str, Run], reference: Mapping[str, Run]) -> list[Line]:
     reference : runs of the package
     """
     return [
-        Line(recipe, own.get(name) or reference.get(name), name not in own and name in reference)
+        RecipeStatus(recipe, own.get(name) or reference.get(name), name not in own and name in reference)
         for name, recipe in RECIPES.items()
     ]
 
@@ -197,7 +201,9 @@ def gallery_page(runs: Mapping[str, Run]) -> str:
     ----------
     runs : the record, by recipe
     """
-    lines = {name: Line(recipe, runs.get(name)) for name, recipe in RECIPES.items() if not recipe.is_ours}
+    lines = {
+        name: RecipeStatus(recipe, runs.get(name)) for name, recipe in RECIPES.items() if not recipe.is_ours
+    }
     parts = [_HEAD.format(legend=LEGEND)]
     for paper, title in PAPERS.items():
         of_paper = [line for line in lines.values() if line.recipe.paper == paper]
@@ -208,11 +214,11 @@ def gallery_page(runs: Mapping[str, Run]) -> str:
     return "\n".join(parts)
 
 
-def _overview(lines: list[Line]) -> str:
+def _overview(lines: list[RecipeStatus]) -> str:
     """Return one row per table and figure."""
     rows = ["| | shows | status | seconds |", "|---|---|---|---|"]
     for line in lines:
-        name = _called(line.recipe.name)
+        name = _printed_name(line.recipe.name)
         linked = name if line.run is None else f"[{name}](#{anchor(line.recipe.name)})"
         seconds = "" if line.run is None else f"{line.run.cpu_seconds:.1f}"
         # what lies on the machine that writes the page is of no interest
@@ -221,14 +227,14 @@ def _overview(lines: list[Line]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _entry(line: Line, run: Run) -> Iterator[str]:
+def _entry(line: RecipeStatus, run: Run) -> Iterator[str]:
     """Yield the paragraphs of one table or figure."""
     name, outcome = line.recipe.name, run.outcome
-    yield f'<a id="{anchor(name)}"></a>\n\n### {_called(name)}: {line.recipe.title}'
-    yield f"**{_upper(outcome.verdict)}.** {_counted(outcome)}{_made(run)}"
+    yield f'<a id="{anchor(name)}"></a>\n\n### {_printed_name(name)}: {line.recipe.title}'
+    yield f"**{_upper(outcome.verdict)}.** {_counted(outcome)}{_run_sentence(run)}"
     for stem in run.figures:
         yield f"![{line.recipe.title}](gallery/{stem}.svg)"
-    for table in beside(outcome.cells, only_printed=True):
+    for table in comparison_tables(outcome.cells, only_printed=True):
         yield table.markdown()
     told = _differences(outcome) + [*outcome.notes] + [f"Without {one}." for one in outcome.without]
     if told:
@@ -244,7 +250,7 @@ def _counted(outcome: RecipeOutcome) -> str:
     )
 
 
-def _made(run: Run) -> str:
+def _run_sentence(run: Run) -> str:
     kind = "quick run" if run.quick else "full run" if run.full else "run"
     repeats = f", {run.outcome.repeats} repetitions" if (run.outcome.repeats or 0) > 1 else ""
     return f"`{run.command}`: {kind} of {run.date}, {run.cpu_seconds:.1f} s{repeats}."
@@ -274,7 +280,7 @@ def anchor(name: str) -> str:
     return name.replace(".", "-")
 
 
-def _called(name: str) -> str:
+def _printed_name(name: str) -> str:
     """Return ``Table 3`` of ``kr20.table3``."""
     part = name.partition(".")[2]
     word = part.rstrip("0123456789")

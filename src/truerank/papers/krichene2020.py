@@ -54,7 +54,7 @@ _REASON = (
     "of AUC fits m + 1 better than m"
 )
 _FLOOR_NOTE = "a denominator of m + 1 instead of m gives the printed value"
-_ENDS: tuple[TiePolicy, TiePolicy] = ("worst", "best")
+_TIE_EXTREMES: tuple[TiePolicy, TiePolicy] = ("worst", "best")
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +151,7 @@ def _reason(name: str, metric: str, column: str, here: float, there: float, exac
         depends = column in ("Exact", "Sampled") or metric == "AUC"
         return _X_NOTE if depends and abs(here - there) <= 2 * X_SPREAD[metric] else ""
     if name == "Z" and metric == "AUC":
-        lowest, highest = (100 * _auc_of_z(ties) for ties in _ENDS)
+        lowest, highest = (100 * _auc_of_z(ties) for ties in _TIE_EXTREMES)
         return _Z_NOTE if lowest <= there <= highest else ""
     return ""
 

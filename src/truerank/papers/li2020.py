@@ -30,7 +30,7 @@ from truerank.models.registry import MODELS
 from truerank.papers.mapping_errors import global_at_sampled, mapping_error, sampled_hit_ratios
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed
-from truerank.papers.store import Setup
+from truerank.papers.store import DatasetSetup
 from truerank.ranking.exact import exact_ranks
 from truerank.ranking.simulate import simulate_sample
 from truerank.split.base import make_split
@@ -40,7 +40,7 @@ REPEATS = 20
 NEURAL = {"NeuMF": "neumf", "MultiVAE": "multi-vae", "NGCF": "ngcf"}
 #: the paper gives no hyper-parameters: those of the authors' next paper, and on ml-1m the nearest fit
 SETUPS = {
-    "ml-1m": Setup(
+    "ml-1m": DatasetSetup(
         "ml-1m",
         "column(name=ncf_split)",
         {
@@ -51,7 +51,7 @@ SETUPS = {
         },
         slow=("NeuMF", "NGCF"),
     ),
-    "yelp": Setup(
+    "yelp": DatasetSetup(
         "yelp",
         "leave-one-out",
         {
@@ -62,7 +62,7 @@ SETUPS = {
         },
         slow=tuple(NEURAL),
     ),
-    "pinterest-20": Setup(
+    "pinterest-20": DatasetSetup(
         "pinterest-20",
         "column(name=ncf_test, train=false, test=true)",
         {
@@ -73,7 +73,7 @@ SETUPS = {
         },
         slow=tuple(NEURAL),
     ),
-    "citeulike": Setup(
+    "citeulike": DatasetSetup(
         "citeulike-a",
         "leave-one-out",
         {
@@ -98,7 +98,7 @@ FITS = "the fits are ours, as the paper gives no hyper-parameters"
 SPREAD_HIT, SPREAD_EXPONENT = 0.05, 0.03
 #: book-X: books with two events, then users with ten; this gives the printed 786,690 events, 11,325 users
 #: and 139,331 books
-BOOKS = Setup(
+BOOKS = DatasetSetup(
     "book-crossing",
     "leave-one-out",
     {"ALS": "ials(factors=64)", "NeuMF": NEURAL["NeuMF"]},
@@ -125,20 +125,20 @@ SCHEMES = {
 }
 
 
-def missing(setup: Setup, model: str, settings: Settings) -> str:
+def why_missing(setup: DatasetSetup, model: str, settings: Settings) -> str:
     """Return why a model does not take part on a data set here, '' if it does."""
     name = setup.models[model].partition("(")[0]
-    if setup.is_at_hand and name not in MODELS.names():
+    if setup.is_available and name not in MODELS.names():
         return f"model {name} is not there yet"
     return setup.missing(model, quick=settings.quick)
 
 
-def reason(gap: float, spread: float) -> str:
+def fit_note(gap: float, spread: float) -> str:
     """Return why a number that depends on a model's fit differs, if it differs by no more than fits do."""
     return "the paper gives no hyper-parameters, and fits differ as much" if abs(gap) <= spread else ""
 
 
-def ranks_of(settings: Settings, dataset: str, model: str, scheme: str) -> Ranks:
+def exact_ranks_of(settings: Settings, dataset: str, model: str, scheme: str) -> Ranks:
     """Return exact ranks, with seen items in the pool or without."""
     setup = SETUPS[dataset]
     return settings.store.ranks(
@@ -151,7 +151,9 @@ def ranks_of(settings: Settings, dataset: str, model: str, scheme: str) -> Ranks
     )
 
 
-def samples_of(settings: Settings, ranks: Ranks, scheme: str, n: int, label: str) -> Iterator[SampledRanks]:
+def repeated_samples(
+    settings: Settings, ranks: Ranks, scheme: str, n: int, label: str
+) -> Iterator[SampledRanks]:
     """Yield repeated samples of n - 1 negatives."""
     repeats = settings.repeated(REPEATS)
     with tracked(settings.progress, f"{label}, n = {n}", repeats) as task:
@@ -168,7 +170,7 @@ def samples_of(settings: Settings, ranks: Ranks, scheme: str, n: int, label: str
 
 
 @dataclass(frozen=True, eq=False)
-class Curves:
+class HitRatioCurves:
     """Global and sampled hit ratios of one model.
 
     Parameters
@@ -209,12 +211,12 @@ def single_error(runs: FloatArray) -> FloatArray:
     return error
 
 
-def curves_of(settings: Settings, dataset: str, model: str, scheme: str, n: int) -> Curves:
+def hit_ratio_curves(settings: Settings, dataset: str, model: str, scheme: str, n: int) -> HitRatioCurves:
     """Return the curves of a model on a data set."""
-    ranks = ranks_of(settings, dataset, model, scheme)
-    samples = samples_of(settings, ranks, scheme, n, f"{dataset} {model}")
+    ranks = exact_ranks_of(settings, dataset, model, scheme)
+    samples = repeated_samples(settings, ranks, scheme, n, f"{dataset} {model}")
     sampled = np.array([sampled_hit_ratios(sample) for sample in samples])
-    return Curves(ranks, n_items_of(settings, dataset), sampled)
+    return HitRatioCurves(ranks, n_items_of(settings, dataset), sampled)
 
 
 def n_items_of(settings: Settings, dataset: str) -> int:
@@ -275,17 +277,17 @@ def table2(settings: Settings) -> RecipeOutcome:
     rows = {row["model"]: row["values"] for row in printed("l20", "table2")}
     notes, without = [_NOTE, _PARTIAL], list[str]()
     for dataset, model in _runnable(settings, list(SETUPS), list(rows), without):
-        ranks = ranks_of(settings, dataset, model, "binom")
+        ranks = exact_ranks_of(settings, dataset, model, "binom")
         found = np.array(
             [
                 [fit_by_iteration(histogram), fit_by_likelihood(histogram)]
-                for sample in samples_of(settings, ranks, "binom", N, f"{dataset} {model}")
+                for sample in repeated_samples(settings, ranks, "binom", N, f"{dataset} {model}")
                 for histogram in [SampledRankCounts.of(tally(sample))]
             ]
         )
         (by_iteration, by_likelihood), (error, _) = found.mean(axis=0), single_error(found)
         there = rows[model][dataset]
-        note = reason(by_iteration - there, SPREAD_EXPONENT)
+        note = fit_note(by_iteration - there, SPREAD_EXPONENT)
         cells.append(
             PaperNumber(model, dataset, there, float(by_iteration), float(error), digits=4, note=note)
         )
@@ -304,7 +306,7 @@ def table3(settings: Settings) -> RecipeOutcome:
     cells: list[PaperNumber] = []
     for dataset in SETUPS:
         found = {
-            model: curves_of(settings, dataset, model, "actual", N)
+            model: hit_ratio_curves(settings, dataset, model, "actual", N)
             for _, model in _runnable(settings, [dataset], models, without)
         }
         for row in rows:
@@ -318,7 +320,7 @@ def table3(settings: Settings) -> RecipeOutcome:
 
 
 def _winners(
-    dataset: str, cutoffs: Sequence[int], found: Mapping[str, Curves], notes: list[str]
+    dataset: str, cutoffs: Sequence[int], found: Mapping[str, HitRatioCurves], notes: list[str]
 ) -> list[PaperNumber]:
     """Return how often SHR@k names the model with the best HR@f(k), in percent of the samples."""
     sampled = np.array([curves.sampled for curves in found.values()])
@@ -360,7 +362,7 @@ def _schemes(settings: Settings, table: str, n: int) -> RecipeOutcome:
     cells: list[PaperNumber] = []
     for dataset, model in _runnable(settings, ["ml-1m"], ["MultiVAE", "EASE"], without):
         for scheme in ("binom", "hyper", "actual"):
-            curves = curves_of(settings, dataset, model, scheme, n)
+            curves = hit_ratio_curves(settings, dataset, model, scheme, n)
             names = [name for name in rows[0][scheme] if name != "SHR"]
             values = {name: curves.at(FUNCTIONS[name]) for name in names}
             if scheme == "actual":
@@ -372,7 +374,7 @@ def _schemes(settings: Settings, table: str, n: int) -> RecipeOutcome:
     return _outcome(settings, cells, notes, without)
 
 
-def _overshoot(curves: Curves, values: Mapping[str, FloatArray], n: int) -> str:
+def _overshoot(curves: HitRatioCurves, values: Mapping[str, FloatArray], n: int) -> str:
     """Return how far HR@f(k) lies above SHR@k on average, from a tenth to half of the list."""
     part = slice(n // 10 - 1, n // 2)
     gaps = {name: float((values[name] - curves.mean)[part].mean()) for name in ("Beta@0.5", _OWN)}
@@ -381,7 +383,7 @@ def _overshoot(curves: Curves, values: Mapping[str, FloatArray], n: int) -> str:
 
 
 def _curve_cells(
-    row: str, k: int, there: Mapping[str, float], curves: Curves, values: Mapping[str, FloatArray]
+    row: str, k: int, there: Mapping[str, float], curves: HitRatioCurves, values: Mapping[str, FloatArray]
 ) -> list[PaperNumber]:
     """Return SHR@k and HR@f(k) beside the printed ones."""
     where, error = f"{row} k={k}", float(curves.error[k - 1])
@@ -389,7 +391,7 @@ def _curve_cells(
     cells = []
     for name, value in here.items():
         shown = there.get(name)
-        note = "" if shown is None else reason(value - shown, SPREAD_HIT)
+        note = "" if shown is None else fit_note(value - shown, SPREAD_HIT)
         cells.append(
             PaperNumber(where, name, shown, value, error if name == "SHR" else 0.0, digits=4, note=note)
         )
@@ -423,13 +425,13 @@ def table7(settings: Settings) -> RecipeOutcome:
 
 def _mapping_errors(settings: Settings, dataset: str, model: str) -> dict[str, FloatArray]:
     """Return the six measures of each sample, (n_repeats, 6), by mapping function."""
-    ranks, n_items = ranks_of(settings, dataset, model, "binom"), n_items_of(settings, dataset)
+    ranks, n_items = exact_ranks_of(settings, dataset, model, "binom"), n_items_of(settings, dataset)
     fixed = {
         name: global_at_sampled(ranks, MAPPINGS.make(spec), N, n_items=n_items)
         for name, spec in FUNCTIONS.items()
     }
     found: dict[str, list[list[float]]] = {name: [] for name in (*fixed, *_FITTED)}
-    for sample in samples_of(settings, ranks, "binom", N, f"{dataset} {model}"):
+    for sample in repeated_samples(settings, ranks, "binom", N, f"{dataset} {model}"):
         counted, sampled = tally(sample), sampled_hit_ratios(sample)
         own = {
             name: global_at_sampled(ranks, MAPPINGS.make(spec).fit(counted), N, n_items=n_items)
@@ -476,11 +478,11 @@ def _runnable(
 ) -> Iterator[tuple[str, str]]:
     """Yield what takes part here; of the rest it is said why not."""
     for dataset in datasets:
-        if not SETUPS[dataset].is_at_hand:
+        if not SETUPS[dataset].is_available:
             without.append(f"{dataset}: data not at hand; {', '.join(models)} run once it is")
             continue
         for model in models:
-            why = missing(SETUPS[dataset], model, settings)
+            why = why_missing(SETUPS[dataset], model, settings)
             if why:
                 without.append(f"{dataset} {model}: {why}")
             else:

@@ -17,12 +17,12 @@ from truerank.papers.li2020 import (
     FUNCTIONS,
     REPEATS,
     SETUPS,
-    Curves,
+    HitRatioCurves,
     book_ranks,
-    curves_of,
-    missing,
-    samples_of,
+    hit_ratio_curves,
+    repeated_samples,
     single_error,
+    why_missing,
 )
 from truerank.papers.mapping_errors import hit_curve, sampled_at_global, sampled_hit_ratios
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
@@ -189,11 +189,11 @@ def figure7(settings: Settings) -> RecipeOutcome:
     return RecipeOutcome(tuple(cells), figures, without=tuple(without), repeats=settings.repeated(REPEATS))
 
 
-def _gap(curves: Curves, mapping: str) -> float:
+def _gap(curves: HitRatioCurves, mapping: str) -> float:
     return float(np.abs(curves.at(mapping) - curves.mean).mean())
 
 
-def _views(name: str, curves: Curves) -> Figure:
+def _views(name: str, curves: HitRatioCurves) -> Figure:
     """Draw the sampled curve on the global scale, and the global curve on the sampled one."""
     figure, panels = make_axes(2, 2)
     for axes, last in zip(panels[:2], (N_ITEMS, 400), strict=True):
@@ -219,7 +219,7 @@ def figure8(settings: Settings) -> RecipeOutcome:
     without: list[str] = []
     found: dict[str, Ranks] = {}
     for name in BOOKS.models:
-        why = missing(BOOKS, name, settings)
+        why = why_missing(BOOKS, name, settings)
         if why:
             without.append(f"{name}: {why}")
             continue
@@ -233,7 +233,10 @@ def figure8(settings: Settings) -> RecipeOutcome:
         lines: dict[str, FloatArray] = {"population": hit_curve(ranks).at(cutoffs)}
         for n, row in rows.items():
             sampled = np.array(
-                [sampled_hit_ratios(s) for s in samples_of(settings, ranks, "binom", n, f"book-X {name}")]
+                [
+                    sampled_hit_ratios(s)
+                    for s in repeated_samples(settings, ranks, "binom", n, f"book-X {name}")
+                ]
             )
             mean, error = sampled.mean(axis=0), float(single_error(sampled)[0])
             first = float(BetaMapping(1.0).locations(1, n, n_items))
@@ -263,22 +266,22 @@ def figure8(settings: Settings) -> RecipeOutcome:
     )
 
 
-def _curves(settings: Settings, names: tuple[str, ...], without: list[str]) -> dict[str, Curves]:
+def _curves(settings: Settings, names: tuple[str, ...], without: list[str]) -> dict[str, HitRatioCurves]:
     """Return the curves on ml-1m, seen items kept and drawn with replacement, of the models that run."""
     found = {}
     for name in names:
-        why = missing(SETUPS["ml-1m"], name, settings)
+        why = why_missing(SETUPS["ml-1m"], name, settings)
         if why:
             without.append(f"{name}: {why}")
         else:
-            found[name] = curves_of(settings, "ml-1m", name, "binom", N)
+            found[name] = hit_ratio_curves(settings, "ml-1m", name, "binom", N)
     return found
 
 
-def _one(settings: Settings, notes: list[str]) -> tuple[str, Curves]:
+def _one(settings: Settings, notes: list[str]) -> tuple[str, HitRatioCurves]:
     """Return MultiVAE, or EASE where it cannot be run."""
-    why = missing(SETUPS["ml-1m"], "MultiVAE", settings)
+    why = why_missing(SETUPS["ml-1m"], "MultiVAE", settings)
     name = "EASE" if why else "MultiVAE"
     if why:
         notes.append(f"MultiVAE: {why}; drawn for EASE")
-    return name, curves_of(settings, "ml-1m", name, "binom", N)
+    return name, hit_ratio_curves(settings, "ml-1m", name, "binom", N)

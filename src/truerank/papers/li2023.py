@@ -19,7 +19,7 @@ from truerank.estimation.tally import tally
 from truerank.papers.figure import make_axes, plot_lines
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed
-from truerank.papers.store import Setup
+from truerank.papers.store import DatasetSetup
 from truerank.ranking.adaptive_cost import choose_ceiling, cost_curve
 from truerank.ranking.sampled import sample_ranks
 from truerank.workflows.study import AVERAGED, Study, study
@@ -30,7 +30,7 @@ MODELS = ("EASE", "MultiVAE", "NeuMF", "itemKNN", "ALS")
 NETWORKS = ("MultiVAE", "NeuMF")
 #: per data set: how it is split and the hyper-parameters of the authors; those of the last two are ours
 SETUPS = {
-    "pinterest-20": Setup(
+    "pinterest-20": DatasetSetup(
         "pinterest-20",
         PINTEREST,
         {
@@ -42,7 +42,7 @@ SETUPS = {
         },
         slow=NETWORKS,
     ),
-    "yelp": Setup(
+    "yelp": DatasetSetup(
         "yelp",
         "leave-one-out",
         {
@@ -54,7 +54,7 @@ SETUPS = {
         },
         slow=NETWORKS,
     ),
-    "ml-20m": Setup(
+    "ml-20m": DatasetSetup(
         "ml-20m",
         "leave-last-out",
         {
@@ -66,7 +66,7 @@ SETUPS = {
         },
         slow=NETWORKS,
     ),
-    "ml-1m": Setup(
+    "ml-1m": DatasetSetup(
         "ml-1m",
         "column(name=ncf_split)",
         {
@@ -78,7 +78,7 @@ SETUPS = {
         },
         slow=NETWORKS,
     ),
-    "citeulike-a": Setup(
+    "citeulike-a": DatasetSetup(
         "citeulike-a",
         "leave-one-out",
         {
@@ -239,7 +239,7 @@ def table8(settings: Settings) -> RecipeOutcome:
 def _fixed_table(settings: Settings, table: str, family: str, n: int) -> RecipeOutcome:
     cells, notes, without = [], [_NOTE], list[str]()
     for dataset, rows in _by_dataset(table):
-        if not SETUPS[dataset].is_at_hand:
+        if not SETUPS[dataset].is_available:
             without.append(f"{dataset}: data not at hand; its {len(rows)} rows run once it is")
             continue
         errors = _fixed(settings, dataset, n)
@@ -259,7 +259,7 @@ def _fixed_table(settings: Settings, table: str, family: str, n: int) -> RecipeO
 def _adaptive_table(settings: Settings, table: str, family: str) -> RecipeOutcome:
     cells, notes, without = [], [_NOTE], list[str]()
     for dataset, rows in _by_dataset(table):
-        if not SETUPS[dataset].is_at_hand:
+        if not SETUPS[dataset].is_available:
             without.append(f"{dataset}: data not at hand; its {len(rows)} rows run once it is")
             continue
         fixed, adaptive = _fixed(settings, dataset, SAMPLES[dataset]), _adaptive(settings, dataset)
@@ -290,7 +290,7 @@ def _winner_table(settings: Settings, table: str) -> RecipeOutcome:
     cells, notes, without = [], [_NOTE], list[str]()
     repeats = settings.repeated(REPEATS, quick=FEW)
     for dataset, rows in _by_dataset(table):
-        if not SETUPS[dataset].is_at_hand:
+        if not SETUPS[dataset].is_available:
             without.append(f"{dataset}: data not at hand; its {len(rows)} rows run once it is")
             continue
         fixed, adaptive = _fixed(settings, dataset, SAMPLES[dataset]), _adaptive(settings, dataset)
@@ -471,7 +471,7 @@ def estimators(settings: Settings) -> RecipeOutcome:
     fixed = [*(spec for spec, _ in ESTIMATORS.values()), *OURS]
     adaptive = ["mle(iterations=50)", "mle", "bv(gamma=0.01)", "mn(prior=mle(iterations=50))", "smooth"]
     for dataset in ALL:
-        if not SETUPS[dataset].is_at_hand:
+        if not SETUPS[dataset].is_available:
             without.append(f"{dataset}: data not at hand")
             continue
         studies = {

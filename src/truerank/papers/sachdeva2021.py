@@ -97,7 +97,7 @@ class PaperData:
     is_slow: bool = True
 
     @property
-    def is_at_hand(self) -> bool:
+    def is_available(self) -> bool:
         """Whether the data set lies on this machine."""
         return find_local(self.dataset) is not None
 
@@ -167,7 +167,7 @@ def n_fits(plan: AgreementPlan) -> tuple[int, int]:
     return each, each * len(plan.strategies) * len(plan.fractions)
 
 
-def measured(settings: Settings, data: PaperData) -> Agreement:
+def measure_agreement_on(settings: Settings, data: PaperData) -> Agreement:
     """Return what the experiment finds; finished pieces and the result are kept in the store."""
     plan = plan_of(data, full=settings.full, seeds=settings.repeated(SEEDS), seed=settings.seed)
     events = load(data.dataset, progress=settings.progress)
@@ -181,7 +181,7 @@ def measured(settings: Settings, data: PaperData) -> Agreement:
     return Agreement.from_json(json.dumps(store.value(_key(plan, data, events_hash(events)), run)))
 
 
-def measure_at_hand(settings: Settings) -> tuple[dict[str, Agreement], list[str]]:
+def measure_available(settings: Settings) -> tuple[dict[str, Agreement], list[str]]:
     """Return what was found by the paper's name of each data set that takes part, and why others do not.
 
     Raises
@@ -195,12 +195,12 @@ def measure_at_hand(settings: Settings) -> tuple[dict[str, Agreement], list[str]
         raise InvalidData(
             f"a quick run needs the data set {name!r}, which is not at hand. Run without --quick."
         )
-    found = {data.name: measured(settings, data) for data in DATA if not why[data.name]}
+    found = {data.name: measure_agreement_on(settings, data) for data in DATA if not why[data.name]}
     return found, [f"{name}: {reason}" for name, reason in why.items() if reason]
 
 
 def _missing(data: PaperData, settings: Settings) -> str:
-    if not data.is_at_hand:
+    if not data.is_available:
         return f"data not at hand ({data.dataset}); it runs once it is"
     return QUICK if settings.quick and data.is_slow else ""
 
@@ -221,7 +221,7 @@ LEAST_HISTORY = 3
 #: how much faster SVP-CF makes a development cycle, by the paper
 CLAIMED_SPEEDUP = 1.8
 #: models that give all items the same score when a user has no train events
-LOST_AMONG_STRANGERS = ("svae", "sasrec")
+NEED_HISTORY = ("svae", "sasrec")
 #: a column of Table 2 to the metric of a scenario
 METRICS = {"MSE": "mse", "AUC": "auc", "Recall@k": "recall(norm=min)@100", "nDCG@k": "ndcg@10"}
 _REASON = (
@@ -233,7 +233,7 @@ _UNITS = {"": 1.0, "k": 1e3, "M": 1e6}
 
 def table1(settings: Settings) -> RecipeOutcome:
     """Psi of the sixteen strategies, with intervals."""
-    found, without = measure_at_hand(settings)
+    found, without = measure_available(settings)
     cells: list[PaperNumber] = []
     for row in printed("s21", "table1"):
         cells += _psi_cells(found, row["group"], row["sampler"], row["values"])
@@ -277,7 +277,7 @@ def table3(settings: Settings) -> RecipeOutcome:
     names = {data.name: data for data in DATA}
     for row in printed("s21", "table3"):
         data = names[row["dataset"]]
-        if not data.is_at_hand:
+        if not data.is_available:
             without.append(f"{data.name}: data not at hand ({data.dataset})")
             continue
         events = load(data.dataset, duplicates="keep", progress=settings.progress)
@@ -372,10 +372,10 @@ def _findings(name: str, agreement: Agreement, cells: Sequence[PaperNumber]) -> 
             f"{inside} of {len(cells)} printed numbers lie in our intervals; Kendall's tau between our order "
             f"of the strategies and the printed one is {float(kendall(ours, theirs)):+.2f}."
         )
-        rest = psi_without(agreement, LOST_AMONG_STRANGERS)
+        rest = psi_without(agreement, NEED_HISTORY)
         kept = np.array([rest[told.index(cell.row)] for cell in cells])
         notes.append(
-            f"{name}: without {' and '.join(LOST_AMONG_STRANGERS)}, which rank at random for users whose "
+            f"{name}: without {' and '.join(NEED_HISTORY)}, which rank at random for users whose "
             f"train events are all gone, mean Psi is {kept.mean():.3f}, and Kendall's tau with the printed "
             f"order {float(kendall(kept, theirs)):+.2f}."
         )

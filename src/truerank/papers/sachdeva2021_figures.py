@@ -11,7 +11,7 @@ from truerank.core.types import FloatArray
 from truerank.papers.figure import make_axes, plot_lines
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings
-from truerank.papers.sachdeva2021 import ALGORITHMS, METRICS, SCENARIOS, SEEDS, STRATEGIES, measure_at_hand
+from truerank.papers.sachdeva2021 import ALGORITHMS, METRICS, SCENARIOS, SEEDS, STRATEGIES, measure_available
 from truerank.workflows.agreement.order import mean_of
 from truerank.workflows.agreement.result import Agreement
 from truerank.workflows.agreement.result import StrategyAgreement as Found
@@ -31,7 +31,7 @@ RANKED = {column: metric for column, metric in METRICS.items() if column != "MSE
 
 def figure1(settings: Settings) -> RecipeOutcome:
     """Draw the mean tau over all strategies against the fraction kept, and what it saves."""
-    found, without = measure_at_hand(settings)
+    found, without = measure_available(settings)
     notes: list[str] = []
     percents = _percents(found)
     lines = {
@@ -65,7 +65,7 @@ def figure1(settings: Settings) -> RecipeOutcome:
 
 def figure2(settings: Settings) -> RecipeOutcome:
     """Draw how probable it is that a model moves up on sub-samples."""
-    found, without = measure_at_hand(settings)
+    found, without = measure_available(settings)
     notes: list[str] = []
     percents = _percents(found)
     figure, panels = make_axes(1, len(SCENARIOS), width=4.4, height=3.6)
@@ -95,7 +95,7 @@ def figure2(settings: Settings) -> RecipeOutcome:
 
 def figure3(settings: Settings) -> RecipeOutcome:
     """Draw tau of the eight strategies without a proxy, metric by metric."""
-    found, without = measure_at_hand(settings)
+    found, without = measure_available(settings)
     notes: list[str] = []
     percents = _percents(found)
     figure, panels = make_axes(1, len(RANKED), width=4.4, height=3.6)

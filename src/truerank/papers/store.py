@@ -142,7 +142,7 @@ QUICK = "left out of a quick run for the time it takes"
 
 
 @dataclass(frozen=True)
-class Setup:
+class DatasetSetup:
     """One data set of a paper.
 
     Parameters
@@ -158,13 +158,13 @@ class Setup:
     slow: tuple[str, ...] = ()
 
     @property
-    def is_at_hand(self) -> bool:
+    def is_available(self) -> bool:
         """Whether the data set lies on this machine."""
         return find_local(self.dataset) is not None
 
     def missing(self, model: str, *, quick: bool = False) -> str:
         """Return why a model cannot be run here, or is left out of a quick run; '' if it takes part."""
-        if not self.is_at_hand:
+        if not self.is_available:
             return f"data set {self.dataset} is not at hand"
         made = MODELS.make(self.models[model])
         if isinstance(made, EpochModel) and find_spec("torch") is None:

@@ -43,7 +43,7 @@ class ShownValue:
 
 
 @dataclass(frozen=True)
-class Row:
+class LeaderboardRow:
     """One model by one estimator; ``cells`` holds None where a metric was not computed."""
 
     label: str
@@ -62,11 +62,11 @@ class Leaderboard:
     """
 
     metrics: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[LeaderboardRow, ...]
     notes: tuple[str, ...]
     reference: str = "exact"
 
-    def column(self, metric: str) -> list[tuple[Row, ShownValue]]:
+    def column(self, metric: str) -> list[tuple[LeaderboardRow, ShownValue]]:
         """Return the rows that have a finite value of one metric."""
         at = self.metrics.index(metric)
         cells = [(row, row.cells[at]) for row in self.rows]
@@ -76,12 +76,12 @@ class Leaderboard:
         """Return the rows of the reference estimator."""
         return replace(self, rows=tuple(row for row in self.rows if row.estimator == self.reference))
 
-    def best(self, metric: str) -> list[Row]:
+    def best(self, metric: str) -> list[LeaderboardRow]:
         """Return the rows marked as best on one metric."""
         return [row for row, cell in self.column(metric) if cell.is_best]
 
 
-def build_board(result: Result) -> Leaderboard:
+def build_leaderboard(result: Result) -> Leaderboard:
     """Return the leaderboard of a result.
 
     A model that was estimated in several ways has one row for each.
@@ -93,7 +93,7 @@ def build_board(result: Result) -> Leaderboard:
     metrics = tuple(result.metrics())
     columns = {metric: _column(metric, result) for metric in metrics}
     rows = [
-        Row(
+        LeaderboardRow(
             label=model if len(estimators) == 1 else f"{model} · {estimator}",
             model=model,
             estimator=estimator,
@@ -138,7 +138,7 @@ def interval_of(estimate: Estimate) -> tuple[float, float] | None:
     return low, high
 
 
-def _order(row: Row) -> tuple[bool, float]:
+def _order(row: LeaderboardRow) -> tuple[bool, float]:
     """Highest value of the first metric first, rows without one last; equal rows keep their order."""
     value = row.cells[0].estimate.value if row.cells and row.cells[0] else math.nan
     return (math.isnan(value), -value if math.isfinite(value) else 0.0)
@@ -182,7 +182,7 @@ class Dot:
     stands beside exact values.
     """
 
-    row: Row
+    row: LeaderboardRow
     cell: ShownValue
     name: str
     place: float
@@ -230,7 +230,7 @@ def dot_panels(board: Leaderboard) -> list[Panel]:
     return [_panel(metric, column) for metric, column in columns if column]
 
 
-def _panel(metric: str, column: list[tuple[Row, ShownValue]]) -> Panel:
+def _panel(metric: str, column: list[tuple[LeaderboardRow, ShownValue]]) -> Panel:
     has_exact = any(cell.estimate.kind == "exact" for _, cell in column)
     before = [None, *(row.model for row, _ in column)]
     values = [cell.estimate.value for _, cell in column]
@@ -256,7 +256,7 @@ def _whisker(axis: Axis, cell: ShownValue) -> tuple[float, float] | None:
     return None if ends is None else (axis.position(ends[0]), axis.position(ends[1]))
 
 
-def _name(row: Row, *, is_first: bool) -> str:
+def _name(row: LeaderboardRow, *, is_first: bool) -> str:
     """Return the model, with its estimator where there are several; further rows name the estimator alone."""
     if row.label == row.model:
         return shorten(row.model)

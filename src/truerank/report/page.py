@@ -19,12 +19,12 @@ from truerank.core.chart import DARK, LIGHT, Document, HeatMap, Picture
 from truerank.core.checkpoint import replace_text
 from truerank.core.result import Result
 from truerank.core.table import MISSING, Table, count_of, decimals, fixed, percent
-from truerank.report.charts.top_k import top_share_chart
+from truerank.report.charts.top_k import top_k_chart
 from truerank.report.charts.wording import listed_in_words
 from truerank.report.facts import cost_table, data_facts, model_table, repeat_facts
 from truerank.report.layout import ModelStyles
-from truerank.report.leaderboard import Leaderboard, build_board, dot_panels
-from truerank.report.shown_table import as_sheet
+from truerank.report.leaderboard import Leaderboard, build_leaderboard, dot_panels
+from truerank.report.shown_table import table_for_page
 from truerank.report.svg.heat_map import PaintedHeatMap, level_colours, paint_heat_map
 from truerank.report.svg.painter import PaintedChart, axis_name, css_classes, paint_chart
 
@@ -60,7 +60,7 @@ def _environment() -> Environment:
         dark_levels=level_colours("dark"),
     )
     environment.filters.update(
-        css=css_classes, fixed=fixed, percent=percent, axis_name=axis_name, sheet=as_sheet
+        css=css_classes, fixed=fixed, percent=percent, axis_name=axis_name, for_page=table_for_page
     )
     return environment
 
@@ -163,12 +163,12 @@ def bound_table(result: Result) -> Table | None:
     return Table(("Model", *metrics), rows)
 
 
-def bound_words(result: Result) -> str:
+def bound_sentence(result: Result) -> str:
     """Return the sentence that says what the bounds are.
 
     Examples
     --------
-    >>> bound_words(Result("estimate", ()))
+    >>> bound_sentence(Result("estimate", ()))
     ''
     """
     if not result.bounds:
@@ -210,8 +210,8 @@ def render_report(result: Result) -> str:
     >>> "popularity reaches auc 0.8000." in html
     True
     """
-    board = build_board(result)
-    curve = top_share_chart(result.ranks, result.models())
+    board = build_leaderboard(result)
+    curve = top_k_chart(result.ranks, result.models())
     charts: list[Picture] = [*result.charts, *([curve] if curve else [])]
     return render_page(
         "report.html.jinja",
@@ -223,7 +223,7 @@ def render_report(result: Result) -> str:
         board=board,
         panels=dot_panels(board),
         bounds=bound_table(result),
-        bound_words=bound_words(result),
+        bound_sentence=bound_sentence(result),
         charts=charts,
         cost=cost_table(result),
         data=data_facts(result.data),

@@ -40,18 +40,18 @@ class ShownTable:
     note: str = ""
 
 
-def as_sheet(table: Table, note: str = "") -> ShownTable:
+def table_for_page(table: Table, note: str = "") -> ShownTable:
     """Return a table with its columns told apart.
 
     Examples
     --------
-    >>> as_sheet(Table(("model", "auc", "data"), (("popularity", "0.8", "ml-1m"),))).kinds
+    >>> table_for_page(Table(("model", "auc", "data"), (("popularity", "0.8", "ml-1m"),))).kinds
     ('short', 'number', 'short')
     """
     return ShownTable(table, tuple(_kind(table, at) for at in range(len(table.columns))), note)
 
 
-def chart_sheet(chart: Chart) -> ShownTable:
+def chart_data_table(chart: Chart) -> ShownTable:
     """Return the points of a chart; of very many rows those at round values, with a note that says so."""
     known = replace(chart, series=tuple(_finite(series) for series in chart.series))
     n_lost = sum(len(one.x) for one in chart.series) - sum(len(one.x) for one in known.series)
@@ -59,28 +59,28 @@ def chart_sheet(chart: Chart) -> ShownTable:
     table = known.table()
     places = sorted({x for series in known.series for x in series.x})
     if len(places) > _MOST_ROWS:
-        keep, which = thinned(places)
+        keep, which = round_rows(places)
         table = replace(table, rows=tuple(compress(table.rows, keep)))
         shown = f"{len(table.rows):,} of {len(places):,} rows are shown"
         notes.append(f"{shown}: {which}, the first and the last.")
-    return as_sheet(table, " ".join(notes))
+    return table_for_page(table, " ".join(notes))
 
 
-def map_sheet(chart: HeatMap) -> ShownTable:
+def heat_map_data_table(chart: HeatMap) -> ShownTable:
     """Return the values of a heat map."""
     values = tuple(
         tuple(None if value is None or not math.isfinite(value) else value for value in row)
         for row in chart.values
     )
-    return as_sheet(replace(chart, values=values).table())
+    return table_for_page(replace(chart, values=values).table())
 
 
-def thinned(places: Sequence[float]) -> tuple[list[bool], str]:
+def round_rows(places: Sequence[float]) -> tuple[list[bool], str]:
     """Return which of many ascending numbers to keep, and in words which these are.
 
     Examples
     --------
-    >>> keep, which = thinned(range(1, 101))
+    >>> keep, which = round_rows(range(1, 101))
     >>> sum(keep), which
     (28, 'round values')
     """

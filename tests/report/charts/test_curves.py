@@ -20,17 +20,17 @@ from truerank.report.charts.curves import (
     curve_chart,
     curves_chart,
     estimated_series,
+    estimated_series_or_reason,
     exact_series,
-    safely_estimated,
     unresolved,
 )
-from truerank.report.charts.setting import Setting, at_cutoffs, families, ladder
+from truerank.report.charts.settings import ChartSettings, at_cutoffs, charted_metrics, curve_cutoffs
 from truerank.workflows.estimate import estimate
 
 DRAW = np.random.default_rng(3)
 SAMPLE = SampledRanks.single(DRAW.geometric(0.08, 200).clip(max=20) - 1, n_negatives=19, n_pool=100)
 RECALL = make_metrics("recall@10")[0]
-BV = Setting((ESTIMATORS.make("bv(gamma=0.1)"),))
+BV = ChartSettings((ESTIMATORS.make("bv(gamma=0.1)"),))
 
 
 def limits_of(widths: Mapping[int, float]) -> BoundCurve:
@@ -68,7 +68,7 @@ def test_samples_with_many_cells_have_fewer_cutoffs(monkeypatch: pytest.MonkeyPa
 
 def test_what_cannot_be_estimated_is_said() -> None:
     popular = SampledRanks.single([0, 3], n_negatives=9, n_pool=50, design=Design(law="popularity"))
-    series, why = safely_estimated("ease", popular, RECALL, BV)
+    series, why = estimated_series_or_reason("ease", popular, RECALL, BV)
     assert series is None
     assert why.startswith("No estimate is shown: 'bv' needs negatives that were drawn uniformly")
 
@@ -136,10 +136,10 @@ def test_curves_of_all_models_have_no_bands() -> None:
 
 def test_families_are_told_apart() -> None:
     specs = ["recall@5", "recall@20", "ap@5", "ap(norm=rel)@5", "mrr@3", "auc"]
-    found = [str(metric) for metric in families(specs, 1000)]
+    found = [str(metric) for metric in charted_metrics(specs, 1000)]
     assert found[0] == "recall@5"
     assert len(found) == 3
-    assert ladder(RECALL, 9) == (1, 2, 3, 5, 7)
+    assert curve_cutoffs(RECALL, 9) == (1, 2, 3, 5, 7)
 
 
 def test_blind_spot_is_shaded_where_bounds_are_wide() -> None:

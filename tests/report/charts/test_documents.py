@@ -9,8 +9,8 @@ from truerank.core.chart import Chart, HeatMap
 from truerank.core.ranks import Ranks
 from truerank.data.demo import demo
 from truerank.ranking.simulate import simulate_sample
-from truerank.report.charts.agreement import agreement_document, fraction_chart, move_map
-from truerank.report.charts.comparison import comparison_document, winner_map
+from truerank.report.charts.agreement import agreement_document, fraction_chart, movement_map
+from truerank.report.charts.comparison import comparison_document, difference_map
 from truerank.workflows.agreement.experiment import measure_agreement
 from truerank.workflows.agreement.result import Agreement
 from truerank.workflows.compare.compare import compare
@@ -78,7 +78,7 @@ def test_many_models_have_a_map_best_first() -> None:
 def test_equal_models_do_not_break_the_scale() -> None:
     same = dict.fromkeys("abcd", RANKS["a"])
     comparison = compare(same, metrics="recall@10")
-    shown = winner_map("recall@10", comparison.models(), comparison.differences, key="k")
+    shown = difference_map("recall@10", comparison.models(), comparison.differences, key="k")
     assert (shown.low, shown.high) == (-1.0, 1.0)
 
 
@@ -108,7 +108,7 @@ def test_agreement_begins_with_the_answer(found: Agreement) -> None:
 
 
 def test_movement_is_shown_as_measured(found: Agreement) -> None:
-    shown = move_map(found)
+    shown = movement_map(found)
     assert shown is not None
     assert shown.middle == 0.5
     for move in found.moves:

@@ -7,7 +7,7 @@ import pytest
 
 from truerank.core.errors import InvalidData
 from truerank.core.ranks import Ranks, SampledRanks
-from truerank.report.charts.comparison import BOUNDS, forest, forests
+from truerank.report.charts.comparison import BOUNDS, forest_chart, forest_charts
 from truerank.workflows.compare.compare import compare
 from truerank.workflows.compare.result import Comparison
 
@@ -26,7 +26,7 @@ def found() -> Comparison:
 
 
 def test_the_chart_holds_the_differences(found: Comparison) -> None:
-    chart = forest(found, "recall@10")
+    chart = forest_chart(found, "recall@10")
     differences = [one for one in found.differences if one.metric == "recall@10"]
     bounds, zero, *dots = chart.series
     assert chart.key == "forest-recall@10"
@@ -39,12 +39,12 @@ def test_the_chart_holds_the_differences(found: Comparison) -> None:
     assert (zero.y, zero.is_dashed) == ((0.0, 0.0), True)
     assert f"good and bad {differences[1].value:+.4f}" in chart.words
     assert len(chart.notes) == 2
-    assert [one.key for one in forests(found)] == ["forest-auc", "forest-recall@10"]
+    assert [one.key for one in forest_charts(found)] == ["forest-auc", "forest-recall@10"]
 
 
 def test_known_differences_have_no_whiskers_and_no_bounds() -> None:
     ranks = {"a": Ranks.single([0, 1, 5], n_pool=9), "b": Ranks.single([0, 2, 5], n_pool=9)}
-    chart = forest(compare(ranks, metrics="mrr"), "mrr")
+    chart = forest_chart(compare(ranks, metrics="mrr"), "mrr")
     assert [one.label for one in chart.series] == ["no difference", f"a {MINUS} b"]
     assert chart.notes == (
         "All items were ranked: on these users the differences are known and have no whiskers.",

@@ -11,7 +11,7 @@ from truerank.core.table import rounded
 from truerank.estimation.distribution.mle import MaximumLikelihood
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.simulate import simulate_sample
-from truerank.report.charts.cost import cost_chart, costs
+from truerank.report.charts.cost import cost_chart, ranking_costs
 from truerank.report.charts.order_flip import crossings, order_flip_chart
 from truerank.report.charts.ranks import exact_rank_chart, sampled_rank_chart
 
@@ -124,7 +124,7 @@ def result(seconds: dict[str, float], n_scores: int) -> Result:
 
 def test_cost_tells_both_ways_apart() -> None:
     both = result({"fit": 1.0, "sample": 0.5, "rank": 2.0}, 5000 + 1000)
-    assert [(one.way, one.n_scores, one.seconds) for one in costs(both)] == [
+    assert [(one.way, one.n_scores, one.seconds) for one in ranking_costs(both)] == [
         ("sampled", 1000, 0.5),
         ("exact", 5000, 2.0),
     ]
@@ -135,5 +135,5 @@ def test_cost_tells_both_ways_apart() -> None:
         "ease (sampled): 1,000 scores in 0.5 s, 0.2 of all; ease (exact): 5,000 scores in 2 s." in chart.words
     )
     part = result({"fit": 1.0, "rank": 2.0}, 700)
-    assert [(one.way, one.n_scores) for one in costs(part)] == [("part", 700)]
+    assert [(one.way, one.n_scores) for one in ranking_costs(part)] == [("part", 700)]
     assert cost_chart(Result("estimate", (Estimate("ease", "auc", 0.8),))) is None

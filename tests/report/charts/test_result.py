@@ -16,7 +16,7 @@ from truerank.inference.estimate_interval.registry import UNCERTAINTIES
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.simulate import simulate_adaptive, simulate_sample
 from truerank.report.charts.result import result_charts
-from truerank.report.charts.setting import Setting
+from truerank.report.charts.settings import ChartSettings
 from truerank.workflows.estimate import estimate
 from truerank.workflows.evaluate import evaluate
 from truerank.workflows.options import DEFAULT_ESTIMATORS
@@ -125,7 +125,7 @@ def test_results_without_ranks_have_few_charts() -> None:
 def test_settings_of_other_commands_do_not_trip() -> None:
     """Evaluation up to a precision names ways of its own where others name estimators."""
     one = Estimate("ease", "recall@10", 0.1, kind="estimate", estimator="rows", level=0.9)
-    setting = Setting.of(Result("evaluate", (one,), provenance={"target": "population", "seed": 7}))
+    setting = ChartSettings.of(Result("evaluate", (one,), provenance={"target": "population", "seed": 7}))
     assert (setting.estimators, setting.level, setting.target, setting.seed) == ((), 0.9, "population", 7)
     assert str(setting.estimator) == DEFAULT_ESTIMATORS
     assert setting.mixture is None
@@ -136,9 +136,9 @@ def test_charts_do_not_wait_for_many_resamples() -> None:
         "auto": "auto(resamples=100)",
         "bootstrap(resamples=50)": "bootstrap(resamples=50)",
     }.items():
-        setting = Setting(uncertainty=UNCERTAINTIES.make(spec))
+        setting = ChartSettings(uncertainty=UNCERTAINTIES.make(spec))
         assert str(setting.estimation(make_metrics("auc")).uncertainty) == quick
-    assert str(Setting(uncertainty=UNCERTAINTIES.make("delta")).estimation(()).uncertainty) == "delta"
+    assert str(ChartSettings(uncertainty=UNCERTAINTIES.make("delta")).estimation(()).uncertainty) == "delta"
 
 
 def test_tiny_pools_are_shown() -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     pass
 
 
-def move_map(found: Agreement) -> HeatMap | None:
+def movement_map(found: Agreement) -> HeatMap | None:
     """Return P_MLE by model and fraction; None where there is none."""
     names = list(dict.fromkeys((move.scenario, move.model) for move in found.moves))
     if not names:
@@ -114,7 +114,7 @@ def _percent(fraction: float) -> str:
     return percent(fraction, 3, space=" ")
 
 
-What: TypeAlias = Literal["tau", "expected", "certain"]
+AgreementMeasure: TypeAlias = Literal["tau", "expected", "certain"]
 _LABELS = {
     "tau": "Kendall's tau with the order on the full data",
     "expected": "Kendall's tau when users are resampled",
@@ -123,7 +123,7 @@ _LABELS = {
 
 
 def heat_by_fraction(
-    found: Agreement, *, metric: str = "", scenario: str = "", what: What = "tau"
+    found: Agreement, *, metric: str = "", scenario: str = "", what: AgreementMeasure = "tau"
 ) -> HeatMap:
     """Return strategies by fractions.
 
@@ -142,7 +142,7 @@ def heat_by_fraction(
     return _map("fraction", f"Agreement by share of the train events{which}", found, columns, values, what)
 
 
-def heat_by_metric(found: Agreement, *, what: What = "tau") -> HeatMap:
+def heat_by_metric(found: Agreement, *, what: AgreementMeasure = "tau") -> HeatMap:
     """Return strategies by metrics, each cell the mean over the fractions that have a value."""
     pairs = list(dict.fromkeys((cell.scenario, cell.metric) for cell in found.cells if cell.metric))
     has_several = len({scenario for scenario, _ in pairs}) > 1
@@ -158,7 +158,7 @@ def heat_by_metric(found: Agreement, *, what: What = "tau") -> HeatMap:
     return _map("metric", "Agreement by metric, mean over fractions", found, columns, values, what)
 
 
-def _value(cell: StrategyAgreement, what: What) -> float | None:
+def _value(cell: StrategyAgreement, what: AgreementMeasure) -> float | None:
     check_choice("what", what, tuple(_LABELS))
     return {"tau": cell.tau, "expected": cell.expected, "certain": cell.certain}[what]
 
@@ -169,7 +169,7 @@ def _map(
     found: Agreement,
     columns: Sequence[str],
     values: Sequence[Sequence[float | None]],
-    what: What,
+    what: AgreementMeasure,
 ) -> HeatMap:
     return HeatMap(
         key=f"{what}-by-{by}",
@@ -187,7 +187,10 @@ def _map(
 
 
 def _heat_words(
-    rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float | None]], what: What
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Sequence[Sequence[float | None]],
+    what: AgreementMeasure,
 ) -> str:
     known = [
         (value, row, column)
@@ -246,7 +249,7 @@ def _agreement_charts(found: Agreement) -> Iterator[Picture]:
     yield heat_by_fraction(found)
     if len(found.boards) > 1:
         yield heat_by_metric(found)
-    moves = move_map(found)
+    moves = movement_map(found)
     if moves is not None:
         yield moves
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def winner_map(metric: str, models: Sequence[str], differences: Sequence[Difference], *, key: str) -> HeatMap:
+def difference_map(
+    metric: str, models: Sequence[str], differences: Sequence[Difference], *, key: str
+) -> HeatMap:
     """Return the differences of all pairs in one metric as a map, row minus column.
 
     Parameters
@@ -60,7 +62,7 @@ def winner_map(metric: str, models: Sequence[str], differences: Sequence[Differe
 BOUNDS = "what all ranks allow"
 
 
-def forest(found: Comparison, metric: str) -> Chart:
+def forest_chart(found: Comparison, metric: str) -> Chart:
     """Return the differences of all pairs in one metric; x counts the pairs.
 
     Raises
@@ -70,7 +72,7 @@ def forest(found: Comparison, metric: str) -> Chart:
     """
     lines = [one for one in found.differences if one.metric == metric]
     if not lines:
-        known = ", ".join(compared(found)) or "none"
+        known = ", ".join(compared_metrics(found)) or "none"
         raise InvalidData(f"there is no difference in {metric!r}. Metrics that were compared: {known}.")
     bounds = _bounds(lines)
     zero = Series("no difference", (0.5, len(lines) + 0.5), (0.0, 0.0), is_dashed=True)
@@ -86,22 +88,22 @@ def forest(found: Comparison, metric: str) -> Chart:
     )
 
 
-def forests(found: Comparison) -> tuple[Chart, ...]:
+def forest_charts(found: Comparison) -> tuple[Chart, ...]:
     """Return one chart per metric."""
-    return tuple(forest(found, metric) for metric in compared(found))
+    return tuple(forest_chart(found, metric) for metric in compared_metrics(found))
 
 
 def plot_forests(found: Comparison, metric: str | None = None, *, width: float | None = None) -> Figure:
     """Return the forest of one metric, or a panel for each; see ``Comparison.plot``."""
     from truerank.report.matplotlib.panels import plot_panels
 
-    charts = forests(found) if metric is None else (forest(found, metric),)
+    charts = forest_charts(found) if metric is None else (forest_chart(found, metric),)
     caption = " ".join(dict.fromkeys(note for chart in charts for note in chart.notes))
     panels = [replace(chart, y=replace(chart.y, label="")) for chart in charts]
     return plot_panels(panels, width=width, caption=caption)
 
 
-def compared(found: Comparison) -> list[str]:
+def compared_metrics(found: Comparison) -> list[str]:
     """Return the metrics in the order they were asked for."""
     return list(dict.fromkeys(one.metric for one in found.differences))
 
@@ -195,11 +197,11 @@ def _lead(comparison: Comparison) -> str:
 
 def _comparison_charts(comparison: Comparison) -> Iterator[Picture]:
     models = comparison.models()
-    for position, metric in enumerate(compared(comparison), start=1):
-        yield forest(comparison, metric)
+    for position, metric in enumerate(compared_metrics(comparison), start=1):
+        yield forest_chart(comparison, metric)
         own = [one for one in comparison.differences if one.metric == metric]
         if len(models) >= _MAPPED and len(own) == len(models) * (len(models) - 1) // 2:
-            yield winner_map(metric, models, own, key=f"ahead-{position}")
+            yield difference_map(metric, models, own, key=f"ahead-{position}")
 
 
 def _values(comparison: Comparison) -> Table:

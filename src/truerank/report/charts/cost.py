@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from truerank.core.chart import Chart, ChartAxis, Series
 from truerank.core.result import Result
 from truerank.core.table import rounded
-from truerank.report.charts.wording import each
+from truerank.report.charts.wording import joined_clauses
 
 
 @dataclass(frozen=True)
@@ -21,20 +21,20 @@ class RankingCost:
     seconds: float
 
 
-def costs(result: Result) -> list[RankingCost]:
+def ranking_costs(result: Result) -> list[RankingCost]:
     """Return what ranking took, per model and way; empty where the result does not say.
 
     Where a model was ranked both ways its scores are told apart: all items for all users, and the rest.
     """
-    return list(_costs(result))
+    return list(_iterate_costs(result))
 
 
 def cost_chart(result: Result) -> Chart | None:
     """Return scores against seconds by model, beside those of exact ranking; None if they are not known."""
-    found = costs(result)
+    found = ranking_costs(result)
     if not found:
         return None
-    full = _full(result)
+    full = _exact_scores(result)
     seconds = [one.seconds for one in found]
     ends = min(seconds) / 2, max(seconds) * 2
     scores = [one.n_scores for one in found] + ([full] if full else [])
@@ -44,7 +44,7 @@ def cost_chart(result: Result) -> Chart | None:
     return Chart(
         key="cost",
         title="What ranking took",
-        words=f"Scores computed against seconds of ranking. {_said(found, full)}",
+        words=f"Scores computed against seconds of ranking. {_summary(found, full)}",
         x=ChartAxis("seconds of ranking", "log", "number", *ends),
         y=ChartAxis("scores computed", "log", "count", min(scores) / 2, max(scores) * 2),
         series=(
@@ -69,11 +69,11 @@ def cost_chart(result: Result) -> Chart | None:
     )
 
 
-def _costs(result: Result) -> Iterator[RankingCost]:
+def _iterate_costs(result: Result) -> Iterator[RankingCost]:
     seconds, scores = (result.provenance.get(name) for name in ("seconds", "scores_computed"))
     if not isinstance(seconds, dict) or not isinstance(scores, dict):
         return
-    full = _full(result)
+    full = _exact_scores(result)
     for model in result.models():
         took, n_scores = seconds.get(model), scores.get(model)
         if not isinstance(took, dict) or not n_scores:
@@ -88,15 +88,15 @@ def _costs(result: Result) -> Iterator[RankingCost]:
             yield RankingCost(model, "exact" if n_exact == full else "part", n_exact, float(took["rank"]))
 
 
-def _full(result: Result) -> int | None:
+def _exact_scores(result: Result) -> int | None:
     users, items = (result.data.get(name) for name in ("users_with_targets", "n_items"))
     return int(users) * int(items) if users and items else None
 
 
-def _said(found: list[RankingCost], full: int | None) -> str:
+def _summary(found: list[RankingCost], full: int | None) -> str:
     said = [
         f"{one.model} ({one.way}): {one.n_scores:,} scores in {rounded(one.seconds)} s"
         + (f", {one.n_scores / full:.2g} of all" if full and one.n_scores != full else "")
         for one in found
     ]
-    return f"{each(said)}."
+    return f"{joined_clauses(said)}."

@@ -24,8 +24,14 @@ from truerank.estimation.tally import tally
 from truerank.inference.bounds.identify import IdentificationBound, bound_seconds, identification_bounds
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import values
-from truerank.report.charts.setting import Setting, at_cutoffs, family_name, ladder, telling
-from truerank.report.charts.wording import each, listed_in_words
+from truerank.report.charts.settings import (
+    ChartSettings,
+    at_cutoffs,
+    curve_cutoffs,
+    family_name,
+    informative_cutoffs,
+)
+from truerank.report.charts.wording import joined_clauses, listed_in_words
 from truerank.workflows.estimate import RESOLVED, estimate_each
 
 _SECONDS = 20.0  # for all bounds of a report
@@ -76,12 +82,12 @@ def bound_curves(
     found = {}
     with tracked(progress, "bounds for charts", len(samples)) as task:
         for name, ranks in samples.items():
-            found[name] = _limits(ranks, metrics, level=level, ties=ties, seconds=share)
+            found[name] = _bound_curves_of(ranks, metrics, level=level, ties=ties, seconds=share)
             task.advance()
     return found
 
 
-def _limits(
+def _bound_curves_of(
     ranks: SampledRanks, metrics: Sequence[Metric], *, level: float, ties: TiePolicy, seconds: float
 ) -> tuple[BoundCurve, ...]:
     try:
@@ -90,7 +96,7 @@ def _limits(
             why = "bounds along K would take long for targets in so many different situations."
             return tuple(BoundCurve(metric, {}, why) for metric in metrics)
         largest = int(ranks.n_pool.max())
-        cutoffs = {metric: telling(metric, largest, number) for metric in metrics}
+        cutoffs = {metric: informative_cutoffs(metric, largest, number) for metric in metrics}
         every = [one for metric in metrics for one in at_cutoffs(metric, cutoffs[metric])]
         bounds = iter(identification_bounds(ranks, every, level=level, ties=ties))
     except CannotEstimate as error:
@@ -115,7 +121,7 @@ def exact_series(
     >>> series.x, series.y
     ((1.0, 2.0, 3.0, 5.0), (0.5, 0.5, 0.5, 1.0))
     """
-    cutoffs = ladder(metric, int(ranks.n_pool.max()))
+    cutoffs = curve_cutoffs(metric, int(ranks.n_pool.max()))
     every = at_cutoffs(metric, cutoffs)
     step = max(_VALUES // max(ranks.n_users, 1), 1)
     means: list[float] = []
@@ -125,7 +131,7 @@ def exact_series(
 
 
 def estimated_series(
-    name: str, ranks: SampledRanks, metric: Metric, setting: Setting, label: str = ""
+    name: str, ranks: SampledRanks, metric: Metric, setting: ChartSettings, label: str = ""
 ) -> Series:
     """Return the estimated metric of one model along K, with its interval where there is one.
 
@@ -141,8 +147,8 @@ def estimated_series(
         label or name,
         tuple(map(float, cutoffs)),
         tuple(one.value for one in found),
-        low=_ends(found, "low") if has_interval else (),
-        high=_ends(found, "high") if has_interval else (),
+        low=_limits_of(found, "low") if has_interval else (),
+        high=_limits_of(found, "high") if has_interval else (),
         model=name,
         is_dashed=True,
     )
@@ -180,11 +186,11 @@ def curves_chart(
     notes : what to read with it
     """
     lines = [*exact.values(), *(replace(one, low=(), high=()) for one in estimated.values())]
-    said = [_said(one, metric) for one in lines]
+    said = [_value_at_cutoff(one, metric) for one in lines]
     return Chart(
         key=key,
         title=f"{family_name(metric)} of all models",
-        words=f"{family_name(metric)} against K. At K = {metric.cutoff}: {each(said)}.",
+        words=f"{family_name(metric)} against K. At K = {metric.cutoff}: {joined_clauses(said)}.",
         x=ChartAxis("K", "log", "count"),
         y=ChartAxis(family_name(metric), low=0.0),
         series=tuple(lines),
@@ -199,7 +205,7 @@ def curve_chart(
     exact: Series | None,
     estimated: Series | None,
     limits: BoundCurve | None,
-    setting: Setting,
+    setting: ChartSettings,
     key: str,
     notes: Sequence[str] = (),
 ) -> Chart:
@@ -228,7 +234,7 @@ def curve_chart(
         told.append(f"No bounds are shown: {limits.why}")
     if estimated is not None:
         series.append(replace(estimated, label=str(setting.estimator)))
-        said.append(_said(series[-1], metric))
+        said.append(_value_at_cutoff(series[-1], metric))
         if estimated.low:
             told.append(
                 f"The narrow band is the {percent(setting.level)} interval of the estimate, made as in the "
@@ -236,11 +242,11 @@ def curve_chart(
             )
     if exact is not None:
         series.append(replace(exact, label="exact"))
-        said.append(_said(series[-1], metric))
+        said.append(_value_at_cutoff(series[-1], metric))
     return Chart(
         key=key,
         title=f"{kind} of {name}",
-        words=f"{kind} of {name} against K. At K = {own}: {each(said)}.",
+        words=f"{kind} of {name} against K. At K = {own}: {joined_clauses(said)}.",
         x=ChartAxis("K", "log", "count"),
         y=ChartAxis(kind, low=0.0),
         series=tuple(series),
@@ -248,8 +254,8 @@ def curve_chart(
     )
 
 
-def safely_estimated(
-    name: str, ranks: SampledRanks, metric: Metric, setting: Setting, label: str = ""
+def estimated_series_or_reason(
+    name: str, ranks: SampledRanks, metric: Metric, setting: ChartSettings, label: str = ""
 ) -> tuple[Series | None, str]:
     """Return the estimated series, or why there is none."""
     try:
@@ -258,19 +264,19 @@ def safely_estimated(
         return None, f"No estimate is shown: {error}"
 
 
-def _affordable(metric: Metric, ranks: SampledRanks, setting: Setting) -> tuple[int, ...]:
+def _affordable(metric: Metric, ranks: SampledRanks, setting: ChartSettings) -> tuple[int, ...]:
     """Return the cut-offs of an estimated curve; fewer where a corrected value per cell takes much memory."""
     largest = int(ranks.n_pool.max())
-    every = ladder(metric, largest)
+    every = curve_cutoffs(metric, largest)
     number = _CELLS // max(tally(ranks, ties=setting.ties, seed=setting.seed).n_cells, 1)
-    return every if number >= len(every) else telling(metric, largest, max(number, _FEWEST))
+    return every if number >= len(every) else informative_cutoffs(metric, largest, max(number, _FEWEST))
 
 
-def _ends(found: Sequence[Estimate], which: str) -> tuple[float, ...]:
+def _limits_of(found: Sequence[Estimate], which: str) -> tuple[float, ...]:
     return tuple(float(np.nan if (end := getattr(one, which)) is None else end) for one in found)
 
 
-def _said(series: Series, metric: Metric) -> str:
+def _value_at_cutoff(series: Series, metric: Metric) -> str:
     """Return the value of a series at the metric's own cut-off."""
     at = series.x.index(float(metric.cutoff or 0))
     interval = f" ({series.low[at]:.4f} to {series.high[at]:.4f})" if series.low else ""
@@ -313,7 +319,7 @@ def blind_spot_chart(
         ),
         spans=tuple(
             Span(low, high, f"not resolved to \N{PLUS-MINUS SIGN}{wanted:g}: K from {_cutoffs(low, high)}")
-            for low, high in joined([span for spans in blind.values() for span in spans])
+            for low, high in merged_spans([span for spans in blind.values() for span in spans])
         ),
         notes=(
             "Shaded: K at which the bounds of at least one model are wider than wanted. More negatives, not "
@@ -351,15 +357,15 @@ def unresolved(line: Mapping[int, float], wanted: float) -> list[tuple[float, fl
             crossing = round(math.exp(math.log(left) + at * math.log(right / left)), 6)
             low, high = (crossing, high) if b > wanted else (low, crossing)
         found.append((low, high))
-    return joined(found)
+    return merged_spans(found)
 
 
-def joined(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def merged_spans(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Return stretches that do not overlap and cover the same.
 
     Examples
     --------
-    >>> joined([(5, 9), (1, 3), (3, 4), (6, 7)])
+    >>> merged_spans([(5, 9), (1, 3), (3, 4), (6, 7)])
     [(1, 4), (5, 9)]
     """
     found: list[tuple[float, float]] = []

@@ -18,7 +18,7 @@ from truerank.core.table import rounded
 from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.metrics.base import Metric
 from truerank.metrics.ties import block_order, random_split
-from truerank.report.charts.wording import each, listed_in_words
+from truerank.report.charts.wording import joined_clauses, listed_in_words
 
 _SIZES = 40  # lengths on the axis
 _FEWEST = 8
@@ -71,7 +71,7 @@ class GainContexts:
         is_settled = np.full(len(ranks), ties == "random") | (ranks.n_relevant_tied > 0)
         rows = np.flatnonzero(is_settled & (ranks.n_tied > 0))
         if len(rows):
-            order, before = _settled(ranks, rows, ties, seed)
+            order, before = _broken_ties(ranks, rows, ties, seed)
             others[rows] += order
             above[rows] += before
             tied[rows] = 0
@@ -163,10 +163,12 @@ def _at_size(found: GainContexts, metric: Metric, size: int, table: FloatArray) 
     for j in range(cutoff):
         chance = np.zeros(len(found))
         plain = ~is_tied & (j + above < cutoff)
-        chance[plain] = _chances(table, found.n_listed, found.n_above, drawn, j, plain)
+        chance[plain] = _probabilities(table, found.n_listed, found.n_above, drawn, j, plain)
         if is_tied.any():
             for side, first in enumerate((found.n_above, found.n_above + found.n_tied + 1)):
-                below[side, is_tied] += _chances(table, found.n_listed + 1, first, drawn + 1, j, is_tied)
+                below[side, is_tied] += _probabilities(
+                    table, found.n_listed + 1, first, drawn + 1, j, is_tied
+                )
             factor = (found.n_listed + 1) / ((drawn + 1) * (found.n_tied + 1))
             chance[is_tied] = (factor * (below[0] - below[1]))[is_tied]
         rows = np.flatnonzero((chance > 0) & (j + above < cutoff))
@@ -175,7 +177,7 @@ def _at_size(found: GainContexts, metric: Metric, size: int, table: FloatArray) 
     return float(found.weight @ total)
 
 
-def _settled(
+def _broken_ties(
     ranks: Ranks | SampledRanks, rows: IntArray, ties: TiePolicy, seed: int
 ) -> tuple[IntArray, IntArray]:
     """Return how many tied targets and tied irrelevant items stand before each row, in one order."""
@@ -208,7 +210,7 @@ def _log_factorials(most: int) -> FloatArray:
     return table
 
 
-def _chances(
+def _probabilities(
     table: FloatArray, size: IntArray, above: IntArray, drawn: IntArray, j: int, is_asked: BoolArray
 ) -> FloatArray:
     """Return, for the rows asked, the chance that j of those drawn are among the ones above."""
@@ -342,4 +344,4 @@ def _flips(turns: Sequence[Sequence[Crossing]]) -> str:
                 f"{last.small} and {last.large} change places {len(pair)} times, and {last.large} is ahead "
                 f"beyond about m = {size}"
             )
-    return f"Order that depends on m: {each(said, most=6)}."
+    return f"Order that depends on m: {joined_clauses(said, most=6)}."

@@ -127,7 +127,7 @@ def exact_rank_chart(ranks: Mapping[str, Ranks], ties: TiePolicy = "expected") -
     largest = max(int(one.n_pool.max()) for one in ranks.values())
     edges = rank_edges(largest)
     below = {name: exact_below(one, edges, ties) for name, one in ranks.items()}
-    said = [_said(name, one, edges) for name, one in below.items()]
+    said = [_summary(name, one, edges) for name, one in below.items()]
     return Chart(
         key="rank-distribution",
         title="Where targets stand",
@@ -135,7 +135,7 @@ def exact_rank_chart(ranks: Mapping[str, Ranks], ties: TiePolicy = "expected") -
         x=ChartAxis(_X, "log", "count", 1, largest + 1),
         y=ChartAxis(_Y, unit="share", low=0.0),
         series=tuple(_step(name, edges, one, model=name) for name, one in below.items()),
-        notes=(_how(edges), *_several(next(iter(ranks.values())))),
+        notes=(_axis_note(edges), *_target_note(next(iter(ranks.values())))),
     )
 
 
@@ -173,14 +173,14 @@ def sampled_rank_chart(
         f"them, which stands for ranks 1 to {rounded(width)}."
     ]
     notes = [
-        _how(edges),
+        _axis_note(edges),
         f"A sampled rank stands for a stretch of about {rounded(width)} ranks of the catalogue and is spread "
         "over it: within the first stretch the sample itself says nothing.",
     ]
     try:
         inferred = inferred_below(counted, edges, used)
         series.append(_step(f"inferred by {used}", edges, inferred, model=name, is_dashed=True))
-        words.append(_said(f"Inferred by {used}", inferred, edges))
+        words.append(_summary(f"Inferred by {used}", inferred, edges))
         if estimator is None:
             notes.append(
                 "The estimator of the table corrects metrics and gives no distribution of ranks; the one "
@@ -191,7 +191,7 @@ def sampled_rank_chart(
     if exact is not None:
         known = exact_below(exact, edges, ties)
         series.append(_step("exact ranks", edges, known, model=name))
-        words.append(_said("Exact ranks", known, edges))
+        words.append(_summary("Exact ranks", known, edges))
     return Chart(
         key=key,
         title=f"Where targets stand: {name}",
@@ -199,7 +199,7 @@ def sampled_rank_chart(
         x=ChartAxis(_X, "log", "count", 1, largest + 1),
         y=ChartAxis(_Y, unit="share", low=0.0),
         series=tuple(series),
-        notes=(*notes, *_several(ranks)),
+        notes=(*notes, *_target_note(ranks)),
     )
 
 
@@ -211,7 +211,7 @@ def _step(
     return Series(label, places, tuple(density.tolist()), kind="step", model=model, is_dashed=is_dashed)
 
 
-def _said(name: str, below: FloatArray, edges: IntArray) -> str:
+def _summary(name: str, below: FloatArray, edges: IntArray) -> str:
     """Return what a reader would look for: how many stand at the top, and where the middle is."""
     top = min(_TOP, int(edges[-1]) - 1)
     within = float(np.interp(np.log(top + 1), np.log(edges), below))
@@ -219,14 +219,14 @@ def _said(name: str, below: FloatArray, edges: IntArray) -> str:
     return f"{name}: about {rounded_percent(within)} within the top {top}, half above rank {rounded(middle)}."
 
 
-def _how(edges: IntArray) -> str:
+def _axis_note(edges: IntArray) -> str:
     return (
         "Two steps to a doubling of the rank; the height is the share of targets per doubling, so equal "
         f"areas are equal shares. The last step ends at rank {int(edges[-1]) - 1:,}."
     )
 
 
-def _several(ranks: Ranks | SampledRanks) -> tuple[str, ...]:
+def _target_note(ranks: Ranks | SampledRanks) -> tuple[str, ...]:
     if len(ranks) == ranks.n_users:
         return ()
     return ("Every target counts alike, whatever the number of targets of its user.",)

@@ -20,12 +20,12 @@ from truerank.report.charts.curves import (
     bound_curves,
     curve_chart,
     curves_chart,
+    estimated_series_or_reason,
     exact_series,
-    safely_estimated,
 )
 from truerank.report.charts.order_flip import order_flip_chart
 from truerank.report.charts.ranks import exact_rank_chart, sampled_rank_chart
-from truerank.report.charts.setting import Setting, families
+from truerank.report.charts.settings import ChartSettings, charted_metrics
 
 _EACH = 8  # models with charts of their own
 
@@ -59,12 +59,12 @@ def result_charts(
     ['rank-distribution-1', 'recall-by-k-1', 'blind-spot', 'order-flip']
     """
     return tuple(
-        Gallery.of(result, result.sampled if sampled is None else sampled, bounds, progress).charts()
+        ResultCharts.of(result, result.sampled if sampled is None else sampled, bounds, progress).charts()
     )
 
 
 @dataclass(frozen=True, eq=False)
-class Gallery:
+class ResultCharts:
     """A result and the ranks behind it.
 
     Parameters
@@ -76,7 +76,7 @@ class Gallery:
     """
 
     result: Result
-    setting: Setting
+    setting: ChartSettings
     exact: Mapping[str, Ranks]
     sampled: Mapping[str, SampledRanks]
     has_bounds: bool
@@ -86,15 +86,15 @@ class Gallery:
     @classmethod
     def of(
         cls, result: Result, sampled: Mapping[str, SampledRanks], has_bounds: bool, progress: Progress
-    ) -> Gallery:
+    ) -> ResultCharts:
         """Choose the metrics."""
         exact = {name: one for name, one in result.ranks.items() if len(one)}
         drawn = {name: one for name, one in sampled.items() if len(one)}
         pools = [int(one.n_pool.max()) for one in exact.values()]
         pools += [int(one.n_pool.max()) for one in drawn.values()]
-        metrics = families(result.metrics(), min(pools)) if pools else ()
+        metrics = charted_metrics(result.metrics(), min(pools)) if pools else ()
         metrics = tuple(metric for metric in metrics if (metric.cutoff or 1) <= min(pools, default=1))
-        return cls(result, Setting.of(result), exact, drawn, has_bounds, progress, metrics)
+        return cls(result, ChartSettings.of(result), exact, drawn, has_bounds, progress, metrics)
 
     def charts(self) -> list[Chart]:
         """Return the charts; what could not be shown, and why, stands in the notes of the last one."""
@@ -159,7 +159,9 @@ class Gallery:
                 for name, one in self.exact.items()
             }
             tried = {
-                name: safely_estimated(name, one, metric, setting, self._label(name, str(setting.estimator)))
+                name: estimated_series_or_reason(
+                    name, one, metric, setting, self._label(name, str(setting.estimator))
+                )
                 for name, one in self.sampled.items()
             }
             estimated = {name: series for name, (series, _) in tried.items() if series is not None}

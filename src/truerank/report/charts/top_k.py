@@ -15,7 +15,7 @@ from truerank.report.axis import round_values
 _POINTS = 200  # more cannot be told apart on a screen
 
 
-def top_share_chart(ranks: Mapping[str, Ranks], models: Iterable[str]) -> Chart | None:
+def top_k_chart(ranks: Mapping[str, Ranks], models: Iterable[str]) -> Chart | None:
     """Return the share of targets within the top K by model, or None when there are no ranks.
 
     K runs over at most a few hundred whole numbers from 1 to the largest pool, evenly spaced on a
@@ -31,8 +31,8 @@ def top_share_chart(ranks: Mapping[str, Ranks], models: Iterable[str]) -> Chart 
         return None
     largest = max(int(ranks[model].n_pool.max()) for model in known)
     cutoffs = thinned_cutoffs(largest)
-    shares = {model: top_share(ranks[model], cutoffs) for model in known}
-    chance = chance_share(ranks[known[0]].n_pool, cutoffs)
+    shares = {model: fraction_in_top(ranks[model], cutoffs) for model in known}
+    chance = random_fraction_in_top(ranks[known[0]].n_pool, cutoffs)
     xs = tuple(cutoffs.tolist())
     return Chart(
         key="top-share",
@@ -64,7 +64,7 @@ def thinned_cutoffs(largest: int) -> IntArray:
     return np.union1d(spaced, np.array(round_values(1, largest), dtype=np.int64))
 
 
-def top_share(ranks: Ranks, cutoffs: IntArray) -> FloatArray:
+def fraction_in_top(ranks: Ranks, cutoffs: IntArray) -> FloatArray:
     """Return the share of targets whose mid rank is at most each cut-off.
 
     Targets count alike, whatever the number of targets of their user. Among ties a target takes the middle
@@ -72,19 +72,19 @@ def top_share(ranks: Ranks, cutoffs: IntArray) -> FloatArray:
 
     Examples
     --------
-    >>> top_share(Ranks.single([0, 3], n_pool=10, n_tied=2), np.array([1, 2, 4, 5])).tolist()
+    >>> fraction_in_top(Ranks.single([0, 3], n_pool=10, n_tied=2), np.array([1, 2, 4, 5])).tolist()
     [0.0, 0.5, 0.5, 1.0]
     """
     middle = np.sort(ranks.n_above + ranks.n_tied / 2 + 1)
     return np.searchsorted(middle, cutoffs, side="right") / len(ranks)
 
 
-def chance_share(n_pool: IntArray, cutoffs: IntArray) -> FloatArray:
+def random_fraction_in_top(n_pool: IntArray, cutoffs: IntArray) -> FloatArray:
     """Return the expected share when every pool is in random order.
 
     Examples
     --------
-    >>> chance_share(np.array([10, 2]), np.array([1, 5])).tolist()
+    >>> random_fraction_in_top(np.array([10, 2]), np.array([1, 5])).tolist()
     [0.3, 0.75]
     """
     pools, counts = np.unique(n_pool, return_counts=True)

@@ -23,12 +23,12 @@ def listed_in_words(entries: Sequence[str], most: int = _MOST) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def each(entries: Sequence[str], most: int = 2 * _MOST) -> str:
+def joined_clauses(entries: Sequence[str], most: int = 2 * _MOST) -> str:
     """Return clauses that hold commas of their own; those beyond ``most`` are counted.
 
     Examples
     --------
-    >>> each(["ease, exact 0.1", "ease, bv 0.2"]), each(["a", "b", "c"], most=1)
+    >>> joined_clauses(["ease, exact 0.1", "ease, bv 0.2"]), joined_clauses(["a", "b", "c"], most=1)
     ('ease, exact 0.1; ease, bv 0.2', 'a; and 2 more')
     """
     more = [f"and {len(entries) - most:,} more"] if len(entries) > most else []

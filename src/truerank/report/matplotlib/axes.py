@@ -57,7 +57,7 @@ def escape_dollars(texts: Iterable[Text]) -> None:
         text.set_parse_math(False)
 
 
-def dress(axes: Axes, *, grid: str, title: str, wide: float) -> None:
+def style_axes(axes: Axes, *, grid: str, title: str, wide: float) -> None:
     """Give axes the look of the report; the title breaks after ``wide`` inches."""
     axes.grid(False)
     if grid:
@@ -78,7 +78,7 @@ def folded(text: str, wide: float, size: float) -> str:
     return textwrap.fill(text, max(12, int(wide / (LETTER * size))))
 
 
-def room_for(names: Iterable[str], size: float = MIDDLE, *, longest: int = LONGEST_NAME) -> float:
+def width_of(names: Iterable[str], size: float = MIDDLE, *, longest: int = LONGEST_NAME) -> float:
     """Return the inches that the longest of the shortened names takes."""
     return max((len(shorten(name, longest)) for name in names), default=0) * LETTER * size
 

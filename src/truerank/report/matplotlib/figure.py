@@ -42,12 +42,12 @@ from truerank.report.matplotlib.axes import (
     SHADE,
     SMALL,
     colour_of,
-    dress,
     escape_dollars,
     figure_of,
     folded,
-    room_for,
     set_axis,
+    style_axes,
+    width_of,
 )
 
 if TYPE_CHECKING:
@@ -240,12 +240,12 @@ def plot_heat_map(
 ) -> Figure:
     """Return the heat map as a figure; see ``plot``."""
     texts = heat_texts(chart)
-    beside = room_for(chart.rows)
+    beside = width_of(chart.rows)
     if axes is None:
         longest = max((len(text) for line in texts for text in line), default=1)
         needed = beside + 0.3 + len(chart.columns) * (longest * LETTER * SMALL + 0.12)
         wide = max(COLUMN, needed) if width is None else width
-        below = 0.75 * room_for(chart.columns) if _is_crowded(chart, wide - beside) else 0.2
+        below = 0.75 * width_of(chart.columns) if _is_crowded(chart, wide - beside) else 0.2
         drawn: Figure = make_canvas(
             wide, _CELL * max(len(chart.rows), 1) + below + 0.25 + (0.3 if title else 0)
         )
@@ -253,7 +253,7 @@ def plot_heat_map(
     else:
         drawn = figure_of(axes)
         wide = drawn.get_figwidth() * axes.get_position().width + beside
-    dress(axes, grid="", title=chart.title if title else "", wide=wide - beside)
+    style_axes(axes, grid="", title=chart.title if title else "", wide=wide - beside)
     for row, (values, line) in enumerate(zip(chart.values, texts, strict=True)):
         for column, (value, text) in enumerate(zip(values, line, strict=True)):
             _plot_cell(axes, row, column, chart, value, text)
@@ -310,7 +310,7 @@ def _plot_cell(axes: Axes, row: int, column: int, chart: HeatMap, value: float |
 
 
 def _is_crowded(chart: HeatMap, wide: float) -> bool:
-    return room_for(chart.columns, SMALL) + 0.08 > wide / max(len(chart.columns), 1)
+    return width_of(chart.columns, SMALL) + 0.08 > wide / max(len(chart.columns), 1)
 
 
 Handles: TypeAlias = list[tuple[str, "Artist"]]
@@ -354,22 +354,24 @@ def plot(
     if axes is not None:
         drawn = figure_of(axes)
         wide = drawn.get_figwidth() * axes.get_position().width
-        handles = _fill(axes, chart, models, wide, title)
+        handles = _plot_into(axes, chart, models, wide, title)
         if len(handles) > 1:
-            _name(axes.legend(**_legend(handles, n_columns=1)), handles, wide)
+            _set_legend_names(axes.legend(**_legend(handles, n_columns=1)), handles, wide)
         return drawn
 
     wide = COLUMN if width is None else width
     drawn = make_canvas(wide, 0.62 * wide + 0.35)
-    handles = _fill(drawn.subplots(), chart, models, wide, title)
+    handles = _plot_into(drawn.subplots(), chart, models, wide, title)
     if len(handles) > 1:
-        across = _across(handles, wide)
-        _name(drawn.legend(loc="outside lower center", **_legend(handles, n_columns=across)), handles, wide)
+        across = _legend_columns(handles, wide)
+        _set_legend_names(
+            drawn.legend(loc="outside lower center", **_legend(handles, n_columns=across)), handles, wide
+        )
         drawn.set_figheight(drawn.get_figheight() + 0.17 * -(-len(handles) // across))
     return drawn
 
 
-def _fill(axes: Axes, chart: Chart, models: Sequence[str], wide: float, title: bool) -> Handles:
+def _plot_into(axes: Axes, chart: Chart, models: Sequence[str], wide: float, title: bool) -> Handles:
     """Plot everything and return labels and artists of the legend."""
     from matplotlib.patches import Patch
 
@@ -381,7 +383,7 @@ def _fill(axes: Axes, chart: Chart, models: Sequence[str], wide: float, title: b
     heights = [
         y for one in chart.series for y in (*(() if one.kind == "band" else one.y), *one.low, *one.high)
     ]
-    dress(axes, grid="y", title=chart.title if title else "", wide=wide - _BESIDE)
+    style_axes(axes, grid="y", title=chart.title if title else "", wide=wide - _BESIDE)
     x = set_axis(
         axes,
         "x",
@@ -450,13 +452,13 @@ def _legend(handles: Handles, *, n_columns: int) -> dict[str, Any]:
     }
 
 
-def _across(handles: Handles, wide: float) -> int:
+def _legend_columns(handles: Handles, wide: float) -> int:
     """Return how many columns of the legend fit."""
     longest = max(len(name) for name, _ in handles) * LETTER * SMALL + _HANDLE
     return max(1, min(len(handles), int(wide / longest)))
 
 
-def _name(legend: Legend, handles: Handles, wide: float) -> None:
+def _set_legend_names(legend: Legend, handles: Handles, wide: float) -> None:
     texts = legend.get_texts()
     escape_dollars(texts)
     for text, (name, _) in zip(texts, handles, strict=True):

@@ -11,7 +11,7 @@ from truerank.core.errors import InvalidData
 from truerank.core.result import Result
 from truerank.core.table import decimals, fixed, percent, shorten
 from truerank.report.layout import ModelStyles
-from truerank.report.leaderboard import Leaderboard, build_board, interval_of
+from truerank.report.leaderboard import Leaderboard, build_leaderboard, interval_of
 from truerank.report.matplotlib.axes import (
     COLUMN,
     DASHES,
@@ -21,11 +21,11 @@ from truerank.report.matplotlib.axes import (
     PAGE,
     SMALL,
     colour_of,
-    dress,
     escape_dollars,
     folded,
-    room_for,
     set_axis,
+    style_axes,
+    width_of,
 )
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def plot_panels(
         raise InvalidData("a figure needs at least one estimate or difference, but there is none.")
     names = {one.x[0]: one.label for chart in charts for one in chart.series if one.model and one.x}
     longest = _LONGEST if width is None else max(12, int(0.5 * width / (LETTER * MIDDLE)))
-    beside = room_for(names.values(), longest=longest) + 0.15
+    beside = width_of(names.values(), longest=longest) + 0.15
     across = min(columns or len(charts), len(charts))
     if width is None:
         wide = max(COLUMN, beside + _GOOD * across)
@@ -106,7 +106,7 @@ def plot_panels(
 def _plot_panel(axes: Axes, chart: Chart, styles: ModelStyles, bold: set[str], wide: float) -> None:
     from matplotlib.patheffects import withStroke
 
-    dress(axes, grid="x", title=chart.title, wide=wide)
+    style_axes(axes, grid="x", title=chart.title, wide=wide)
     values = [value for one in chart.series for value in (*one.y, *one.low, *one.high)]
     set_axis(axes, "x", chart.y, values, wide=wide, most=5, room=0.15)
     known = [y for one in chart.series if one.model for y in one.y if math.isfinite(y)]
@@ -175,7 +175,7 @@ def plot_leaderboard(result: Result, *, width: float | None = None, columns: int
     InvalidData
         When the result holds no estimates.
     """
-    board = build_board(result)
+    board = build_leaderboard(result)
     strong = frozenset(
         (metric, row.label)
         for metric in board.metrics

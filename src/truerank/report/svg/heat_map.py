@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from truerank.core.chart import HeatMap
 from truerank.core.table import fixed
 from truerank.report.layout import heat_fraction, heat_places, heat_texts, mixed, text_colour
-from truerank.report.shown_table import ShownTable, map_sheet
+from truerank.report.shown_table import ShownTable, heat_map_data_table
 
 LEVELS = 11  # of a scale with one side; one with two sides has as many on each, which share the middle
 
@@ -120,7 +120,7 @@ def paint_heat_map(chart: HeatMap) -> PaintedHeatMap:
         scale=_scale(chart),
         limits=tuple(fixed(limit, heat_places(chart)) for limit in limits),
         notes=(*chart.notes, *note),
-        data=map_sheet(chart),
+        data=heat_map_data_table(chart),
     )
 
 

@@ -16,29 +16,29 @@ from truerank.core.chart import Chart, ChartAxis, Series, Unit
 from truerank.core.table import count_of, percent, shorten
 from truerank.report.axis import Axis, chart_axis
 from truerank.report.layout import LegendEntry, ModelStyles, SeriesStyle, legend_entries, marked_points
-from truerank.report.shown_table import ShownTable, chart_sheet
+from truerank.report.shown_table import ShownTable, chart_data_table
 
 Point = tuple[float, float]
 
 
-def line_runs(series: Series, x: Axis, y: Axis) -> list[list[Point]]:
+def line_paths(series: Series, x: Axis, y: Axis) -> list[list[Point]]:
     """Return the line, cut where a point has no place."""
-    return _runs(((a, b) if _fits(x, a, y, b) else None for a, b in _points(series)), x, y, series)
+    return _paths(((a, b) if _can_show(x, a, y, b) else None for a, b in _points(series)), x, y, series)
 
 
-def band_runs(series: Series, x: Axis, y: Axis) -> list[list[Point]]:
+def band_paths(series: Series, x: Axis, y: Axis) -> list[list[Point]]:
     """Return the areas between low and high as closed outlines; ends beyond the axis lie on its edge."""
     lows, highs = series.low or series.y, series.high or series.y
     known = [
         x.can_show(a) and low == low and high == high
         for a, low, high in zip(series.x, lows, highs, strict=True)
     ]
-    upper = _runs(_clipped(series.x, highs, known, y), x, y, series)
-    lower = _runs(_clipped(series.x, lows, known, y), x, y, series)
+    upper = _paths(_clipped(series.x, highs, known, y), x, y, series)
+    lower = _paths(_clipped(series.x, lows, known, y), x, y, series)
     return [up + down[::-1] for up, down in zip(upper, lower, strict=True)]
 
 
-def bar_outlines(series: Series, x: Axis, y: Axis, *, slot: float, turn: int, of: int) -> list[list[Point]]:
+def bar_paths(series: Series, x: Axis, y: Axis, *, slot: float, turn: int, of: int) -> list[list[Point]]:
     """Return one rectangle per bar.
 
     Parameters
@@ -50,7 +50,7 @@ def bar_outlines(series: Series, x: Axis, y: Axis, *, slot: float, turn: int, of
     width = 10 * slot / of
     rectangles = []
     for a, b in _points(series):
-        if _fits(x, a, y, b):
+        if _can_show(x, a, y, b):
             left = 10 * (x.position(a) - slot / 2) + turn * width
             top = 1000 - 10 * y.position(b)
             rectangles.append([(left, base), (left, top), (left + width, top), (left + width, base)])
@@ -59,7 +59,7 @@ def bar_outlines(series: Series, x: Axis, y: Axis, *, slot: float, turn: int, of
 
 def bar_middles(series: Series, x: Axis, y: Axis, *, slot: float, turn: int, of: int) -> list[Point]:
     """Return where the tops of the bars have their middle, in percent from the upper left corner."""
-    drawn = bar_outlines(series, x, y, slot=slot, turn=turn, of=of)
+    drawn = bar_paths(series, x, y, slot=slot, turn=turn, of=of)
     return [((bar[1][0] + bar[2][0]) / 20, bar[1][1] / 10) for bar in drawn]
 
 
@@ -86,7 +86,7 @@ def _points(series: Series) -> list[Point]:
     return list(zip(series.x, series.y, strict=True))
 
 
-def _fits(x: Axis, a: float, y: Axis, b: float) -> bool:
+def _can_show(x: Axis, a: float, y: Axis, b: float) -> bool:
     return x.can_show(a) and y.can_show(b)
 
 
@@ -99,7 +99,7 @@ def _clipped(
     ]
 
 
-def _runs(points: Iterable[Point | None], x: Axis, y: Axis, series: Series) -> list[list[Point]]:
+def _paths(points: Iterable[Point | None], x: Axis, y: Axis, series: Series) -> list[list[Point]]:
     """Return stretches without a gap; a step holds each value up to the next x."""
     runs: list[list[Point]] = [[]]
     for point in points:
@@ -251,7 +251,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Shade:
+class ShadedSpan:
     """A shaded stretch: its left end and width in percent, and the letter that names it in the legend."""
 
     left: float
@@ -278,7 +278,7 @@ class PaintedChart:
     y: Axis
     shapes: tuple[Shape, ...]
     markers: tuple[PlacedMarker, ...]
-    shades: tuple[Shade, ...]
+    shades: tuple[ShadedSpan, ...]
     legend: tuple[LegendLine, ...]
     notes: tuple[str, ...]
     data: ShownTable
@@ -302,9 +302,9 @@ class PaintedChart:
 
 def paint_chart(chart: Chart, styles: ModelStyles) -> PaintedChart:
     """Return a chart as shapes; models have the colours and markers of all charts of the page."""
-    x, y = _across(chart), chart_axis(chart.y, _heights(chart), is_vertical=True)
+    x, y = _x_axis(chart), chart_axis(chart.y, _heights(chart), is_vertical=True)
     series_styles = styles.of_series(chart.series)
-    n_out, n_lost = _left_out(chart, x, y)
+    n_out, n_lost = _count_unshown(chart, x, y)
     return PaintedChart(
         chart=chart,
         x=x,
@@ -318,12 +318,12 @@ def paint_chart(chart: Chart, styles: ModelStyles) -> PaintedChart:
         shades=tuple(_shades(chart, x)),
         legend=tuple(_legend(chart, series_styles)),
         notes=(*chart.notes, *_warnings(chart, n_out, n_lost)),
-        data=chart_sheet(chart),
+        data=chart_data_table(chart),
         is_cut=n_out > 0 or (chart.x.low, chart.x.high) != (None, None),
     )
 
 
-def _across(chart: Chart) -> Axis:
+def _x_axis(chart: Chart) -> Axis:
     """Return the flat axis, with room for half a bar or a dot at its ends."""
     values = [a for one in chart.series for a in one.x]
     named = chart.x
@@ -359,18 +359,18 @@ def _shapes(series: Sequence[Series], styles: Sequence[SeriesStyle], x: Axis, y:
     for one, style in zip(series, styles, strict=True):
         if one.kind == "band" or (one.kind in ("line", "step") and one.low and one.high):
             css = f"bound d{style.dash}" if one.kind == "band" else "band"
-            yield from _each("polygon", f"{css} {_colour(style)}", band_runs(one, x, y))
+            yield from _as_shapes("polygon", f"{css} {_colour(style)}", band_paths(one, x, y))
     bars = [(one, style) for one, style in zip(series, styles, strict=True) if one.kind == "bars"]
     slot = bar_slot([one for one, _ in bars], x)
     for turn, (one, style) in enumerate(bars):
         css = f"bar {css_classes(style)}"
-        yield from _each("polygon", css, bar_outlines(one, x, y, slot=slot, turn=turn, of=len(bars)))
+        yield from _as_shapes("polygon", css, bar_paths(one, x, y, slot=slot, turn=turn, of=len(bars)))
     for one, style in zip(series, styles, strict=True):
         if one.kind in ("line", "step"):
-            yield from _each("polyline", f"line d{style.dash} {_colour(style)}", line_runs(one, x, y))
+            yield from _as_shapes("polyline", f"line d{style.dash} {_colour(style)}", line_paths(one, x, y))
 
 
-def _each(tag: Literal["polyline", "polygon"], css: str, outlines: list[list[Point]]) -> Iterator[Shape]:
+def _as_shapes(tag: Literal["polyline", "polygon"], css: str, outlines: list[list[Point]]) -> Iterator[Shape]:
     for outline in outlines:
         yield Shape(tag, css, svg_points(outline))
 
@@ -379,11 +379,11 @@ def _letter(number: int) -> str:
     return chr(ord("A") + number % 26)
 
 
-def _shades(chart: Chart, x: Axis) -> Iterator[Shade]:
+def _shades(chart: Chart, x: Axis) -> Iterator[ShadedSpan]:
     for number, span in enumerate(chart.spans):
         left, right = x.position(x.clip(span.low)), x.position(x.clip(span.high))
         if right > left:
-            yield Shade(left, round(right - left, 2), _letter(number))
+            yield ShadedSpan(left, round(right - left, 2), _letter(number))
 
 
 def _legend(chart: Chart, styles: Sequence[SeriesStyle]) -> Iterator[LegendLine]:
@@ -392,7 +392,7 @@ def _legend(chart: Chart, styles: Sequence[SeriesStyle]) -> Iterator[LegendLine]
         yield LegendLine(entry, shorten(entry.label, _LONGEST_LABEL), letter)
 
 
-def _left_out(chart: Chart, x: Axis, y: Axis) -> tuple[int, int]:
+def _count_unshown(chart: Chart, x: Axis, y: Axis) -> tuple[int, int]:
     """Return how many points lie beyond the axes, and how many have no place at all."""
     points = [
         (a, b)

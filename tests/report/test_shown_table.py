@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from tests.report.pictures import make_many
 from truerank.core.table import Table
 from truerank.report.charts.top_k import thinned_cutoffs
-from truerank.report.shown_table import as_sheet, chart_sheet, thinned
+from truerank.report.shown_table import chart_data_table, round_rows, table_for_page
 
 
 def test_long_tables_are_thinned_to_round_numbers_and_say_so() -> None:
     """Of 300 rows those at round K stay, with the values of the whole table."""
     chart = make_many()
-    sheet = chart_sheet(chart)
+    sheet = chart_data_table(chart)
     rows = sheet.table.rows
     assert [row[0] for row in rows[:12]] == ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "15", "20"]
     assert rows[-1][0] == "300"
@@ -24,14 +24,14 @@ def test_long_tables_are_thinned_to_round_numbers_and_say_so() -> None:
 
 def test_tables_that_fit_are_whole() -> None:
     places = [float(n) for n in range(60)]
-    assert sum(thinned(places)[0]) <= 60
-    assert as_sheet(Table(("a",), (("1",),))).note == ""
+    assert sum(round_rows(places)[0]) <= 60
+    assert table_for_page(Table(("a",), (("1",),))).note == ""
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(-1e9, 1e9), min_size=61, max_size=900, unique=True).map(sorted))
 def test_thinning_keeps_few_and_both_ends(places: list[float]) -> None:
-    keep, _ = thinned(places)
+    keep, _ = round_rows(places)
     assert len(keep) == len(places)
     assert keep[0]
     assert keep[-1]
@@ -42,7 +42,7 @@ def test_ten_is_among_the_cutoffs_shown() -> None:
     """Whatever the pool, the cut-offs that people ask for are in the table."""
     for largest in (100, 3706, 10**7):
         cutoffs = thinned_cutoffs(largest).tolist()
-        keep, which = thinned(cutoffs)
+        keep, which = round_rows(cutoffs)
         assert which == "round values"
         assert {1, 5, 10, 20, 50, 100} <= {cutoff for cutoff, kept in zip(cutoffs, keep, strict=True) if kept}
 
@@ -50,5 +50,5 @@ def test_ten_is_among_the_cutoffs_shown() -> None:
 def test_long_text_may_break() -> None:
     """Numbers stand on the right, short text is never broken, long text may be."""
     table = Table(("a", "b", "c"), (("x", "1.5 (1 to 2)", "y" * 50), ("x", "\N{EN DASH}", "")))
-    assert as_sheet(table).kinds == ("short", "number", "long")
-    assert as_sheet(Table(("a",), ())).kinds == ("short",)
+    assert table_for_page(table).kinds == ("short", "number", "long")
+    assert table_for_page(Table(("a",), ())).kinds == ("short",)

@@ -24,7 +24,7 @@ _RESAMPLES = 100  # a spread of so many is within a tenth, which nobody sees
 
 
 @dataclass(frozen=True)
-class Setting(RunSettings):
+class ChartSettings(RunSettings):
     """What charts of a result go by.
 
     Parameters
@@ -37,14 +37,14 @@ class Setting(RunSettings):
     uncertainty: Uncertainty = field(default_factory=lambda: UNCERTAINTIES.make("auto"))
 
     @classmethod
-    def of(cls, result: Result) -> Setting:
+    def of(cls, result: Result) -> ChartSettings:
         """Read the setting from a result.
 
         Examples
         --------
         >>> from truerank.core.result import Estimate
         >>> one = Estimate("ease", "recall@10", 0.1, level=0.9, kind="estimate", estimator="mle")
-        >>> setting = Setting.of(Result("estimate", (one,), provenance={"ties": "best"}))
+        >>> setting = ChartSettings.of(Result("estimate", (one,), provenance={"ties": "best"}))
         >>> str(setting.estimator), setting.level, setting.ties
         ('mle', 0.9, 'best')
         """
@@ -103,14 +103,14 @@ def _is_known(name: str) -> bool:
 
 
 #: Cut-offs of metrics along a logarithmic axis.
-LADDER = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500)
+CURVE_CUTOFFS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500)
 #: Those to take where each costs time, the ones that tell most first.
-TELLING = (10, 1, 100, 30, 3, 300, 50, 5, 20, 500)
+INFORMATIVE_CUTOFFS = (10, 1, 100, 30, 3, 300, 50, 5, 20, 500)
 _FAMILIES = 3
 _STAND_IN = 10
 
 
-def families(metrics: Iterable[str], largest: int) -> tuple[Metric, ...]:
+def charted_metrics(metrics: Iterable[str], largest: int) -> tuple[Metric, ...]:
     """Return the metrics with a cut-off, one for each kind and three at most; recall where there is none.
 
     Parameters
@@ -120,9 +120,9 @@ def families(metrics: Iterable[str], largest: int) -> tuple[Metric, ...]:
 
     Examples
     --------
-    >>> [str(metric) for metric in families(["ndcg@10", "ap", "ndcg@5", "recall@10"], 1000)]
+    >>> [str(metric) for metric in charted_metrics(["ndcg@10", "ap", "ndcg@5", "recall@10"], 1000)]
     ['ndcg@10', 'recall@10']
-    >>> [str(metric) for metric in families(["auc"], 7)]
+    >>> [str(metric) for metric in charted_metrics(["auc"], 7)]
     ['recall@7']
     """
     found: dict[Metric, Metric] = {}
@@ -150,26 +150,26 @@ def family_name(metric: Metric) -> str:
     return f"{replace(metric, cutoff=None)}@K"
 
 
-def ladder(metric: Metric, largest: int, *, least: int = 1) -> tuple[int, ...]:
+def curve_cutoffs(metric: Metric, largest: int, *, least: int = 1) -> tuple[int, ...]:
     """Return the cut-offs of a curve: round ones up to 500, and the metric's own.
 
     Examples
     --------
-    >>> ladder(make_metrics("recall@12")[0], 25)
+    >>> curve_cutoffs(make_metrics("recall@12")[0], 25)
     (1, 2, 3, 5, 7, 10, 12, 15, 20)
     """
     own = set() if metric.cutoff is None else {metric.cutoff}
-    return tuple(sorted(k for k in {*LADDER, *own} if least <= k <= largest))
+    return tuple(sorted(k for k in {*CURVE_CUTOFFS, *own} if least <= k <= largest))
 
 
-def telling(metric: Metric, largest: int, number: int) -> tuple[int, ...]:
+def informative_cutoffs(metric: Metric, largest: int, number: int) -> tuple[int, ...]:
     """Return the metric's own cut-off and others that tell most, ascending, ``number`` of them at most.
 
     Examples
     --------
-    >>> telling(make_metrics("recall@7")[0], 60, 4)
+    >>> informative_cutoffs(make_metrics("recall@7")[0], 60, 4)
     (1, 7, 10, 30)
     """
     own = [] if metric.cutoff is None else [metric.cutoff]
-    ordered = dict.fromkeys([*own, *(k for k in TELLING if k <= largest)])
-    return tuple(sorted(list(ordered)[: min(number, len(TELLING))]))
+    ordered = dict.fromkeys([*own, *(k for k in INFORMATIVE_CUTOFFS if k <= largest)])
+    return tuple(sorted(list(ordered)[: min(number, len(INFORMATIVE_CUTOFFS))]))

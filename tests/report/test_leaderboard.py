@@ -6,18 +6,18 @@ import pytest
 
 from tests.report.results import make_result
 from truerank.core.result import Estimate, Result
-from truerank.report.leaderboard import build_board
+from truerank.report.leaderboard import build_leaderboard
 from truerank.report.page import best_model_sentence
 
 
 def sentence(*estimates: Estimate, name: str = "demo") -> str:
     result = Result("evaluate", estimates, {"name": name})
-    return best_model_sentence(result, build_board(result)).replace("\N{NO-BREAK SPACE}", " ")
+    return best_model_sentence(result, build_leaderboard(result)).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_best_model_of_the_first_metric_is_on_top() -> None:
     """Rows are in the order of the first metric; models keep the look of their place in the result."""
-    board = build_board(make_result())
+    board = build_leaderboard(make_result())
     assert [row.label for row in board.rows] == ["ease(reg=500)", "item-knn(power=3, norm=l2)", "popularity"]
     assert [row.mark.colour for row in board.rows] == [2, 1, 0]
 
@@ -25,14 +25,14 @@ def test_best_model_of_the_first_metric_is_on_top() -> None:
 def test_marks_all_that_share_the_best_value() -> None:
     """Equal highest values are all best; a single model has no rival to beat."""
     tied = [Estimate("a", "auc", 0.5), Estimate("b", "auc", 0.5), Estimate("c", "auc", 0.4)]
-    assert [row.label for row in build_board(Result("evaluate", tuple(tied))).best("auc")] == ["a", "b"]
-    assert build_board(Result("evaluate", (Estimate("a", "auc", 0.5),))).best("auc") == []
+    assert [row.label for row in build_leaderboard(Result("evaluate", tuple(tied))).best("auc")] == ["a", "b"]
+    assert build_leaderboard(Result("evaluate", (Estimate("a", "auc", 0.5),))).best("auc") == []
 
 
 def test_missing_values_come_last() -> None:
     """A model without a value of the first metric is last and has a gap there."""
     estimates = (Estimate("a", "auc", 0.5), Estimate("b", "ap", 0.2), Estimate("c", "auc", 0.6))
-    board = build_board(Result("evaluate", estimates))
+    board = build_leaderboard(Result("evaluate", estimates))
     assert [row.label for row in board.rows] == ["c", "a", "b"]
     assert board.rows[2].cells[0] is None
 
@@ -75,7 +75,7 @@ def test_sentence_without_a_name() -> None:
 def test_sampled_ranks_go_by_their_models() -> None:
     """A table of sampled ranks has no data of its own to name: no "a reaches ... on a"."""
     result = Result("estimate", (Estimate("a", "auc", 0.5),), {"name": "a"})
-    assert best_model_sentence(result, build_board(result)) == "a reaches auc 0.5000."
+    assert best_model_sentence(result, build_leaderboard(result)) == "a reaches auc 0.5000."
 
 
 def test_models_are_compared_within_one_estimator() -> None:
@@ -88,7 +88,7 @@ def test_models_are_compared_within_one_estimator() -> None:
         for model, value in zip("ab", values, strict=True)
     )
     result = Result("evaluate", estimates)
-    board = build_board(result)
+    board = build_leaderboard(result)
     assert [row.label for row in board.rows] == [
         *("b · exact", "a · exact", "a · naive", "b · naive", "a · bv", "b · bv"),
     ]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.report.results import make_result
 from truerank.core.ranks import Ranks
-from truerank.report.charts.top_k import chance_share, thinned_cutoffs, top_share, top_share_chart
+from truerank.report.charts.top_k import fraction_in_top, random_fraction_in_top, thinned_cutoffs, top_k_chart
 
 
 def test_share_by_definition() -> None:
@@ -19,7 +19,7 @@ def test_share_by_definition() -> None:
     expected = [
         sum(a + t / 2 + 1 <= cutoff for a, t in zip(above, tied, strict=True)) / 50 for cutoff in cutoffs
     ]
-    assert top_share(ranks, cutoffs).tolist() == expected
+    assert fraction_in_top(ranks, cutoffs).tolist() == expected
 
 
 @pytest.mark.parametrize("largest", [1, 2, 10, 3706, 10_000_000])
@@ -35,13 +35,13 @@ def test_cutoffs_are_few_and_span_the_pool(largest: int) -> None:
 
 def test_chance_is_the_diagonal() -> None:
     """With one pool size a random order gives K / N."""
-    assert chance_share(np.array([8, 8]), np.array([1, 2, 8])).tolist() == [1 / 8, 2 / 8, 1.0]
+    assert random_fraction_in_top(np.array([8, 8]), np.array([1, 2, 8])).tolist() == [1 / 8, 2 / 8, 1.0]
 
 
 def test_ends_at_one() -> None:
     """Every target lies within its pool; models come in the order asked for, chance is dashed and grey."""
     result = make_result()
-    chart = top_share_chart(result.ranks, ("ease(reg=500)", "nobody", "popularity", "ease(reg=500)"))
+    chart = top_k_chart(result.ranks, ("ease(reg=500)", "nobody", "popularity", "ease(reg=500)"))
     assert chart is not None
     chance, *models = chart.series
     assert chance.is_dashed
@@ -49,18 +49,18 @@ def test_ends_at_one() -> None:
     assert [series.model for series in models] == ["ease(reg=500)", "popularity"]
     for series in models:
         assert series.y[-1] == 1
-        assert series.y[series.x.index(10)] == top_share(result.ranks[series.model], np.array([10]))[0]
+        assert series.y[series.x.index(10)] == fraction_in_top(result.ranks[series.model], np.array([10]))[0]
     assert "Within the top 10: ease(reg=500) " in chart.words
 
 
 def test_no_ranks_no_chart() -> None:
     """Neither no ranks nor empty ones give a chart."""
-    assert top_share_chart({}, ("popularity",)) is None
-    assert top_share_chart({"popularity": Ranks.single([], n_pool=5)}, ("popularity",)) is None
+    assert top_k_chart({}, ("popularity",)) is None
+    assert top_k_chart({"popularity": Ranks.single([], n_pool=5)}, ("popularity",)) is None
 
 
 def test_pool_of_one_item() -> None:
     """A pool that holds nothing but the target has one cut-off."""
-    chart = top_share_chart({"popularity": Ranks.single([0], n_pool=1)}, ("popularity",))
+    chart = top_k_chart({"popularity": Ranks.single([0], n_pool=1)}, ("popularity",))
     assert chart is not None
     assert chart.series[0].x == (1,)
