@@ -26,7 +26,18 @@ N_PIECES = 4 + 3 * (1 + 4)
 def start(data: Path, folder: Path) -> subprocess.Popen[str]:
     call = [sys.executable, "-c", "from truerank.cli.main import run; run()", "agreement", str(data), *ASKED]
     rest = ["--models", MODELS, "--scenario", SCENARIO, "--keep", str(folder), "--format", "json"]
-    return subprocess.Popen([*call, *rest], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [*call, *rest],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=_hear_interrupts,
+    )
+
+
+def _hear_interrupts() -> None:
+    """Undo what a shell does to jobs in the background: they, and whatever they start, ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def wait_for(folder: Path, n_fits: int, process: subprocess.Popen[str]) -> int:
