@@ -151,7 +151,7 @@ def test_device_and_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert pick_device("auto").type == pick_device("cpu").type == "cpu"
     with pytest.raises(
-        InvalidParameter, match=r"device 'cuda' was asked for, but torch sees no GPU\. Use device=auto"
+        InvalidParameter, match=r"device 'cuda' needs a GPU, but torch sees none\. Use device=auto"
     ):
         pick_device("cuda")
     torch.set_num_threads(4)

@@ -1,4 +1,4 @@
-"""Scores that come as a file."""
+"""The model ``arrays``: scores or factors that are read from a NumPy file."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class BiasOnly(FactorModel):
     every: int = 1
 
     def settings(self) -> FactorSettings:
-        """Return what the training needs to know."""
+        """Return the hyper-parameters of the training."""
         return FactorSettings(
             self.key,
             loss=self.loss,

@@ -1,6 +1,6 @@
-"""Biases and factors under training, by compiled mini-batch gradients and Adam.
+"""Training of biases and factors by compiled mini-batch gradients and Adam.
 
-What models of biases and factors have in common.
+`FactorTraining` is the training of `FactorModel`, the base class of matrix factorisation and of biases alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FactorLoss = Literal["mse", "bpr"]
 
 @dataclass(frozen=True)
 class FactorSettings:
-    """What `FactorTraining` needs to know of a model; the fields are those of `MF`."""
+    """Hyper-parameters of `FactorTraining`; the fields are those of `MF`."""
 
     name: str
     loss: FactorLoss
@@ -56,10 +56,10 @@ class FactorSettings:
 
 
 class FactorTraining:
-    """Biases and factors under training; satisfies ``trainer.Training``.
+    """Biases and factors under training; satisfies ``training.Training``.
 
-    Each side is one float32 matrix of d factors and a bias. Factors start uniform as Xavier's rule has it for
-    an (n, d) matrix, biases at 0. One thread trains: the result depends on the seed alone.
+    Users and items each have one float32 matrix of d factors and a bias. Factors start Xavier-uniform for an
+    (n, d) matrix, biases at 0. One thread trains: the result depends on the seed alone.
     """
 
     def __init__(self, train: Interactions, settings: FactorSettings, seed: int) -> None:
@@ -78,7 +78,7 @@ class FactorTraining:
         self.gradients = (np.zeros_like(self.users), np.zeros_like(self.items))
         sides = (self.users, self.items, self.offset[:1])
         self.moments = [(np.zeros(side.size, np.float32), np.zeros(side.size, np.float32)) for side in sides]
-        self.keep = (1 - settings.dropout) ** 2  # of the products of entries
+        self.keep = (1 - settings.dropout) ** 2  # probability that a product of entries is kept
         self.step = 0
 
     def _start(self, side: str, n: int) -> FloatArray:

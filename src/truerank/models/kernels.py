@@ -1,21 +1,18 @@
-"""How often two items share a user, and which items are nearest.
+"""Compiled loops of the models.
 
-Sums of the rows of an item-item matrix over a user's history.
+Item-item models: co-occurrence counts, nearest items, and sums of matrix rows over a user's history. Every
+score is the sum over the user's items in ascending order, whichever kernel computes it and in whatever batch:
+scores are a function of the pair, bit for bit.
 
-Every score is the sum over the user's items in ascending order, whichever kernel computes it and whatever
-is computed beside it: scores are a function of the pair, bit for bit.
+Alternating least squares: the least-squares problem of each row.
 
-The least-squares step of alternating least squares.
+Factor models: gradients of a batch and the Adam step. A side (users or items) is one (n, d + 1) float32
+matrix: d factors, then the bias. The score of a pair is ``offset + u[:d] . v[:d] + u[d] + v[d]``. Dropout of
+entries of both vectors drops the products of entries: a product is kept with probability ``keep``, the square
+of the probability that an entry is kept, and divided by it.
 
-Gradients of factor models over a batch, and the Adam step.
-
-A side (users or items) is one (n, d + 1) float32 matrix: d factors, then the bias. The score of a pair is
-``offset + u[:d] . v[:d] + u[d] + v[d]``. Dropout of entries of both vectors drops the products of entries:
-one of them is kept with probability ``keep``, the square of what is kept of a vector, and divided by it.
-
-Negatives: items a user has not met.
-
-Scores of pairs through a perceptron, each in a fixed order of operations.
+Negatives: items a user has not met. NeuMF: scores of pairs through a perceptron, in a fixed order of
+operations.
 """
 
 from __future__ import annotations
@@ -186,14 +183,16 @@ def sum_entries(
                 scores[n] += entries[wanted[n]]
 
 
-CHUNK = 128  # vectors gathered for one product: fixed, so that a row's sums do not depend on anything else
+CHUNK = 128  # vectors gathered for one product: fixed, so that a row's sums depend on the row alone
 
 
 @fused
 def solve_cholesky(system: FloatArray, right: FloatArray) -> None:
     """Solve U^T U x = right in place, with U the Cholesky factor of the upper triangle of ``system``."""
     d = len(right)
-    for start in range(0, d, 4):  # four rows of U at a time: the rest is read and written once for four
+    for start in range(
+        0, d, 4
+    ):  # four rows of U at a time: the rows below are read and written once for four
         stop = min(start + 4, d)
         for k in range(start, stop):
             line = system[k]

@@ -16,7 +16,7 @@ class MF(FactorModel):
 
     .. math:: \hat y_{ui} = \alpha + \beta_u + \beta_i + \gamma_u^\top \gamma_i
 
-    ``loss=bpr`` takes events as preferences over one item the user has not met, drawn anew every epoch:
+    ``loss=bpr`` takes events as preferences over one item the user has not met, sampled in every epoch:
     :math:`-\log \sigma(\hat y_{ui} - \hat y_{uj})`, averaged; alpha and the user's bias cancel. ``loss=mse``
     takes the values of the events as ratings, and scores are predicted ratings. Ranks through factors.
 
@@ -27,7 +27,7 @@ class MF(FactorModel):
     epochs : at most so many
     batch : events per step
     learning_rate, weight_decay, beta2 : of Adam; the decay is coupled, an L2 term on all parameters
-    dropout : share of the entries of both vectors that is dropped while training
+    dropout : probability that an entry of either vector is dropped while training
     offset : where alpha starts under mse
     patience : validations without a better one before training stops
     every : validate after so many epochs each
@@ -70,7 +70,7 @@ class MF(FactorModel):
         super().__post_init__()
 
     def settings(self) -> FactorSettings:
-        """Return what the training needs to know."""
+        """Return the hyper-parameters of the training."""
         return FactorSettings(
             self.key,
             loss=self.loss,

@@ -1,4 +1,4 @@
-"""A variational autoencoder over histories."""
+"""Multi-VAE: a variational autoencoder over histories."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class MultiVAE(AnnealedModel[Factors]):
     Parameters
     ----------
     hidden, latent : widths of the layers: catalogue - hidden - latent - hidden - catalogue
-    dropout : share of the history's items that is dropped
+    dropout : probability that an item of the history is dropped in training
     epochs : at most so many
     batch : users per step
     learning_rate, weight_decay, beta2 : of Adam; the decay is coupled, an L2 term on all parameters

@@ -1,4 +1,4 @@
-"""Neural matrix factorisation."""
+"""NeuMF: neural matrix factorisation."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class NeuMF(TorchModel[Scorer]):
     ----------
     factors : width of p and q
     layers : widths of the perceptron, from its input (p' and q' have half of it each) up
-    loss : bce (events against drawn negatives), bpr (each event against one negative) or mse (ratings)
-    negatives : per event, drawn anew every epoch from the items the user has not met (bce)
+    loss : bce (events against sampled negatives), bpr (each event against one negative) or mse (ratings)
+    negatives : per event, sampled in every epoch from the items the user has not met (bce)
     pretrain : train both towers alone first, for ``epochs`` each, and start from them
     epochs : at most so many
     batch : samples per step

@@ -1,4 +1,4 @@
-"""Neural graph collaborative filtering."""
+"""NGCF: neural graph collaborative filtering."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class NGCF(TorchModel[Factors]):
     r"""Vectors that travel along the user-item graph before they are multiplied, trained by BPR.
 
-    Each step of training moves the vectors of all nodes through all layers, in about 8 n_pairs d +
+    Each step of training propagates the vectors of all nodes through all layers, in about 8 n_pairs d +
     12 (n_users + n_items) d^2 operations each, so large batches pay. Ranking costs as much as matrix
     factorisation of width d (layers + 1).
 
@@ -45,9 +45,9 @@ class NGCF(TorchModel[Factors]):
     Parameters
     ----------
     factors : d, width of the first vectors and of every layer
-    layers : how far vectors travel
-    dropout : share of the entries of each layer's output dropped in training
-    reg : of the vectors in a batch
+    layers : number of propagation layers
+    dropout : probability that an entry of a layer's output is dropped in training
+    reg : weight of the squared norms of the vectors in a batch
     learning_rate : of Adam
     batch : train pairs per step
     epochs : at most so many; exactly so many without validation
@@ -64,8 +64,8 @@ class NGCF(TorchModel[Factors]):
     theirs is the preset ``l20-ngcf``. Negatives are uniform over the items a user has not met. Repeated
     events count once.
 
-    A user without train events scores 0 everywhere. An item without train events was met in training as a
-    negative only, and keeps the low scores it got there.
+    A user without train events scores 0 everywhere. An item without train events was only a negative in
+    training and keeps the low scores it learnt.
 
     Examples
     --------

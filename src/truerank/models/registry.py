@@ -1,4 +1,4 @@
-"""The table of models."""
+"""All models by name, and presets with the settings of the papers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Self-attention over ordered histories."""
+"""SASRec: self-attention over ordered histories."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ class SASRec(TorchModel[Factors]):
                   + \sum_{j} \log \bigl(1 - \sigma(h_{ut} \cdot v_j)\bigr)\Bigr],
                   \qquad \hat y_{ui} = h_u \cdot v_i
 
-    with :math:`h_{ut}` the state after user u's t-th event, n the number of such steps, and negatives j drawn
-    uniformly from the items the user has not met in train.
+    with :math:`h_{ut}` the state after user u's t-th event, n the number of such steps, and negatives j
+    sampled uniformly from the items the user has not met in train.
 
     Parameters
     ----------
-    max_length : latest events that are looked at
+    max_length : number of latest events that are used
     factors : d, width of item vectors and states
     blocks : attention blocks
-    heads : parts of the width that attend on their own; must divide ``factors``
-    dropout : share of the inputs, attention weights and inner units dropped in training
-    negatives : drawn for each step
+    heads : attention heads; must divide ``factors``
+    dropout : probability that an input, attention weight or inner unit is dropped in training
+    negatives : sampled for each step
     learning_rate, weight_decay : of Adam with betas 0.9 and 0.98
     batch : users per step of training
     epochs : at most so many; exactly so many without validation
@@ -64,10 +64,10 @@ class SASRec(TorchModel[Factors]):
     Architecture, loss and defaults of [kang2018]_ (ML-1M), whose code adds residuals to the normalised
     inputs; so it is here. Weights start Xavier-uniform. Histories are padded at the end and positions
     count back from the latest event, which gives the states of padding at the front without computing them.
-    Events at the same time stand in the order of the rows. Repeated events stay in the history.
+    Events at the same time keep the order of the rows. Repeated events stay in the history.
 
-    A user without train events scores 0 everywhere. An item without train events was met in training as a
-    negative only, and keeps the low scores it got there.
+    A user without train events scores 0 everywhere. An item without train events was only a negative in
+    training and keeps the low scores it learnt.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A model that was fitted before."""
+"""The model ``saved``: a fitted model that is read from a file."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from truerank.core.scorer import Scorer
 class Saved(Model):
     """A fitted model from a file that truerank wrote.
 
-    Users and items are found by their ids where the file holds them; else the data must be of the same size
-    as those it was fitted on. Nothing is learnt.
+    Users and items are found by their ids where the file has them; otherwise the data must have as many users
+    and items as those the model was fitted on. Nothing is learnt.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Saved(Model):
     Raises
     ------
     InvalidData
-        When the file is missing, foreign, damaged, of a later version, or of another catalogue.
+        When the file is missing, foreign, damaged or of another version, or of other users and items.
 
     Examples
     --------

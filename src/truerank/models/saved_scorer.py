@@ -1,8 +1,8 @@
-"""Kinds of scorers and the arrays they are made of.
+"""Saving and loading fitted models, and using them with data whose users and items are in another order.
 
-Saving and loading fitted models.
-
-A scorer with its users and items in another order.
+A fitted model is a scorer made of arrays; `ScorerFormat` says which arrays each class of scorers has.
+``save_scorer`` writes them with the ids of users and items, ``load_scorer`` returns a `SavedScorer`, whose
+``aligned`` finds the users and items of other data by their ids.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 Arrays = Mapping[str, AnyArray]
 
-#: scorers that say themselves which arrays they are (``arrays()``, ``from_arrays``), imported on use, each
-#: with the name of an array that has one row per user
+#: scorers that implement `truerank.models.training.HasArrays`, imported on use, each with the name of an
+#: array that has one row per user
 NAMED_ARRAYS: dict[str, tuple[str, str]] = {
     "towers": ("truerank.models.nets.towers:TowerScorer", "user_bias"),
 }
@@ -39,14 +39,14 @@ NAMED_ARRAYS: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class ScorerFormat:
-    """How one class of scorers is taken apart and put together.
+    """The arrays of one class of scorers.
 
     Parameters
     ----------
     cls : the class
     names, optional : its arrays
     pack, unpack : scorer to arrays and back
-    n_users : how many users its arrays are of
+    n_users : number of users, from the arrays
     """
 
     cls: type
@@ -63,7 +63,7 @@ def pack_scorer(scorer: Scorer) -> tuple[str, dict[str, AnyArray]]:
     Raises
     ------
     InvalidParameter
-        When the scorer is more than arrays, such as a function or a model of another library.
+        When the scorer is not made of arrays, such as a function or a model of another library.
     """
     for name, kind in SCORER_FORMATS.items():
         if type(scorer) is kind.cls:
@@ -104,14 +104,14 @@ def unpack_scorer(name: str, arrays: Arrays) -> Scorer:
 
 
 def count_users(name: str, arrays: Arrays) -> int:
-    """Return how many users the arrays of a kind are of."""
+    """Return the number of users of a scorer from its arrays."""
     return (
         len(arrays[NAMED_ARRAYS[name][1]]) if name in NAMED_ARRAYS else SCORER_FORMATS[name].n_users(arrays)
     )
 
 
 def _type_of(name: str) -> Any:
-    """Import and return a class that names its arrays itself."""
+    """Import and return a class of `NAMED_ARRAYS`."""
     module, _, attribute = NAMED_ARRAYS[name][0].partition(":")
     return getattr(importlib.import_module(module), attribute)
 
@@ -162,7 +162,7 @@ def _unpack_csr(arrays: Arrays, prefix: str) -> csr_array:
 
 
 def _is_index(indptr: AnyArray, indices: AnyArray, size: int) -> bool:
-    """Say whether these are the pointers and places of a sparse matrix with ``size`` columns."""
+    """Return whether these are the pointers and column indices of a sparse matrix with ``size`` columns."""
     if indptr.ndim != 1 or indices.ndim != 1 or indptr.dtype.kind != "i" or indices.dtype.kind != "i":
         return False
     if len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
@@ -227,14 +227,14 @@ SCORER_FORMATS: dict[str, ScorerFormat] = {
 
 @dataclass(frozen=True, eq=False)
 class RealignedScorer:
-    """Asks another scorer by the codes it knows.
+    """A scorer for data whose users and items have other codes than those it was fitted with.
 
     Items it does not know score minus infinity; for users it does not know all known items tie at 0.
 
     Parameters
     ----------
-    scorer : the other one
-    alignment : its code of each user and item
+    scorer : scores by the codes it was fitted with
+    alignment : that code of each user and item of the data
     """
 
     scorer: Any
@@ -247,7 +247,7 @@ class RealignedScorer:
 
     @property
     def is_thread_safe(self) -> bool:
-        """Whether the other one is."""
+        """Whether the fitted scorer is."""
         return bool(getattr(self.scorer, "is_thread_safe", False))
 
     def score(self, users: IntArray, items: IntArray) -> FloatArray:
@@ -263,7 +263,7 @@ class RealignedScorer:
 
 @dataclass(frozen=True, eq=False)
 class RealignedSparseScorer(RealignedScorer):
-    """The same for a scorer with sparse rows, all of whose items are known."""
+    """The same for a scorer with sparse rows that knows all items of the data."""
 
     def sparse_rows(self, users: IntArray) -> csr_array:
         """Return the (len(users), n_items) matrix of scores, columns ascending."""
@@ -285,7 +285,7 @@ _SIDES = ("user", "item")
 
 @dataclass(frozen=True, eq=False)
 class SavedScorer:
-    """What a model file holds.
+    """A fitted model that was read from a file.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ class SavedScorer:
     n_users, n_items : size of the data it was fitted on
     users, items : the ids behind the codes; None when they were not saved
     version : the version of truerank that wrote it
-    path : where it was read
+    path : of the file
     """
 
     scorer: Scorer
@@ -311,7 +311,7 @@ class SavedScorer:
 
         Parameters
         ----------
-        data : says the order of users and items
+        data : whose vocabularies give the order of users and items
         unknown : what to do with users and items that the model does not know: ``error`` refuses, ``bottom``
             ranks such items below all others and lets all known items tie for such users
 

@@ -1,4 +1,4 @@
-"""Variational autoencoders over ordered histories."""
+"""SVAE: a recurrent network with a variational autoencoder over ordered histories."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class SVAE(AnnealedModel[Factors]):
                   + \beta\, KL\bigl(N(\mu_{ut}, \sigma^2_{ut}) \,\|\, N(0, 1)\bigr)\Bigr],
                   \qquad \pi(z) = \mathrm{softmax}(W \tanh(A z + a) + b)
 
-    where z is drawn from the normal law whose moments the encoder reads off the state of a GRU. A fitted
-    model takes the mean for z and ranks by the logits.
+    where z is sampled from the normal distribution whose moments the encoder computes from the state of a
+    GRU. A fitted model takes the mean for z and ranks by the logits.
 
     Parameters
     ----------
-    max_length : latest events that are looked at
+    max_length : number of latest events that are used
     embedding, recurrent : widths of the item vectors and of the state of the GRU
     latent, hidden : widths of z and of the layers before and after it
-    next_items : k, how many following events each step is to foresee
+    next_items : k, number of following events that each step predicts
     anneal_start, anneal_cap : beta, the weight of the divergence, in the first epoch and at its largest
     anneal_epochs : epochs over which beta grows from start to cap
     learning_rate, weight_decay : of Adam
@@ -64,13 +64,13 @@ class SVAE(AnnealedModel[Factors]):
     -----
     Architecture and widths of [sachdeva2019]_ (ML-1M); its code steps after each single user, here after
     ``batch`` of them. The last steps of a history have fewer than k following events and count for that
-    much less, as there. Weights start Xavier-uniform. Events at the same time stand in the order of
-    the rows. Repeated events stay in the history. Preset ``s21-svae`` has the sizes and weights of
+    much less, as there. Weights start Xavier-uniform. Events at the same time keep the order of the rows.
+    Repeated events stay in the history. Preset ``s21-svae`` has the sizes and weights of
     [sachdeva2022]_'s code, without its samples of z while ranking and its mix-up of log sigma and log
     variance.
 
-    A user without train events scores 0 everywhere. An item without train events never was what came next,
-    and keeps the low scores it got for that.
+    A user without train events scores 0 everywhere. An item without train events was never the next item
+    and keeps the low scores it learnt for that.
 
     Examples
     --------
@@ -153,7 +153,7 @@ class SVAE(AnnealedModel[Factors]):
 
 
 def next_targets(padded: PaddedHistories, next_items: int) -> tuple[IntArray, FloatArray]:
-    """Return the (steps, k) items that follow each step, user after user, and shares 1/k, 0 past the end."""
+    """Return the (steps, k) items that follow each step, user after user, and weights 1/k, 0 past the end."""
     n, width = padded.items.shape
     step = np.arange(1, width)[:, None] + np.arange(next_items)
     has_event = step < padded.lengths[:, None, None]
@@ -171,7 +171,7 @@ def multinomial_step_loss(
     from truerank.models.nets.sequence import divergence, multinomial_loss
 
     device = net.output.weight.device
-    items, shares = next_targets(padded, next_items)
+    items, weights = next_targets(padded, next_items)
     is_step = torch.from_numpy(padded.is_filled()[:, 1:]).to(device)
     states = net.states(torch.from_numpy(padded.items[:, :-1]).to(device))[is_step]
     mean, log_variance = net.posterior(states)
@@ -181,6 +181,6 @@ def multinomial_step_loss(
         net.output.weight,
         net.output.bias,
         torch.from_numpy(items).to(device),
-        torch.from_numpy(shares).to(z),
+        torch.from_numpy(weights).to(z),
     )
     return loss + beta * divergence(mean, log_variance).mean()

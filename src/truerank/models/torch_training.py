@@ -44,7 +44,7 @@ DEVICES = ("auto", "cpu", "cuda")
 
 
 def require_torch(what: str) -> Any:
-    """Import torch, or raise the sentence that says how to install it; ``what`` needs it."""
+    """Import torch for model ``what``, or raise an error that says how to install it."""
     try:
         import torch
     except ImportError:
@@ -57,7 +57,7 @@ def pick_device(name: str) -> torch.device:
     import torch
 
     if name == "cuda" and not torch.cuda.is_available():
-        raise InvalidParameter("device 'cuda' was asked for, but torch sees no GPU. Use device=auto or cpu.")
+        raise InvalidParameter("device 'cuda' needs a GPU, but torch sees none. Use device=auto or cpu.")
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(name)
@@ -76,7 +76,7 @@ def seeded(seed: int, stage: str, number: int = 0) -> Iterator[None]:
 
 @contextmanager
 def limited_threads(most: int | None = None) -> Iterator[None]:
-    """Hold torch to the processors this process may use, to what it was set to before, and to ``most``."""
+    """Limit torch to the processors this process may use, to its present setting, and to ``most`` threads."""
     import torch
 
     before = torch.get_num_threads()
@@ -258,18 +258,18 @@ class AnnealedModel(TorchModel[ScorerT], ABC):
         return self.anneal_start + (self.anneal_cap - self.anneal_start) * grown
 
 
-_POOL = 16  # batches sorted by length together; more padding is saved with more, less is random
+_POOL = 16  # batches sorted by length together; a larger pool saves more padding but mixes less
 
 
 @dataclass(frozen=True, eq=False)
 class PaddedHistories:
-    """Some users' latest events, one row each, padded at the end.
+    """The latest events of some users, one row each, padded at the end.
 
     Parameters
     ----------
     users : (n,)
-    items : (n, width) oldest first; 0 behind the end
-    lengths : (n,) how much of a row is filled
+    items : (n, width) oldest first; 0 after the last event
+    lengths : (n,) number of events of each row
     """
 
     users: IntArray
@@ -277,7 +277,7 @@ class PaddedHistories:
     lengths: IntArray
 
     def is_filled(self) -> BoolArray:
-        """Return the (n, width) mask of true events."""
+        """Return the (n, width) mask of the entries that are events."""
         mask: BoolArray = np.arange(self.items.shape[1]) < self.lengths[:, None]
         return mask
 
@@ -318,7 +318,7 @@ class Histories:
         histories = cls(frozen(indptr), frozen(train.item[order].astype(np.int64)))
         if histories.lengths().max() < 2:
             raise InvalidData(
-                f"model {model!r} learns what follows what and needs a user with at least two train events, "
+                f"model {model!r} learns which item follows and needs a user with at least two train events, "
                 f"but {train.name!r} has none. Check the split and the filters, or use a model without "
                 "order, such as 'ease'."
             )

@@ -36,7 +36,7 @@ class Training(Protocol):
     """A model under training."""
 
     def run_epoch(self, number: int) -> float:
-        """Run epoch ``number`` (from 1) and return its mean loss; NaN says that it went astray."""
+        """Run epoch ``number`` (from 1) and return its mean loss, NaN when a parameter is not finite."""
 
     def scorer(self) -> Scorer:
         """Return the model as it is now."""
@@ -50,13 +50,13 @@ class Training(Protocol):
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long to train.
+    """Number of epochs, and when training stops early.
 
     Parameters
     ----------
-    epochs : at most so many; exactly so many where nothing validates
-    patience : stop when the best of the validated epochs is so many validations old; None never stops early
-    every : validate after each so many epochs, and after the last one
+    epochs : largest number of epochs; without validation all of them are run
+    patience : stop after this number of validations without an improvement; None never stops early
+    every : epochs between validations; the last epoch is validated too
     """
 
     epochs: int
@@ -71,7 +71,7 @@ class Schedule:
 
 
 class TrainedModel(EpochModel, ABC, Generic[ScorerT]):
-    """A model that is fitted in epochs; a subclass makes the `Training`, and its fields say how long.
+    """A model that is fitted in epochs; a subclass makes the `Training` and has the fields of `Schedule`.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class TrainedModel(EpochModel, ABC, Generic[ScorerT]):
         self.schedule()
 
     def schedule(self) -> Schedule:
-        """Return how long to train; raises where that is not a schedule."""
+        """Return the schedule of the epochs."""
         return Schedule(self.epochs, self.patience, self.every)
 
     @abstractmethod
@@ -126,15 +126,15 @@ def run_epochs(
 ) -> Scorer:
     """Train and return the scorer of the best epoch: the best validated one, else the last.
 
-    ``on_epoch`` is called after every epoch with the scorer as it is then; the progress has a note of loss
-    and validation. Ctrl-C ends the training early with the best epoch so far and a `DataWarning`; before the
-    first epoch has ended, and within ``whole_or_nothing``, it goes through.
+    ``on_epoch`` is called after every epoch with the scorer of that epoch; the progress shows loss and
+    validation. Ctrl-C ends the training early with the best epoch so far and a `DataWarning`; before the
+    first epoch has ended, and within ``whole_or_nothing``, it is raised.
 
     Parameters
     ----------
-    label : the model as written, for messages and progress
-    training : what to train
-    schedule : how long
+    label : spec of the model, for messages and progress
+    training : the model under training
+    schedule : number of epochs and early stopping
     validate, on_epoch, progress : as in ``EpochModel.fit``
 
     Raises
@@ -142,7 +142,7 @@ def run_epochs(
     NotConverged
         When a loss is NaN or infinite; ``last`` is the scorer of the best epoch before, or None.
     """
-    run = _Run(label, training, schedule, validate, on_epoch)
+    run = _EpochLoop(label, training, schedule, validate, on_epoch)
     with tracked(progress, label, schedule.epochs) as task:
         try:
             run.all_epochs(task)
@@ -158,7 +158,7 @@ def run_epochs(
     return run.best()
 
 
-class _Run:
+class _EpochLoop:
     """One training from start to end."""
 
     def __init__(
@@ -171,12 +171,12 @@ class _Run:
     ) -> None:
         self.label, self.training, self.schedule = label, training, schedule
         self.validate, self.on_epoch = validate, on_epoch
-        self.epoch = 0  # the one under way
+        self.epoch = 0  # the current one
         self.best_epoch, self.best_value, self.kept = 0, -math.inf, None
-        self.moved = False  # whether the model differs from what was kept
+        self.moved = False  # whether the model differs from the kept state
 
     def all_epochs(self, task: ProgressTask) -> None:
-        """Run epochs until there are enough or the best one is long past."""
+        """Run epochs until the last one or until the patience is exhausted."""
         stale = 0
         while self.epoch < self.schedule.epochs:
             self.epoch += 1
@@ -206,7 +206,7 @@ class _Run:
                 return
 
     def best(self) -> Scorer:
-        """Go back to what was kept and return its scorer."""
+        """Go back to the kept state and return its scorer."""
         if self.moved:
             self.training.restore(self.kept)
             self.moved = False
@@ -260,11 +260,11 @@ class HasArrays(Protocol):
         """Build the scorer from such arrays."""
 
 
-_BLOCK = 1 << 16  # rows of negatives per thread and turn
+_BLOCK = 1 << 16  # rows of negatives per call
 
 
 def distinct_pairs(train: Interactions) -> tuple[IntArray, IntArray]:
-    """Return user and item of each distinct pair, sorted: the order of events cannot matter after this.
+    """Return user and item of each distinct pair, sorted, so that the order of the events cannot matter.
 
     Examples
     --------
@@ -292,16 +292,16 @@ def sample_negatives(
 ) -> IntArray:
     """Return (len(user), n_negatives) items that each user has not met, uniformly and with replacement.
 
-    A user who has met every item gets any items. The draws depend on the generator and the place of the row,
-    not on threads.
+    A user who has met every item gets any items. The negatives depend on the generator and the index of the
+    row, not on threads.
     """
-    from truerank.models.kernels import fill_negatives as draw
+    from truerank.models.kernels import fill_negatives
 
     out = np.empty((len(user), n_negatives), dtype=np.int64)
     start = np.uint64(rng.integers(2**63))
 
     def fill(first: int, last: int) -> None:
-        draw(lists.indptr, lists.items, n_items, user[first:last], start, first, out[first:last])
+        fill_negatives(lists.indptr, lists.items, n_items, user[first:last], start, first, out[first:last])
 
     run_row_blocks(fill, even_blocks(len(user), _BLOCK))
     return out

@@ -56,11 +56,13 @@ def test_sentences() -> None:
         InvalidData, match="the model must know every item of the data, but it does not know 1, such as 'b'"
     ):
         align_ids(events, ["u", "v"], ["a"])
-    with pytest.raises(InvalidData, match="no id agrees: it has 'x' and the data 'u'"):
+    with pytest.raises(InvalidData, match="no id is the same: it has 'x' and the data 'u'"):
         align_ids(events, ["x"], ["a", "b"])
-    with pytest.raises(InvalidData, match="no id agrees: it has none and the data 'u'"):
+    with pytest.raises(InvalidData, match="no id is the same: it has none and the data 'u'"):
         align_ids(events, [], ["a", "b"])
-    with pytest.raises(InvalidData, match="user ids of the model must differ, but 7 stands for several rows"):
+    with pytest.raises(
+        InvalidData, match="user ids of the model must differ, but several rows have the id 7"
+    ):
         align_ids(data([7], ["a"]), ["7", "07"], ["a"])
     with pytest.raises(
         InvalidData, match="user ids of the model must be numbers or text like those of the data"

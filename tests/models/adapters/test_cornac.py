@@ -98,5 +98,5 @@ def test_what_does_not_fit() -> None:
     with pytest.raises(InvalidParameter, match="from_cornac takes a model of Cornac, got list"):
         from_cornac([], SPLIT.train)
     other = Interactions.from_codes([0], [0])
-    with pytest.raises(InvalidData, match=r"no id agrees: it has 'u[0-9]+' and the data 0"):
+    with pytest.raises(InvalidData, match=r"no id is the same: it has 'u[0-9]+' and the data 0"):
         from_cornac(fitted("most-pop"), other)

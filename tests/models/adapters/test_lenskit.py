@@ -72,7 +72,7 @@ def test_a_component_alone_ranks_by_its_trained_vectors(name: str) -> None:
 def test_a_component_without_vocabularies() -> None:
     component = pipeline("popularity").component("scorer")
     with pytest.raises(
-        InvalidData, match=r"must know the users of the model, but PopScorer does not keep them"
+        InvalidData, match=r"needs the ids of the model's users, but PopScorer does not keep them"
     ):
         from_lenskit(component, SPLIT.train)
     scorer = from_lenskit(component, SPLIT.train, dataset=DATASET)

@@ -122,7 +122,7 @@ def test_what_does_not_fit(recbole: None) -> None:
         from_recbole(model, {}, SPLIT.train)
     with pytest.raises(InvalidParameter, match=r"takes a model of RecBole \(a torch.nn.Module\), got str"):
         from_recbole("BPR", dataset, SPLIT.train)
-    with pytest.raises(InvalidData, match="no id agrees"):
+    with pytest.raises(InvalidData, match="no id is the same"):
         from_recbole(model, dataset, Interactions.from_codes([0], [0]))
 
     def refuse(interaction: Any) -> Any:

@@ -1,12 +1,10 @@
-"""Where another table keeps the users and items of the data.
+"""Users and items of a library's model in the order of the data, and scorers around such models.
 
-Optional libraries: imported on use, with a sentence when they are missing or the model is not theirs.
-
-Scores by a library's own call, which returns whole rows of its catalogue.
-
-Item-item models of other libraries: histories times similarities, both sparse.
-
-Calling torch modules: in eval mode, without gradients, leaving them as they were.
+`Alignment` holds the row of each user and item of the data in the model's tables, found by ids or taken row
+by row. `RowScorer` scores through the library's own call, which returns whole rows of its catalogue;
+``is_dot_product`` finds out whether factors give the same scores and can be used instead;
+``item_item_scorer`` wraps sparse similarity matrices. The remaining functions import optional libraries, name
+models that are not fitted, and call torch modules in eval mode without gradients.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from truerank.core.scorer import Factors
 
 
-#: What happens to users and items of the data that the model has never met.
+#: What happens to users and items of the data that the model does not know: refused, or ranked last.
 Unknown: TypeAlias = Literal["error", "bottom"]
 UNKNOWN: tuple[Unknown, ...] = ("error", "bottom")
 
@@ -57,8 +55,8 @@ class Alignment:
     def factors(self, user: FloatArray, item: FloatArray, item_bias: FloatArray | None = None) -> Factors:
         """Return the vectors in the order of the data.
 
-        Unknown users get zero vectors, so that only item biases speak. Unknown items get zero vectors and a
-        bias below every possible score of a known one.
+        Unknown users get zero vectors, so that the item biases alone decide. Unknown items get zero vectors
+        and a bias below every possible score of a known one.
         """
         from truerank.core.scorer import Factors
 
@@ -80,7 +78,7 @@ class Alignment:
 
 
 def align_rows(train: Interactions, shape: tuple[int, int]) -> Alignment:
-    """Take the rows of the model as codes of the data, which they are when it was fitted on its matrix.
+    """Align row by row, for a model that was fitted on ``train.matrix()``.
 
     Raises
     ------
@@ -108,7 +106,7 @@ def align_ids(
 
     Parameters
     ----------
-    train : whose vocabularies are the order that is wanted
+    train : whose vocabularies give the order of users and items
     user_ids, item_ids : ids of the model's rows, in order
     unknown : ``error`` refuses users and items that the model does not know, ``bottom`` ranks such items
         below all others and lets all known items tie for such users
@@ -174,13 +172,13 @@ def _rows_by_id(what: str, vocabulary: Vocabulary, ids: Any, unknown: Unknown) -
     if len(rows) == 0 and len(vocabulary):
         shown = f"{listed[0]!r}" if listed else "none"
         raise InvalidData(
-            f"the model must be of the {what}s of the data, but no id agrees: it has {shown} and the data "
+            f"the model must know {what}s of the data, but no id is the same: it has {shown} and the data "
             f"{vocabulary.decode(np.array([0]))[0]!r}. Fit it on this data."
         )
     counts = np.bincount(codes[rows], minlength=len(vocabulary))
     if (counts > 1).any():
         repeated = vocabulary.decode(np.array([int(np.argmax(counts > 1))]))[0]
-        raise InvalidData(f"{what} ids of the model must differ, but {repeated!r} stands for several rows.")
+        raise InvalidData(f"{what} ids of the model must differ, but several rows have the id {repeated!r}.")
     if len(rows) < len(listed):
         extra = [listed[row] for row in np.flatnonzero(codes < 0)[:3]]
         warnings.warn(
@@ -209,7 +207,7 @@ def _taken(table: FloatArray, rows: IntArray, dtype: type[np.floating[Any]]) -> 
 
 
 def require(function: str, module: str, *, extra: str = "models") -> Any:
-    """Import a module of an optional library, or say how to install it."""
+    """Import a module of an optional library, or raise an error that says how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError:
@@ -223,7 +221,7 @@ def check_model(function: str, model: object, kinds: Any, wanted: str) -> None:
 
 
 def not_fitted(function: str, model: object, verb: str) -> InvalidData:
-    """Return the error for a model that has learnt nothing yet."""
+    """Return the error for a model that is not fitted."""
     return InvalidData(
         f"{function} needs a fitted model, but this {type(model).__name__} is not. Call its {verb} first."
     )
@@ -232,15 +230,15 @@ def not_fitted(function: str, model: object, verb: str) -> InvalidData:
 def probe(
     function: str, model: object, rows: Callable[[IntArray], FloatArray], verb: str, user: int = 0
 ) -> None:
-    """Ask for one user's scores, so that a model that was never fitted is named at once."""
+    """Compute one user's scores, so that a model that is not fitted is reported at once."""
     try:
         rows(np.array([user]))
     except (AttributeError, RuntimeError, TypeError):
         raise not_fitted(function, model, verb) from None
 
 
-_CELLS = 1 << 22  # scores asked for at a time: 32 MB
-_CHECKED = 5  # users whose scores tell whether a model is a dot product
+_CELLS = 1 << 22  # scores computed at a time: 32 MB
+_CHECKED = 5  # users whose scores are compared with dot products
 _AGREEMENT = 1e-5  # relative to the largest score of the user; float32 products differ by about 1e-6
 
 
@@ -248,8 +246,8 @@ _AGREEMENT = 1e-5  # relative to the largest score of the user; float32 products
 class RowScorer:
     """A model that scores all items of a user at once.
 
-    Every user is asked for once per call, in batches. Items the model does not know score minus infinity;
-    for users it does not know all known items tie at 0.
+    Every user is scored once per call, in batches. Items the model does not know score minus infinity; for
+    users it does not know all known items tie at 0.
 
     Parameters
     ----------
@@ -277,13 +275,13 @@ class RowScorer:
         for start in range(0, len(users), step):
             block = slice(start, start + step)
             distinct, back = np.unique(self.alignment.user[users[block]], return_inverse=True)
-            scores = self._ask(distinct)
+            scores = self._scores_of(distinct)
             wanted = columns if columns.ndim == 1 else columns[block]
             picked = scores[:, wanted][back] if columns.ndim == 1 else scores[back[:, None], wanted]
             out[block] = np.where(wanted < 0, -np.inf, picked)
         return out
 
-    def _ask(self, users: IntArray) -> FloatArray:
+    def _scores_of(self, users: IntArray) -> FloatArray:
         scores = np.zeros((len(users), self.n_columns))
         known = users >= 0
         if known.any():
@@ -303,9 +301,10 @@ def is_dot_product(
     item: FloatArray,
     item_bias: FloatArray | None = None,
 ) -> bool:
-    """Say whether the model's own scores are these dot products, up to a constant per user.
+    """Return whether the model's scores are these dot products, up to a constant per user.
 
-    A few users are asked for, first to last. What a library calls vectors need not be what it ranks by.
+    This is checked on five users from the first to the last, because the vectors that a library offers need
+    not be those it ranks by.
     """
     if user.ndim != 2 or item.ndim != 2 or user.shape[1] != item.shape[1] or len(user) == 0:
         return False
@@ -349,7 +348,7 @@ def selected(matrix: csr_array, rows: IntArray, columns: IntArray) -> csr_array:
 
 
 def _picker(rows: IntArray, size: int) -> csr_array:
-    """Return the (len(places), size) matrix with a one at each place."""
+    """Return the (len(rows), size) matrix with a one in column ``rows[n]`` of row n; -1 leaves it empty."""
     from scipy.sparse import csr_array
 
     known = np.flatnonzero(rows >= 0)

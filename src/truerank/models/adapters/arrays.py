@@ -1,4 +1,4 @@
-"""Scores or factors at hand as arrays."""
+"""Scorers from arrays of scores or factors."""
 
 from __future__ import annotations
 

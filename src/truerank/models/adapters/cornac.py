@@ -1,4 +1,4 @@
-"""Models of Cornac."""
+"""Scorers from models of Cornac."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def from_cornac(model: Any, train: Interactions, *, unknown: Unknown = "error") 
 
     Users and items are found by the ids the model was fitted with. Models that offer vectors whose dot
     products are their scores (MF, BPR, WMF, PMF, ...) are ranked through factors; this is checked on a few
-    users. Others are asked for one user after the other by ``model.score``.
+    users. Others are scored one user after the other by ``model.score``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A function that scores."""
+"""Scorers from functions of users and items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of implicit."""
+"""Scorers from models of the library implicit."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def from_implicit(
 
     Notes
     -----
-    implicit knows no ids. A model fitted on a matrix whose rows are in another order than ``train.users``
-    must come with ``user_ids`` and ``item_ids``; nothing can tell otherwise.
+    implicit keeps no ids. A model fitted on a matrix whose rows are in another order than ``train.users``
+    needs ``user_ids`` and ``item_ids``; a wrong order cannot be detected.
     """
     base = require(NAME, "implicit.recommender_base")
     check_model(NAME, model, base.RecommenderBase, "a model of implicit")

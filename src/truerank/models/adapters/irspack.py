@@ -1,4 +1,4 @@
-"""Models of irspack."""
+"""Scorers from recommenders of irspack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pipelines and scorers of LensKit."""
+"""Scorers from pipelines and components of LensKit."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def from_lenskit(
 ) -> Scorer:
     """Return the scorer of a trained LensKit pipeline or scoring component (LensKit 2025 or later).
 
-    A pipeline is asked for the scores of all items, one user after the other, with the user's train history
-    looked up as it does itself. Where its scores are dot products of the component's embeddings, they are
+    A pipeline scores all items, one user after the other, and looks up the user's train history itself.
+    Where its scores are dot products of the component's embeddings, they are
     ranked through factors; this is checked on a few users. Items that LensKit leaves without a score, which
     it never recommends, rank below all others.
 
@@ -91,7 +91,7 @@ def from_lenskit(
 
 
 def _is_untrained(part: Any) -> bool:
-    """Say whether a component that can be trained holds nothing but its settings."""
+    """Return whether a component that can be trained holds nothing but its settings."""
     return hasattr(part, "train") and not set(vars(part)) - {"config"}
 
 
@@ -106,7 +106,7 @@ def _vocabularies(parts: list[Any], dataset: Any) -> tuple[Any, Any]:
         named = [vocabulary for vocabulary in kept if hasattr(vocabulary, "term")]
         if not named:
             raise InvalidData(
-                f"{NAME} must know the {what}s of the model, but {type(sources[0]).__name__} does not keep "
+                f"{NAME} needs the ids of the model's {what}s, but {type(sources[0]).__name__} does not keep "
                 "them. Give the Dataset it was trained on: dataset=...."
             )
         vocabularies.append(named[0])
@@ -128,7 +128,7 @@ def _check_scores(rows: Callable[[IntArray], FloatArray], model: Any, n_users: i
     few = np.unique(np.linspace(0, n_users - 1, 5).astype(np.int64))
     if not np.isfinite(rows(few)).any():
         raise InvalidData(
-            f"{NAME} must get scores, but {type(model).__name__} gave none to any of {len(few)} users. A "
+            f"{NAME} needs scores, but {type(model).__name__} gave none to any of {len(few)} users. A "
             "component that needs the user's history must come inside its trained Pipeline."
         )
 

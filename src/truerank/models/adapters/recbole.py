@@ -1,4 +1,4 @@
-"""Models of RecBole."""
+"""Scorers from models of RecBole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any torch module that can score."""
+"""Scorers from torch modules."""
 
 from __future__ import annotations
 

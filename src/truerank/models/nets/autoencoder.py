@@ -1,4 +1,4 @@
-"""The variational autoencoder over histories as a torch module; imported on use."""
+"""The network of Multi-VAE; imported on use, because it imports torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from truerank.core.types import IntArray
 
 
 class History:
-    """Histories as flat tensors on a device, cut to users on demand."""
+    """Histories of all users as flat tensors on a device."""
 
     def __init__(self, lists: Lists, device: torch.device) -> None:
         self.indptr = torch.tensor(lists.indptr, device=device)

@@ -1,6 +1,6 @@
-"""The two towers of NeuMF as a torch module; imported on use.
+"""The network of NeuMF: two towers (GMF and MLP) joined by a linear layer, and a fast dropout for CPUs.
 
-Dropout that is quick on a CPU; imported on use.
+Imported on use, because it imports torch.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ _LEVELS = 1 << 16  # one 16-bit number decides on an entry
 class Dropout(nn.Module):
     """Set each entry to 0 with a given probability while training, and scale the others up.
 
-    Torch's own on a GPU. On a CPU torch draws a double for each entry, which is a third of the time of a
-    small network; here 64 random bits serve four entries. The share is rounded to a multiple of 2**-16 (and
-    to less than 1) and the scale follows it, so the mean of an entry stays what it is.
+    On a GPU this is torch's dropout. On a CPU torch samples a double for each entry, which takes a third of
+    the time of a small network; here 64 random bits serve four entries. The probability is rounded to a
+    multiple of 2**-16 (and to less than 1) and the scale follows it, so that the mean of an entry is kept.
 
     Parameters
     ----------
-    share : of the entries that are dropped, at least 0 and below 1
+    probability : that an entry is dropped, at least 0 and below 1
     """
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, probability: float) -> None:
         super().__init__()
-        self.share = share
-        self.n_kept = max(1, round((1 - share) * _LEVELS))  # of the levels
+        self.probability = probability
+        self.n_kept = max(1, round((1 - probability) * _LEVELS))  # of the levels
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return x with entries dropped, x itself outside of training."""
         if not self.training or self.n_kept == _LEVELS:
             return x
         if x.device.type != "cpu":
-            return functional.dropout(x, self.share)
+            return functional.dropout(x, self.probability)
         return x * self.mask(x)
 
     def mask(self, x: torch.Tensor) -> torch.Tensor:
-        """Return what the entries of x are multiplied by, drawn from torch's generator."""
+        """Return the random factors of the entries of x, from torch's generator."""
         words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         levels = words.view(torch.int16)[: x.numel()].view(x.shape)
         mask = torch.empty_like(x, memory_format=torch.contiguous_format)
@@ -116,7 +116,7 @@ class Fusion(nn.Module):
         return score
 
     def take(self, gmf: Fusion, mlp: Fusion, scale: float) -> None:
-        """Start from two trained towers; ``share`` of the weights of their last layers.
+        """Start from two trained towers; the weights of their last layers are multiplied by ``scale``.
 
         Biases and constants are averaged.
         """

@@ -1,4 +1,4 @@
-"""The network of NGCF: vectors travel along the edges between users and items."""
+"""The network of NGCF: embeddings propagate along the edges between users and items."""
 
 from __future__ import annotations
 

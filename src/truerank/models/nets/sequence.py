@@ -1,8 +1,6 @@
-"""The network of SASRec.
+"""The networks of SASRec and SVAE, and the multinomial loss over a whole catalogue in bounded memory.
 
-The network of SVAE.
-
-The multinomial loss over a whole catalogue, in bounded memory.
+Imported on use, because it imports torch.
 """
 
 from __future__ import annotations
@@ -77,7 +75,7 @@ class AttentionNet(nn.Module):
                 nn.init.xavier_uniform_(parameter)
 
     def forward(self, items: Tensor, lengths: Tensor) -> Tensor:
-        """Return the states (n, steps, d) of (n, steps) items; those behind a row's end mean nothing."""
+        """Return the states (n, steps, d) of (n, steps) items; those after a row's end are meaningless."""
         position = torch.arange(items.shape[1], device=items.device)
         position = (self.position.num_embeddings - lengths[:, None] + position).clamp(
             max=self.position.num_embeddings - 1
@@ -131,8 +129,10 @@ def divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
 _CELLS = 1 << 22  # logits at a time: 16 MB
 
 
-def multinomial_loss(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
-    r"""Return the mean over steps of the cross entropy between target shares and a softmax over all items.
+def multinomial_loss(
+    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, weights: Tensor
+) -> Tensor:
+    r"""Return the mean over steps of the cross entropy between target weights and a softmax over all items.
 
     .. math:: \frac1n \sum_s \sum_t q_{st} \Bigl(\log \sum_j e^{h_s \cdot w_j + b_j}
               - h_s \cdot w_{i_{st}} - b_{i_{st}}\Bigr)
@@ -144,16 +144,16 @@ def multinomial_loss(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tens
     hidden : (n, d), one row per step
     weight, bias : (n_items, d) and (n_items,)
     targets : (n, k) item codes i
-    shares : (n, k) weights q >= 0 of the targets
+    weights : (n, k) weights q >= 0 of the targets
     """
-    loss: Tensor = _Multinomial.apply(hidden, weight, bias, targets, shares)  # type: ignore[no-untyped-call]
+    loss: Tensor = _Multinomial.apply(hidden, weight, bias, targets, weights)  # type: ignore[no-untyped-call]
     return loss
 
 
 class _Multinomial(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, shares: Tensor
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, weights: Tensor
     ) -> Tensor:
         n = len(hidden)
         loss = hidden.new_zeros(())
@@ -162,7 +162,7 @@ class _Multinomial(torch.autograd.Function):
         step = max(1, _CELLS // len(weight))
         for first in range(0, n, step):
             rows = slice(first, first + step)
-            h, i, q = hidden[rows], targets[rows], shares[rows]
+            h, i, q = hidden[rows], targets[rows], weights[rows]
             logits = torch.addmm(bias, h, weight.T)
             chosen = logits.gather(1, i)
             total = torch.logsumexp(logits, 1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Scores of two towers from arrays alone."""
+"""Scores of a fitted NeuMF from arrays: products of embeddings plus a perceptron."""
 
 from __future__ import annotations
 
