@@ -251,7 +251,7 @@ def measure_sampled(users: Any, items: Any, targets: Array, repeats: int) -> dic
     rows = Rows(queries, None, len(items), number, indptr, number)  # type: ignore[arg-type]
     judge = DeviceFactors(Factors(users.cpu().numpy(), items.cpu().numpy()), rows)
     block = RowBlock(0, n_users, indptr * N_NEGATIVES)
-    found = judge.judge(block, codes)
+    found = judge.compare(block, codes)
     few = range(0, n_users, max(1, n_users // CHECKED_USERS))
     for row in few:
         mine = torch.from_numpy(np.append(codes[row * N_NEGATIVES : (row + 1) * N_NEGATIVES], targets[row]))
@@ -268,7 +268,9 @@ def measure_sampled(users: Any, items: Any, targets: Array, repeats: int) -> dic
             (scores > (users[part] * items[target[part]]).sum(1, keepdim=True)).sum(1)
 
     return {
-        f"sampled ranks, {n_users} x {N_NEGATIVES}": milliseconds(lambda: judge.judge(block, codes), repeats),
+        f"sampled ranks, {n_users} x {N_NEGATIVES}": milliseconds(
+            lambda: judge.compare(block, codes), repeats
+        ),
         f"torch float32 gather, {n_users} x {N_NEGATIVES}": milliseconds(gather, repeats),
     }
 

@@ -32,7 +32,7 @@ from truerank.ranking import negatives as sampler
 from truerank.ranking.exact import Queries
 from truerank.ranking.gpu.exact import count_on_device
 from truerank.ranking.gpu.sampled import DeviceFactors
-from truerank.ranking.growing import GrowingNegatives, judge_growing
+from truerank.ranking.growing import GrowingNegatives, compare_growing
 from truerank.ranking.negatives import Rows
 from truerank.ranking.samplers.adaptive import Adaptive
 
@@ -143,15 +143,15 @@ def sampled(problem: Problem, stopping: Stopping) -> Any:
     """Return counts among negatives that are drawn on the GPU."""
     rows = problem.rows(slice(None))
     judge = DeviceFactors(problem.factors(), rows)
-    assert judge.draws
-    return judge_growing(problem.factors(), negatives_of(rows, stopping), 1, ignore, judge)
+    assert judge.can_sample
+    return compare_growing(problem.factors(), negatives_of(rows, stopping), 1, ignore, judge)
 
 
 def check_sampled(problem: Problem, stopping: Stopping, found: Any) -> None:
     """Assert the counts of some users by draws and sums of NumPy."""
     few = np.sort(np.random.default_rng(1).choice(problem.n_users, CHECKED, replace=False))
-    sampler.SMALL_DRAWS = 1 << 60
-    expected = judge_growing(problem.factors(), negatives_of(problem.rows(few), stopping), 1, ignore)
+    sampler.SMALL_SAMPLES = 1 << 60
+    expected = compare_growing(problem.factors(), negatives_of(problem.rows(few), stopping), 1, ignore)
     for name in ("n_above", "n_tied", "n_negatives"):
         assert np.array_equal(getattr(found, name)[few], getattr(expected, name)), name
 

@@ -115,7 +115,7 @@ def test_baseline_and_several_models(truerank: Truerank, files: tuple[Path, Path
             ("--data", "demo", "--model", "ease", "--negatives", "9", "--sampler", "uniform"),
             "either --negatives or --sampler",
         ),
-        (("A", "A"), "names of their own|at least two models"),
+        (("A", "A"), "names of models must be unique|at least two models"),
         (("A", "nothing.csv"), "must be an existing file"),
         (("A", "B", "--baseline", "peas"), "unknown baseline 'peas'. Did you mean 'ease'"),
         (("A", "B", "--correction", "fdr"), "correction must be one of"),

@@ -181,9 +181,7 @@ def test_sentences() -> None:
         RankCollector(9).update(two, as_torch(np.full((2, 3), np.nan)))
     with pytest.raises(InvalidData, match="scores must be numbers, got <U1"):
         RankCollector(9).update(np.array(["a", "b"]), three)
-    with pytest.raises(
-        InvalidData, match=r"every row must have enough items to draw from, but row 1 .* 3 items in"
-    ):
+    with pytest.raises(InvalidData, match=r"every row must have enough candidates, but row 1 .* 3 items in"):
         RankCollector(9).update(two, three, n_seen=[0, 6])
     with pytest.raises(
         InvalidData, match="every row must have a target, but row 0 of the batch has 0 targets"

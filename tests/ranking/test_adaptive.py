@@ -48,7 +48,7 @@ SPECS = [
 @pytest.fixture(params=["numpy", "compiled"], scope="module")
 def path(request: pytest.FixtureRequest) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sampler, "SMALL_DRAWS", 10**9 if request.param == "numpy" else 0)
+        patch.setattr(sampler, "SMALL_SAMPLES", 10**9 if request.param == "numpy" else 0)
         yield request.param
 
 
@@ -118,7 +118,7 @@ def test_does_not_depend_on_path_blocks_order_or_threads(spec: str, kind: str, m
     for judge in (scored.ScoredPairs, scored.SparsePairs):
         monkeypatch.setattr(judge, "most_negatives", 1000)
     assert_equal(usual.ranks, sampled_ranks(scorer, split, spec, seed=5, n_threads=3))
-    monkeypatch.setattr(sampler, "SMALL_DRAWS", 10**9)
+    monkeypatch.setattr(sampler, "SMALL_SAMPLES", 10**9)
     slow = sample_ranks(scorer, split, spec, seed=5, n_threads=2)
     assert_equal(usual.ranks, slow.ranks)
     kept = np.isin(split.test.user, [7, 250])  # other users do not matter, nor does the order of the events

@@ -170,7 +170,7 @@ FLAGS: dict[str, Any] = {"n_items": 50, "n_negatives": 9}
         ("rank\n1\n", FLAGS, "must have a column user_id, found rank"),
         ("user_id,rank,colour\n1,2,red\n", FLAGS, "known columns only, got 'colour'.*Rename or remove it"),
         ("user_id,uid,rank\n1,1,2\n", FLAGS, "'user_id' and 'uid' both are user_id. Remove one"),
-        ("user_id,rank\n1,2\n1,3\n", FLAGS, "users with several targets how many of these stand above"),
+        ("user_id,rank\n1,2\n1,3\n", FLAGS, "users with several targets how many of these score above"),
         (
             "user_id,item_id,rank,n_relevant,n_relevant_above\n1,4,2,2,0\n1,4,3,2,1\n",
             FLAGS,

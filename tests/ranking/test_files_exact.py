@@ -81,7 +81,7 @@ def test_several_targets_per_user(tmp_path: Path) -> None:
     ranks = read_rank_files([tmp_path / "x.csv"])["x"]
     assert ranks.n_relevant.tolist() == [2, 2, 1] and ranks.n_above.tolist() == [0, 3, 1]
     frame.drop("n_relevant_above").write_csv(tmp_path / "y.csv")
-    with pytest.raises(InvalidData, match="how many of these stand above each"):
+    with pytest.raises(InvalidData, match="how many of these score above each"):
         read_rank_files([tmp_path / "y.csv"])
 
 
@@ -108,5 +108,5 @@ def test_names_must_differ(tmp_path: Path) -> None:
         path.parent.mkdir()
         write(path, text)
     assert list(read_rank_files(paths[:2])) == ["x", "x.csv"]
-    with pytest.raises(InvalidData, match="names of their own, but 'x'"):
+    with pytest.raises(InvalidData, match="names of models must be unique, but 'x'"):
         read_rank_files(paths)

@@ -67,7 +67,7 @@ def n_free(split: Split, seen: SeenPolicy) -> int:
 @pytest.fixture(params=["numpy", "compiled"], scope="module")
 def path(request: pytest.FixtureRequest) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sampler, "SMALL_DRAWS", 10**9 if request.param == "numpy" else 0)
+        patch.setattr(sampler, "SMALL_SAMPLES", 10**9 if request.param == "numpy" else 0)
         yield request.param
 
 
@@ -170,7 +170,7 @@ def test_draws_do_not_depend_on_path_blocks_order_or_threads(spec: str, monkeypa
     usual = sampled_ranks(scorer, split, spec, seed=5, n_threads=1)
     monkeypatch.setattr(sampled, "BLOCK_NEGATIVES", 1000)
     assert_equal(usual, sampled_ranks(scorer, split, spec, seed=5, n_threads=3))
-    monkeypatch.setattr(sampler, "SMALL_DRAWS", 10**9)
+    monkeypatch.setattr(sampler, "SMALL_SAMPLES", 10**9)
     assert_equal(usual, sampled_ranks(scorer, split, spec, seed=5, n_threads=2))
     kept = np.isin(split.test.user, [7, 250])  # other users do not matter, nor does the order of the events
     few = Split(split.train, split.test.take(np.flatnonzero(kept)[::-1]))
@@ -243,7 +243,7 @@ def test_any_width_and_magnitude(width: int, scale: float, monkeypatch: Any) -> 
         scorer = as_scorer(factors)
         compiled = sampled_ranks(scorer, split, "uniform(m=301)", n_threads=1)
         with monkeypatch.context() as patch:
-            patch.setattr(sampler, "SMALL_DRAWS", 10**9)
+            patch.setattr(sampler, "SMALL_SAMPLES", 10**9)
             assert_equal(compiled, sampled_ranks(scorer, split, "uniform(m=301)"))
 
 
@@ -341,7 +341,7 @@ def test_bad_list_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("uniform(m=3)", r"uniform\(m=3\) must find 3 unseen items.*user 0 has 2. Draw fewer"),
+        ("uniform(m=3)", r"uniform\(m=3\) must find 3 unseen items.*user 0 has 2. Sample fewer"),
         ("popularity(m=2)", r"must find 2 unseen items with train events.*user 0 has 1"),
     ],
 )

@@ -33,7 +33,7 @@ def drawn_items(split: Split, spec: str, seed: int = 0) -> np.ndarray:
     assert isinstance(sampler, RandomSampler)
     queries = make_queries(split, "remove")
     rows = Rows.of(queries, split, per_target=False, seed=seed, repeat=0, label="")
-    return sampler.negatives(split, rows).draw(0, len(rows)).reshape(-1, sampler.m)
+    return sampler.negatives(split, rows).sample(0, len(rows)).reshape(-1, sampler.m)
 
 
 def p_value(found: np.ndarray, expected: np.ndarray) -> float:
@@ -153,7 +153,7 @@ def test_draws_of_different_users_seeds_and_repeats_are_unrelated() -> None:
     split = equal_split(n_items=1000, n_seen=399)
     first, seeded = drawn_items(split, "uniform(m=20)"), drawn_items(split, "uniform(m=20)", seed=1)
     rows = Rows.of(make_queries(split, "remove"), split, per_target=False, seed=0, repeat=1, label="")
-    repeated = UniformSampler(m=20).negatives(split, rows).draw(0, N_USERS).reshape(-1, 20)
+    repeated = UniformSampler(m=20).negatives(split, rows).sample(0, N_USERS).reshape(-1, 20)
     law = stats.hypergeom(600, 20, 20)
 
     def z_value(left: np.ndarray, right: np.ndarray) -> float:

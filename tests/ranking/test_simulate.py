@@ -76,7 +76,7 @@ def test_seed_repeat_and_label_matter() -> None:
 def test_too_many_negatives() -> None:
     ranks = Ranks.single([0], n_pool=10)
     assert len(simulate_sample(ranks, 20, replacement=True)) == 1
-    with pytest.raises(InvalidData, match="at most 9 negatives can be drawn for user 0, got 10"):
+    with pytest.raises(InvalidData, match="at most 9 negatives can be sampled for user 0, got 10"):
         simulate_sample(ranks, 10)
-    with pytest.raises(InvalidData, match="must hold an irrelevant item"):
+    with pytest.raises(InvalidData, match="must hold at least one irrelevant item"):
         simulate_sample(Ranks.single([0], n_pool=1), 1, replacement=True)

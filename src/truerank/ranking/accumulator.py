@@ -1,4 +1,4 @@
-"""Sampled ranks from the scores of a validation loop, batch by batch."""
+"""Sampled ranks collected batch by batch from the scores of a validation loop."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _COLUMNS = (
 
 
 class RankCollector:
-    """Collects where targets stand among sampled negatives.
+    """Collects the ranks of targets among sampled negatives.
 
     Only counts are kept: a few integers per target, whatever the number of negatives. Tensors are compared on
-    the device they lie on.
+    their device.
 
     Parameters
     ----------
     n_items : N, size of the catalogue
-    replacement : whether a negative can be drawn twice for one user
-    law : how negatives are drawn: ``uniform``, ``popularity`` or ``given``
-    shared : whether several models are ranked against the same draws
+    replacement : whether the negatives of a user were sampled with replacement
+    law : how negatives were sampled: ``uniform``, ``popularity`` or ``given``
+    shared : whether several models are ranked among the same negatives
 
     Examples
     --------
@@ -57,11 +57,11 @@ class RankCollector:
         self._is_named: bool | None = None
 
     def __len__(self) -> int:
-        """Targets so far."""
+        """Return the number of targets collected so far."""
         return sum(len(part["user"]) for part in self._parts)
 
     def reset(self) -> None:
-        """Forget everything collected, for the next epoch."""
+        """Drop everything collected, for the next epoch."""
         self._parts, self._n_users, self._is_named = [], 0, None
 
     def update(
@@ -85,13 +85,12 @@ class RankCollector:
         items : integers of the shape of ``positive_scores`` that tell the targets of a user apart; None
             numbers them
         mask : booleans of the shape of ``positive_scores``: which entries are targets; None means all
-        n_seen : how many items of the catalogue were kept out of the draw because the user knows them, one
-            number or (n,)
+        n_seen : number of seen items that were excluded from the candidates, one number or (n,)
 
         Raises
         ------
         InvalidData
-            When shapes do not fit, a score is NaN, or a row has no target or too few items to draw from.
+            When shapes do not fit, a score is NaN, or a row has no target or too few candidates.
         """
         positive, negative = _pair(positive_scores, negative_scores)
         if negative.ndim != 2 or positive.ndim not in (1, 2) or len(positive) != len(negative):
@@ -101,7 +100,7 @@ class RankCollector:
             )
         shape = tuple(positive.shape) if positive.ndim == 2 else (len(positive), 1)
         if negative.shape[1] == 0 or shape[1] == 0:
-            raise InvalidData("a row must hold at least one target and one negative, got none. Draw some.")
+            raise InvalidData("a row must hold at least one target and one negative, got none. Sample some.")
         if len(positive) == 0:
             return
         positive = positive.reshape(shape)
@@ -118,14 +117,14 @@ class RankCollector:
         self._n_users, self._is_named = self._n_users + shape[0], named
 
     def merge(self, *others: RankCollector) -> Self:
-        """Take over what others collected, for example on other processes; returns itself.
+        """Add what other collectors hold, for example those of other processes; returns itself.
 
-        Collectors can be pickled. Rows that were numbered as they came are numbered on.
+        Collectors can be pickled. Users without ids are renumbered.
 
         Raises
         ------
         InvalidParameter
-            When an other one has another catalogue or another way of drawing.
+            When a collector differs in the catalogue or in how negatives were sampled.
         """
         for other in others:
             if (other.n_items, other.design) != (self.n_items, self.design):
@@ -149,7 +148,7 @@ class RankCollector:
         Raises
         ------
         InvalidData
-            When nothing was collected or a user came twice.
+            When nothing was collected, or a user occurs in two rows.
         """
         if not self._parts:
             raise InvalidData("there must be at least one batch before ranks are asked for. Call update.")
@@ -157,12 +156,12 @@ class RankCollector:
         order = np.lexsort((columns["item"], columns["user"]))
         columns = {name: column[order] for name, column in columns.items()}
         user, item = columns["user"], columns["item"]
-        _, place, counts = np.unique(user, return_inverse=True, return_counts=True)
-        is_repeated = counts[place] != columns["n_relevant"]
+        _, index, counts = np.unique(user, return_inverse=True, return_counts=True)
+        is_repeated = counts[index] != columns["n_relevant"]
         if is_repeated.any():
             raise InvalidData(
                 f"all targets of a user must come in one row, but user {user[np.argmax(is_repeated)]} came "
-                "several times. Put its targets side by side, or leave users out to judge each row alone."
+                "several times. Put its targets side by side, or leave users out to rank each row on its own."
             )
         if ((np.diff(user) == 0) & (np.diff(item) == 0)).any():
             raise InvalidData("items must tell the targets of a user apart, but some are repeated.")
@@ -182,7 +181,7 @@ class RankCollector:
         n_pool = self.n_items - seen
         n_candidates = n_pool - n_relevant
         enough = n_candidates >= (1 if self.design.replacement else n_negatives)
-        for what, sound in (("a target", n_relevant > 0), ("enough items to draw from", enough)):
+        for what, sound in (("a target", n_relevant > 0), ("enough candidates", enough)):
             if not sound.all():
                 bad = int(np.argmin(sound))
                 raise InvalidData(
@@ -215,7 +214,7 @@ def _pair(positive: Any, negative: Any) -> tuple[Any, Any]:
 
 
 def _array(values: Any) -> AnyArray:
-    """Return scores as an array; a half precision that NumPy lacks becomes float32."""
+    """Return scores as an array; bfloat16, which NumPy lacks, becomes float32."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         values = values.float() if str(values.dtype) == "torch.bfloat16" else values
@@ -260,7 +259,7 @@ def _among_targets(positive: Any, is_target: BoolArray) -> tuple[IntArray, IntAr
 
 
 def _integers(name: str, values: Any, shape: tuple[int, ...], *, default: Any) -> IntArray:
-    """Return integers of a shape; what is not given is the default."""
+    """Return integers of a shape; the default where none are given."""
     if values is None:
         return np.broadcast_to(np.asarray(default), shape)
     array = np.asarray(values.detach().cpu().numpy() if hasattr(values, "detach") else values)

@@ -1,4 +1,4 @@
-"""What adaptive samples cost: their expected size, the cost of each round, and where to end."""
+"""Cost of adaptive samples: expected size, cost of each round, and the choice of the largest size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class CostCurve:
-    r"""How many scores each round took for a target that it settled.
+    r"""Scores per target that stopped, for each round of adaptive samples.
 
     .. math:: C_0 = \frac{M n_0}{m_0}, \quad C_j = \frac{(M - \sum_{p<j} m_p)(n_j - n_{j-1})}{m_j}
 
@@ -29,7 +29,8 @@ class CostCurve:
 
     Notes
     -----
-    Implements Eq. (13) of [li2023]_. The last round has no cost: most samples that end there were cut off.
+    Implements Eq. (13) of [li2023]_. The last round has no cost: most samples that end there reached the
+    largest size.
 
     Examples
     --------
@@ -57,7 +58,7 @@ class CostCurve:
 
     @property
     def cost(self) -> FloatArray:
-        """C, scores per target settled; infinite where a round settled none, NaN for the last one."""
+        """C, scores per target that stopped; infinite where none stopped, NaN for the last round."""
         cost = np.full(len(self.sizes), np.inf)
         np.divide(self.n_scores, self.n_stopped, out=cost, where=self.n_stopped > 0)
         cost[-1] = np.nan
@@ -70,7 +71,7 @@ class CostCurve:
 
 
 def cost_curve(ranks: SampledRanks) -> CostCurve:
-    """Return what each round of adaptive samples took.
+    """Return the cost of each round of adaptive samples.
 
     Samples that ended with the last candidate of their pool are not counted as stopped by their rank.
 
@@ -81,7 +82,9 @@ def cost_curve(ranks: SampledRanks) -> CostCurve:
     """
     stopping = ranks.design.stopping
     if stopping is None:
-        raise CannotEstimate("a cost curve needs samples that grew by a rule. Sample with adaptive.")
+        raise CannotEstimate(
+            "a cost curve needs adaptive samples, got samples of fixed size. Sample with adaptive."
+        )
     if len(ranks) == 0:
         raise InvalidData("a cost curve needs at least one target, got none.")
     sizes = np.array(stopping.sizes)
@@ -101,14 +104,15 @@ def choose_ceiling(curve: CostCurve) -> int:
     """Return the size at the knee of a cost curve, for ``adaptive(max=...)``; the target is counted.
 
     The knee is the round where the logarithm of the size, scaled to 0..1 from the first to the last round
-    with a cost, exceeds the cost, scaled likewise, by most. Rounds that settled nobody are left out. Sample
-    with a ``max`` near the catalogue first.
+    with a cost, exceeds the cost, scaled likewise, by most. Rounds in which no target stopped are left out.
+    Sample with a ``max`` near the catalogue first.
 
     Notes
     -----
-    The paper reads its knee off a figure. As long as each round settles the same share of its targets the
-    cost is proportional to the size, and then this knee of doubling sizes is a quarter of the last size with
-    a cost, about an eighth of the catalogue, whatever the model: 3200 of 25,815 items in the paper's example.
+    The paper reads its knee off a figure. As long as the same fraction of the targets stops in each round,
+    the cost is proportional to the size, and then this knee of doubling sizes is a quarter of the last size
+    with a cost, about an eighth of the catalogue, whatever the model: 3200 of 25,815 items in the paper's
+    example.
 
     Raises
     ------
@@ -151,18 +155,20 @@ def expected_size(
     Parameters
     ----------
     distribution : weights over global ranks 1..N, or exact ranks, each in its own pool and with ties won
-    stopping : sizes of the rounds and the rank up to which a target goes on
+    stopping : sizes of the rounds and the rank up to which a target continues
     n_pool : N where there are fewer weights than ranks, the last ones being zero
-    replacement : whether an item can be drawn twice
+    replacement : whether to sample with replacement
 
     Examples
     --------
-    >>> expected_size(np.array([1.0, 0.0, 0.0]), Stopping((1, 2)))  # first of three: never beaten
+    >>> expected_size(np.array([1.0, 0.0, 0.0]), Stopping((1, 2)))  # rank 1 of 3: no item above it
     2.0
     """
     weights, above, candidates = _population(distribution, n_pool)
     if (candidates < 1).any():
-        raise InvalidData("every pool must hold an irrelevant item to be sampled. Leave out the others.")
+        raise InvalidData(
+            "every pool must hold at least one irrelevant item to sample. Leave out the other targets."
+        )
     total, before = 0.0, np.zeros(len(above), np.int64)
     for size in stopping.sizes:
         after = np.full(len(above), size) if replacement else np.minimum(size, candidates)

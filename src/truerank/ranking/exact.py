@@ -1,4 +1,4 @@
-"""Exact ranks: every item of the pool is compared with the target."""
+"""Exact ranks: the rank of each target among all items of its pool."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Queries:
         return len(self.users)
 
     def block(self, start: int, stop: int) -> Queries:
-        """Return a run of users."""
+        """Return the queries start..stop-1."""
         return Queries(
             self.users[start:stop], _rows(self.targets, start, stop), _rows(self.excluded, start, stop)
         )
@@ -53,10 +53,10 @@ def exact_ranks(
     device: str = "cpu",
     progress: Progress = SILENT,
 ) -> Ranks:
-    """Return where each target of the test part stands among all items.
+    """Return the rank of each test target among all items.
 
-    Factors are counted by a fused kernel whose ranks equal those of float64 arithmetic; other scorers are
-    asked for blocks of users small enough to stay within 16 MB. No users x items matrix is stored.
+    Factors are counted by a fused kernel whose ranks equal those of float64 arithmetic; other scorers
+    score blocks of users of at most 16 MB. No users x items matrix is stored.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def exact_ranks(
 
 
 def ranks_from_counts(queries: Queries, counts: Counts, n_items: int, seen: SeenPolicy) -> Ranks:
-    """Return the ranks that the counts of each target say."""
+    """Return ranks from the counts of each target."""
     lengths = queries.targets.lengths()
     removed = queries.excluded.lengths() if seen == "remove" else np.zeros_like(lengths)
     return Ranks(
@@ -105,7 +105,7 @@ def ranks_from_counts(queries: Queries, counts: Counts, n_items: int, seen: Seen
 
 
 def make_queries(split: Split, seen: SeenPolicy) -> Queries:
-    """Return the users with targets, their targets and what is excluded from the comparison."""
+    """Return the users with targets, their targets, and the seen items that are excluded."""
     targets = split.test.by_user()
     users = np.flatnonzero(targets.lengths())
     if seen == "keep":
@@ -142,7 +142,7 @@ def _count_factors(
 
 
 def _count_blocks(scorer: Scorer, queries: Queries, n_threads: int, advance: Callable[[int], None]) -> Counts:
-    """Count block after block; a scorer that says it is thread-safe is asked from several threads."""
+    """Count block by block; a scorer that declares itself thread-safe is called from several threads."""
     size = max(1, _BLOCK_BYTES // (8 * max(1, scorer.n_items)))
     starts = range(0, len(queries), size)
     parts: list[Counts] = []

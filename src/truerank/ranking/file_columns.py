@@ -1,8 +1,6 @@
-"""Columns of a table of sampled ranks: what must hold for each, and the sentence when it does not.
+"""Columns of tables of ranks: finding them by their usual names and checking their values.
 
-The stopping rule of adaptive samples as a column of a table, and whether the rows obey it.
-
-Small tables of users' own: reading them and finding columns by their usual names.
+Every error names the table, the column, what must hold and what was found.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ _TEXT = re.compile(r"while rank <= (\d{1,10}):((?: \d{1,10})+)")
 
 
 def format_stopping(stopping: Stopping | None) -> str:
-    """Return the rule as text; a sample of fixed size has none.
+    """Return the stopping rule as text, empty for samples of fixed size.
 
     Examples
     --------
@@ -41,19 +39,19 @@ def format_stopping(stopping: Stopping | None) -> str:
 
 
 def parse_stopping(text: object, where: str) -> Stopping | None:
-    """Return the rule behind a text, None behind an empty one.
+    """Return the stopping rule of a text, None for an empty text.
 
     Raises
     ------
     InvalidData
-        When it is no such text, or no rule.
+        When the text is not a valid rule.
     """
     if text is None or not str(text).strip():
         return None
-    found = _TEXT.fullmatch(" ".join(str(text).split()))
+    match = _TEXT.fullmatch(" ".join(str(text).split()))
     try:
-        if found is not None:
-            return Stopping(tuple(map(int, found[2].split())), int(found[1]))
+        if match is not None:
+            return Stopping(tuple(map(int, match[2].split())), int(match[1]))
         reason = "that is not how a rule is written"
     except InvalidParameter as error:
         reason = str(error).rstrip(".")
@@ -64,7 +62,7 @@ def parse_stopping(text: object, where: str) -> Stopping | None:
 
 
 def check_stopping(ranks: SampledRanks) -> None:
-    """Raise when a row cannot have come from the stopping rule of its table.
+    """Raise when a row contradicts the stopping rule of its table.
 
     Raises
     ------
@@ -76,12 +74,12 @@ def check_stopping(ranks: SampledRanks) -> None:
     if stopping is None or len(ranks) == 0:
         return
     sizes = np.array(stopping.sizes)
-    ends = np.full(len(ranks), sizes[-1])
+    last_size = np.full(len(ranks), sizes[-1])
     if not ranks.design.replacement:
-        ends = np.minimum(ends, ranks.n_candidates)
+        last_size = np.minimum(last_size, ranks.n_candidates)
     above = ranks.n_above - ranks.n_relevant_above
     turn = np.minimum(np.searchsorted(sizes, ranks.n_negatives), len(sizes) - 1)
-    is_end = ranks.n_negatives == ends
+    is_end = ranks.n_negatives == last_size
     before = np.where(turn > 0, sizes[turn - 1], 0)
     most = np.where(turn > 0, stopping.rank - 1, 0) + ranks.n_negatives - before
     for sentence, holds in (
@@ -107,7 +105,7 @@ _WORDS = {
 
 
 def counts_above(counts: dict[str, IntArray], zero_based: bool, where: str) -> IntArray:
-    """Return n_above from what the table has, a rank or the count itself."""
+    """Return n_above from the column rank or n_above."""
     if "rank" not in counts and "n_above" not in counts:
         raise InvalidData(f"{where} must have a column rank or n_above. Rename yours or add it.")
     for name, least in (("n_above", 0), ("rank", 0 if zero_based else 1)):
@@ -153,7 +151,7 @@ def with_constant(
 
 
 def integers(frame: pl.DataFrame, name: str, where: str) -> IntArray:
-    """Return a column as integers, or say which row holds something else."""
+    """Return a column as integers; raise and name the row that holds something else."""
     import polars as pl
 
     column = frame[name]
@@ -177,8 +175,8 @@ def integers(frame: pl.DataFrame, name: str, where: str) -> IntArray:
 
 
 def read_design(frame: pl.DataFrame, replacement: bool | None, where: str) -> Design:
-    """Return the one design of all rows."""
-    found: dict[str, bool | str | int | Stopping | None] = {}
+    """Return the sampling design, which must be the same in all rows."""
+    constants: dict[str, bool | str | int | Stopping | None] = {}
     for name in ("replacement", "law", "shared", "stopping", "n_test_users"):
         if name not in frame.columns:
             continue
@@ -188,17 +186,17 @@ def read_design(frame: pl.DataFrame, replacement: bool | None, where: str) -> De
             raise InvalidData(
                 f"{where} must have been sampled in one way, but {name} is both {shown}. Split the file."
             )
-        found[name] = _read_constant(name, values[0], where)
-    if "law" in found and found["law"] not in get_args(get_type_hints(Design)["law"]):
+        constants[name] = _read_constant(name, values[0], where)
+    if "law" in constants and constants["law"] not in get_args(get_type_hints(Design)["law"]):
         raise InvalidData(
-            f"law of {where} must be uniform, popularity or given, got {found['law']!r}. Correct it."
+            f"law of {where} must be uniform, popularity or given, got {constants['law']!r}. Correct it."
         )
-    if replacement is not None and found.setdefault("replacement", replacement) != replacement:
+    if replacement is not None and constants.setdefault("replacement", replacement) != replacement:
         raise InvalidData(
             f"replacement of {where} must be {str(replacement).lower()} as given with --replacement, "
-            f"got {str(found['replacement']).lower()}. Leave --replacement out."
+            f"got {str(constants['replacement']).lower()}. Leave --replacement out."
         )
-    return Design(**found)  # type: ignore[arg-type]
+    return Design(**constants)  # type: ignore[arg-type]
 
 
 def _shown(value: Any) -> str:

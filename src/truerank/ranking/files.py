@@ -1,11 +1,9 @@
-"""Sampled ranks as a table that any framework can write and read.
+"""Files of exact and sampled ranks: reading and writing tables that any framework can exchange.
 
-One row per (user, target): ``user_id[, item_id], rank`` or ``n_above, n_tied``, with ``n_negatives``,
-``n_items`` and ``replacement`` as columns or as arguments where they are the same for all rows.
-
-Ranks as a table with the user's own ids.
-
-Files of ranks in, ranks of all models over one list of users out.
+One row per (user, target): ``user_id[, item_id], rank`` or ``n_above, n_tied``; sampled ranks with
+``n_negatives``, ``n_items`` and ``replacement`` as columns, or as arguments where they are the same for all
+rows. Tables hold the original ids of users and items; `read_rank_files` gives equal ids in several files
+equal codes.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ OPTIONAL = ("model", "item", "rank", *COUNTS, "replacement", "law", "shared", "s
 
 @dataclass(frozen=True, eq=False)
 class SampledTable:
-    """What a table of sampled ranks holds.
+    """Sampled ranks read from a table, with the ids behind their codes.
 
     Parameters
     ----------
@@ -63,7 +61,7 @@ class SampledTable:
 def sampled_frame(
     ranks: SampledRanks | Mapping[str, SampledRanks], users: Vocabulary, items: Vocabulary | None
 ) -> pl.DataFrame:
-    """Return one row per (model,) user and target, with the user's own ids.
+    """Return one row per (model,) user and target, with the original ids.
 
     ``rank`` is the rank when every tie is won (1 + n_above); the counts hold all that is known.
 
@@ -78,24 +76,24 @@ def sampled_frame(
 
     tables = ranks if isinstance(ranks, Mapping) else {"": ranks}
     frames = []
-    for model, one in tables.items():
+    for model, model_ranks in tables.items():
         frame = pl.DataFrame(
             {
-                "user_id": users.take(one.user),
-                **({} if items is None else {"item_id": items.take(one.item)}),
-                "rank": one.n_above + 1,
-                **{ALIASES[name][0]: getattr(one, name) for name in COUNTS},
+                "user_id": users.take(model_ranks.user),
+                **({} if items is None else {"item_id": items.take(model_ranks.item)}),
+                "rank": model_ranks.n_above + 1,
+                **{ALIASES[name][0]: getattr(model_ranks, name) for name in COUNTS},
             }
         )
         constants: dict[str, bool | str | int | None] = {
-            "replacement": one.design.replacement,
-            "law": one.design.law,
-            "shared": one.design.shared,
+            "replacement": model_ranks.design.replacement,
+            "law": model_ranks.design.law,
+            "shared": model_ranks.design.shared,
         }
         if any(table.design.stopping for table in tables.values()):
-            constants["stopping"] = format_stopping(one.design.stopping)
+            constants["stopping"] = format_stopping(model_ranks.design.stopping)
         if any(table.design.n_test_users for table in tables.values()):
-            constants["n_test_users"] = one.design.n_test_users
+            constants["n_test_users"] = model_ranks.design.n_test_users
         frame = frame.with_columns(**{name: pl.lit(value) for name, value in constants.items()})
         if isinstance(ranks, Mapping):
             frame = frame.select(pl.lit(model).alias("model"), pl.all())
@@ -177,7 +175,7 @@ def read_sampled_table(
     path : a .csv, .tsv or .parquet file with one row per (user, target)
     n_items : N, the size of the pool a target competes in, itself included, where no column says it
     n_negatives : m, the sampled items of each target, itself not counted, where no column says it
-    replacement : whether items could be drawn twice; without a column, False
+    replacement : whether items were sampled with replacement; without a column, False
     zero_based : whether the best rank is 0 in the file
 
     Raises
@@ -245,13 +243,13 @@ def _ranks(
     *,
     has_items: bool,
 ) -> SampledRanks:
-    """Fill in what one target per user implies, check, and build."""
+    """Return sampled ranks; columns that are missing follow from one target per user without ties."""
     per_user = np.bincount(user)[user]
     if "n_relevant_above" not in columns and per_user.max() > 1:
         raise InvalidData(
-            f"{where} must say for users with several targets how many of these stand above each, in columns "
+            f"{where} must say for users with several targets how many of these score above each, in columns "
             "n_relevant, n_relevant_above and n_relevant_tied. Add them, or give each row a user_id of its "
-            "own to judge each target alone."
+            "own to rank each target on its own."
         )
     if has_items and ((np.diff(user) == 0) & (np.diff(item) == 0)).any():
         raise InvalidData(
@@ -301,14 +299,14 @@ def ranks_table(ranks: Mapping[str, Ranks], users: Vocabulary, items: Vocabulary
     tables = [
         pl.DataFrame(
             {
-                "model": pl.Series([model]).new_from_index(0, len(one)),
-                "user_id": users.take(one.user),
-                "item_id": items.take(one.item),
-                "rank": one.best,
-                **{name: getattr(one, name) for name in counts},
+                "model": pl.Series([model]).new_from_index(0, len(model_ranks)),
+                "user_id": users.take(model_ranks.user),
+                "item_id": items.take(model_ranks.item),
+                "rank": model_ranks.best,
+                **{name: getattr(model_ranks, name) for name in counts},
             }
         )
-        for model, one in ranks.items()
+        for model, model_ranks in ranks.items()
     ]
     return pl.concat(tables)
 
@@ -333,14 +331,14 @@ def read_rank_files(
 ) -> dict[str, Ranks | SampledRanks]:
     """Return the ranks of every model in some files, users and items coded alike in all of them.
 
-    A file that says how many negatives were drawn holds sampled ranks, any other exact ones. A file without
-    a column model holds one, called as the file.
+    A file with a number of negatives holds sampled ranks, any other file exact ones. A file without a column
+    model holds one model, named after the file.
 
     Parameters
     ----------
     paths : .csv, .tsv or .parquet files with one row per (model,) user and target
-    n_items, n_negatives, replacement, zero_based : as in ``read_sampled_table``; ``n_negatives`` makes ranks
-        of files that do not say it sampled ones
+    n_items, n_negatives, replacement, zero_based : as in ``read_sampled_table``; with ``n_negatives``, files
+        without that column hold sampled ranks too
 
     Raises
     ------
@@ -359,24 +357,24 @@ def read_rank_files(
     }
     users = _joined([table.users for table in tables.values()])
     items = _joined([table.items for table in tables.values() if table.items is not None])
-    found: dict[str, Ranks | SampledRanks] = {}
+    models: dict[str, Ranks | SampledRanks] = {}
     for path, table in tables.items():
         of_user = _codes(table.users, users)
         of_item = None if table.items is None else _codes(table.items, items)
         for name, ranks in table.models.items():
-            called = _free_name(name, Path(path), found)
+            model_name = _free_name(name, Path(path), models)
             item = ranks.item if of_item is None else of_item[ranks.item]
-            found[called] = replace(ranks, user=of_user[ranks.user], item=item)
-    return found
+            models[model_name] = replace(ranks, user=of_user[ranks.user], item=item)
+    return models
 
 
 def _free_name(name: str, path: Path, taken: Mapping[str, object]) -> str:
-    """Return what a model is called: its name, or with the file's name before it where that is taken."""
-    for called in (name or path.stem, f"{path.stem}:{name}" if name else path.name):
-        if called not in taken:
-            return called
+    """Return the name of a model, with the name of the file before it where that is taken."""
+    for model_name in (name or path.stem, f"{path.stem}:{name}" if name else path.name):
+        if model_name not in taken:
+            return model_name
     raise InvalidData(
-        f"models must have names of their own, but {name or path.stem!r} of '{path}' is there already. "
+        f"names of models must be unique, but {name or path.stem!r} of '{path}' occurs twice. "
         "Rename it in the file, or rename the file."
     )
 
@@ -392,8 +390,8 @@ def _joined(vocabularies: Sequence[Vocabulary]) -> Vocabulary:
     return Vocabulary.of(pl.concat([column.cast(kind) for column in columns]))
 
 
-def _codes(own: Vocabulary, joined: Vocabulary) -> IntArray:
-    return joined.encode(own.ids.cast(joined.ids.dtype))
+def _codes(vocabulary: Vocabulary, joined: Vocabulary) -> IntArray:
+    return joined.encode(vocabulary.ids.cast(joined.ids.dtype))
 
 
 def _read(
@@ -429,8 +427,8 @@ def _exact(frame: pl.DataFrame, where: str, *, n_items: int | None, zero_based: 
     for name in dict.fromkeys(model.tolist()):
         rows = np.flatnonzero(model == name)
         rows = rows[np.lexsort((item[rows], user[rows]))]
-        own = {key: column[rows] for key, column in counts.items()}
-        models[name] = _exact_ranks_of(user[rows], item[rows], own, where)
+        columns = {key: column[rows] for key, column in counts.items()}
+        models[name] = _exact_ranks_of(user[rows], item[rows], columns, where)
     return _Table(models, users, items)
 
 
@@ -438,7 +436,7 @@ def _exact_ranks_of(user: IntArray, item: IntArray, columns: dict[str, IntArray]
     per_user = np.bincount(user)[user]
     if "n_relevant_above" not in columns and per_user.max() > 1:
         raise InvalidData(
-            f"{where} must say for users with several targets how many of these stand above each, in columns "
+            f"{where} must say for users with several targets how many of these score above each, in columns "
             "n_relevant, n_relevant_above and n_relevant_tied. Add them, or add a column model if the rows "
             "of a user belong to several models."
         )

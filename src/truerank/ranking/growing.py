@@ -1,10 +1,9 @@
-"""Samples that grow in rounds until every target's rank has been decided by the stopping rule.
+"""Adaptive samples: negatives in rounds, until each target has the size its stopping rule asks for.
 
-Uniform negatives in an order: a longer sample of a row begins with the shorter one.
-
-A row is drawn by rejection as far as that is quick, and then the items left over follow, shuffled. Rows where
-rejection would be slow from the start are put in the order of random keys, or pick from their written-out
-candidates when items can be drawn twice. The first part is what ``uniform`` draws.
+The negatives of a row form one random sequence, and each round continues it, so a larger sample contains the
+smaller ones. The sequence begins like the sample of ``uniform``: by rejection as long as that is fast, then
+the remaining candidates in random order. Rows for which rejection would be slow from the start take their
+listed candidates in the order of random keys or, with replacement, at random positions.
 """
 
 from __future__ import annotations
@@ -26,41 +25,48 @@ from truerank.core.types import IntArray, frozen
 from truerank.ranking import negatives as sampler
 from truerank.ranking.cpu.counts import ScoreIsNaN
 from truerank.ranking.listed import (
-    Grower,
     ListedCounts,
     ListScores,
-    judge_lists,
-    judge_scores,
-    make_grower,
+    RoundComparer,
+    compare_lists,
+    compare_scores,
     make_lists,
+    make_round_comparer,
     ranges,
 )
-from truerank.ranking.negatives import RowBlock, Rows, pick, reject, row_blocks, uniform_proposal
+from truerank.ranking.negatives import (
+    RowBlock,
+    Rows,
+    row_blocks,
+    sample_by_rejection,
+    sample_with_replacement,
+    uniform_proposal,
+)
 from truerank.ranking.samplers.uniform import MOST_PROPOSALS
 
 if TYPE_CHECKING:
     from truerank.ranking.gpu.sampled import DeviceFactors
 
 
-# Words from here on shuffle what is left when rejection ends; no row rejects that often.
-FAR = 1 << 40
-ENDLESS = 1 << 62
+# Number of the first random word that shuffles what rejection has left; rejection never gets that far.
+SHUFFLE_START = 1 << 40
+UNLIMITED = 1 << 62
 
-#: Sizes, the most items above, catalogue, replacement, state, owner, head, n_free, excluded and targets.
+#: Sizes, most items above, n_items, replacement, state, owner, head, n_free, excluded and targets.
 RoundArguments: TypeAlias = tuple[
     IntArray, int, int, bool, Words, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray
 ]
 
 
 @dataclass(frozen=True, eq=False)
-class Sequences:
-    """The negatives of all rows, any part of them drawn when asked for.
+class NegativeSequences:
+    """One random sequence of negatives per row, of which any part is sampled when asked for.
 
     Parameters
     ----------
-    rows : what negatives are drawn for
-    first : the size of the shortest sample that will be asked for; it decides how a row is drawn
-    replacement : whether an item can be drawn twice; if not, a sequence ends with the last candidate
+    rows : the rows to sample for
+    first : size of the first sample; it decides whether a row is sampled by rejection
+    replacement : whether to sample with replacement; if not, a sequence ends with the last candidate
     """
 
     rows: Rows
@@ -69,10 +75,10 @@ class Sequences:
 
     @cached_property
     def head(self) -> IntArray:
-        """Negatives per row that rejection finds; 0 where already the first sample leaves too few."""
+        """Negatives per row that are sampled by rejection; 0 where even the first sample would be slow."""
         free, n_items = self.rows.n_free, self.rows.n_items
         if self.replacement:
-            return frozen(np.where(free * MOST_PROPOSALS < n_items, 0, ENDLESS))
+            return frozen(np.where(free * MOST_PROPOSALS < n_items, 0, UNLIMITED))
         most = free - -(-n_items // MOST_PROPOSALS)
         return frozen(np.where(most < self.first, 0, most))
 
@@ -87,7 +93,7 @@ class Sequences:
         return frozen(self.rows.n_free.astype(np.int64))
 
     def arguments(self, stopping: Stopping) -> RoundArguments:
-        """Return what the kernels that draw in rounds are given."""
+        """Return the arguments of the kernels that sample in rounds."""
         return (
             frozen(np.array(stopping.sizes, np.int64)),
             stopping.rank - 1,
@@ -100,15 +106,15 @@ class Sequences:
             *self.lists,
         )
 
-    def draw(self, row: IntArray, start: IntArray, stop: IntArray) -> IntArray:
-        """Return the negatives start..stop-1 of each given row, one row after the other, int32."""
-        if int(stop.sum()) < sampler.SMALL_DRAWS:
-            parts = [self._draw_row(*map(int, part)) for part in zip(row, start, stop, strict=True)]
+    def sample(self, row: IntArray, start: IntArray, stop: IntArray) -> IntArray:
+        """Return the negatives start..stop-1 of each given row, concatenated, int32."""
+        if int(stop.sum()) < sampler.SMALL_SAMPLES:
+            parts = [self._sample_row(*map(int, part)) for part in zip(row, start, stop, strict=True)]
             return np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int32)
-        from truerank.ranking.cpu.draw_compiled import draw_parts
+        from truerank.ranking.cpu.sampling_compiled import sample_parts
 
         out = np.empty(int((stop - start).sum()), np.int32)
-        draw_parts(
+        sample_parts(
             frozen(row.astype(np.int64)),
             frozen(start.astype(np.int64)),
             frozen(stop.astype(np.int64)),
@@ -123,16 +129,16 @@ class Sequences:
         )
         return out
 
-    def _draw_row(self, row: int, start: int, stop: int) -> IntArray:
+    def _sample_row(self, row: int, start: int, stop: int) -> IntArray:
         rows, state, head = self.rows, self.rows.state[row], int(self.head[row])
         n_items = rows.n_items
         if self.replacement and head == 0:
             candidates = rows.candidates(row)
-            return pick(state, uniform_proposal(len(candidates)), stop, candidates)[start:]
+            return sample_with_replacement(state, uniform_proposal(len(candidates)), stop, candidates)[start:]
         if head == 0:
             candidates = rows.candidates(row)
             return candidates[np.argsort(random_words(state, 0, len(candidates)), kind="stable")][start:stop]
-        drawn = reject(
+        drawn = sample_by_rejection(
             state,
             uniform_proposal(n_items),
             min(head, stop),
@@ -141,51 +147,51 @@ class Sequences:
             n_items=n_items,
         )
         if head < stop:
-            rest = np.setdiff1d(rows.candidates(row), drawn, assume_unique=True)
-            drawn = np.concatenate([drawn, shuffled(state, rest, stop - head)])
+            remaining = np.setdiff1d(rows.candidates(row), drawn, assume_unique=True)
+            drawn = np.concatenate([drawn, shuffled(state, remaining, stop - head)])
         return drawn[start:]
 
 
-def shuffled(state: np.uint64, rest: IntArray, n: int) -> IntArray:
-    """Return n items in random order: each place in turn is given to one of those that are left.
+def shuffled(state: np.uint64, items: IntArray, n: int) -> IntArray:
+    """Return the first n items of a random order (Fisher-Yates shuffle).
 
     Examples
     --------
     >>> sorted(shuffled(np.uint64(7), np.array([4, 5, 6]), 3).tolist())
     [4, 5, 6]
     """
-    left = rest.tolist()
+    remaining = items.tolist()
     halves = (
         half
-        for j in itertools.count(FAR)
+        for j in itertools.count(SHUFFLE_START)
         for word in random_words(state, j, j + 1)
         for half in divmod(int(word), 1 << 32)
     )
     for at in range(n):
-        size = len(left) - at
+        size = len(remaining) - at
         scaled = next(scaled for half in halves if (scaled := half * size) % (1 << 32) >= (1 << 32) % size)
         other = at + (scaled >> 32)
-        left[at], left[other] = left[other], left[at]
-    return np.array(left[:n], np.int64)
+        remaining[at], remaining[other] = remaining[other], remaining[at]
+    return np.array(remaining[:n], np.int64)
 
 
-# Negatives of the first round in one compiled call; later rounds of its rows follow in the same call.
+# First-round negatives of the rows of one compiled call, which runs all rounds of these rows.
 BLOCK_NEGATIVES = 1 << 16
 
 
-class BrokenRow(ScoreIsNaN):
-    """A NaN; ``row`` counts among all rows, not within a block."""
+class NaNRow(ScoreIsNaN):
+    """A score that is NaN; ``row`` counts among all rows, not within a block."""
 
 
 @dataclass(frozen=True, eq=False)
 class GrowingNegatives:
-    """Negatives that are drawn in rounds, as many as the stopping rule asks for.
+    """Negatives that are sampled in rounds, as many as the stopping rule asks for.
 
     Parameters
     ----------
-    rows : what negatives are drawn for
-    stopping : sizes of the rounds, and the rank up to which a target goes on
-    design : how they are drawn
+    rows : the rows to sample for
+    stopping : sizes of the rounds, and the rank up to which a target continues
+    design : sampling design
     """
 
     rows: Rows
@@ -194,13 +200,13 @@ class GrowingNegatives:
 
     @property
     def n_candidates(self) -> IntArray:
-        """Items per row they are drawn from."""
+        """Candidates per row."""
         return self.rows.n_free
 
     @property
-    def sequences(self) -> Sequences:
-        """The negatives of each row, in the order in which rounds take them."""
-        return Sequences(self.rows, self.stopping.sizes[0], self.design.replacement)
+    def sequences(self) -> NegativeSequences:
+        """The sequence of negatives of each row."""
+        return NegativeSequences(self.rows, self.stopping.sizes[0], self.design.replacement)
 
     def reached(self, size: int) -> IntArray:
         """Return the negatives per row after a round that asks for ``size``."""
@@ -209,49 +215,49 @@ class GrowingNegatives:
         return np.minimum(size, self.rows.n_free)
 
 
-def judge_growing(
+def compare_growing(
     scorer: Scorer,
     negatives: GrowingNegatives,
     n_threads: int,
     advance: Callable[[int], None],
     on_device: DeviceFactors | None = None,
 ) -> ListedCounts:
-    """Compare the targets of all rows with their negatives until each may stop.
+    """Compare the targets of all rows with their negatives, round by round, until each target may stop.
 
-    Targets of one row share its negatives; each ends by its own rank, with a first part of them. With
-    ``on_device`` the scores come from there, and where it can draw all is done there.
+    Targets of one row share its sequence of negatives; each stops by its own rank. With ``on_device`` scores
+    are computed there, and negatives are sampled there too where it can.
 
     Raises
     ------
     BrokenRow
         When a score is NaN.
     """
-    if on_device is not None and on_device.draws:
+    if on_device is not None and on_device.can_sample:
         from truerank.ranking.gpu.sampled import grow_on_device
 
         return grow_on_device(on_device, negatives, advance)
     if on_device is not None:
         return _grow_rounds(on_device, negatives, n_threads, advance)
-    grower = make_grower(scorer, negatives.rows, negatives.stopping.sizes[0])
-    if grower is not None:
-        return _grow_blocks(grower, negatives, n_threads, advance)
+    comparer = make_round_comparer(scorer, negatives.rows, negatives.stopping.sizes[0])
+    if comparer is not None:
+        return _grow_blocks(comparer, negatives, n_threads, advance)
     return _grow_rounds(make_lists(scorer, negatives.rows), negatives, n_threads, advance)
 
 
 def _grow_blocks(
-    grower: Grower, negatives: GrowingNegatives, n_threads: int, advance: Callable[[int], None]
+    comparer: RoundComparer, negatives: GrowingNegatives, n_threads: int, advance: Callable[[int], None]
 ) -> ListedCounts:
     """Run all rounds of a block of rows in one call."""
     first = negatives.reached(negatives.stopping.sizes[0])
     most = min(BLOCK_NEGATIVES, max(1 << 12, int(first.sum()) // (8 * n_threads)))
     runs, sequences = list(row_blocks(first, most)), negatives.sequences
-    _ = sequences.head, sequences.n_free, sequences.lists  # made once, before threads ask for them
+    _ = sequences.head, sequences.n_free, sequences.lists  # cached before threads start
 
     def work(block: RowBlock) -> ListedCounts:
         try:
-            return grower.grow(block.start, block.stop, sequences, negatives.stopping)
+            return comparer.compare_rounds(block.start, block.stop, sequences, negatives.stopping)
         except ScoreIsNaN as error:
-            raise BrokenRow(block.start + error.row) from None
+            raise NaNRow(block.start + error.row) from None
 
     parts = []
     for block, part in zip(runs, ordered_map(work, runs, n_threads=n_threads), strict=True):
@@ -263,10 +269,10 @@ def _grow_blocks(
 def _grow_rounds(
     lists: ListScores, negatives: GrowingNegatives, n_threads: int, advance: Callable[[int], None]
 ) -> ListedCounts:
-    """Run round after round over the rows that still have a target to go on with."""
+    """Run round after round for the rows in which a target has not stopped."""
     rows, most_above = negatives.rows, negatives.stopping.rank - 1
     above, tied, drawn = np.zeros((3, int(rows.pairs[-1])), np.int64)
-    ask = _Asking(lists, rows, negatives.sequences, n_threads if lists.is_thread_safe else 1)
+    scorer = _RoundScorer(lists, rows, negatives.sequences, n_threads if lists.is_thread_safe else 1)
     row: IntArray = np.arange(len(rows))
     before: IntArray = np.zeros(len(rows), np.int64)
     for size in negatives.stopping.sizes:
@@ -275,23 +281,23 @@ def _grow_rounds(
         n_targets = rows.pairs[going + 1] - rows.pairs[going]
         pair = ranges(rows.pairs[going], n_targets)
         owner = np.repeat(going, n_targets)
-        found = ask.round(going, before, after)
+        round_counts = scorer.round(going, before, after)
         is_on = (drawn[pair] == before[owner]) & (above[pair] <= most_above)
         chosen = pair[is_on]
-        above[chosen] += found.n_above[is_on]
-        tied[chosen] += found.n_tied[is_on]
+        above[chosen] += round_counts.n_above[is_on]
+        tied[chosen] += round_counts.n_tied[is_on]
         drawn[chosen] = after[owner[is_on]]
         left = np.unique(owner[is_on][above[chosen] <= most_above])
         advance(len(row) - len(left))
         row, before = left, after
     advance(len(row))
-    return ListedCounts(above, tied, drawn, ask.target_scores, ask.n_scores)
+    return ListedCounts(above, tied, drawn, scorer.target_scores, scorer.n_scores)
 
 
-class _Asking:
-    """Asks for the scores of one round after the other; those of the targets are asked for once."""
+class _RoundScorer:
+    """Computes the scores of each round; those of the targets only in the first."""
 
-    def __init__(self, lists: ListScores, rows: Rows, sequences: Sequences, n_threads: int) -> None:
+    def __init__(self, lists: ListScores, rows: Rows, sequences: NegativeSequences, n_threads: int) -> None:
         self.lists, self.rows, self.sequences, self.n_threads = lists, rows, sequences, n_threads
         self.target_scores: NDArray[Any] = np.zeros(0)
         self.n_scores = 0
@@ -302,11 +308,11 @@ class _Asking:
 
         def work(block: RowBlock) -> ListedCounts:
             chosen = row[block.start : block.stop]
-            items = self.sequences.draw(chosen, before[chosen], after[chosen]).astype(np.int64)
+            items = self.sequences.sample(chosen, before[chosen], after[chosen]).astype(np.int64)
             try:
                 return self._judge(chosen, block.indptr, items)
             except ScoreIsNaN as error:
-                raise BrokenRow(int(chosen[error.row])) from None
+                raise NaNRow(int(chosen[error.row])) from None
 
         runs = list(row_blocks(after[row] - before[row], self.lists.most_negatives))
         parts = list(ordered_map(work, runs, n_threads=self.n_threads))
@@ -318,8 +324,8 @@ class _Asking:
 
     def _judge(self, row: IntArray, indptr: IntArray, items: IntArray) -> ListedCounts:
         if self.is_first:
-            return judge_lists(self.lists, self.rows, row, indptr, items)
+            return compare_lists(self.lists, self.rows, row, indptr, items)
         scores, n_scores = self.lists.scores(row, items, indptr)
         n_targets = self.rows.pairs[row + 1] - self.rows.pairs[row]
         targets = self.target_scores[ranges(self.rows.pairs[row], n_targets)]
-        return judge_scores(scores, indptr, targets, np.concatenate([[0], np.cumsum(n_targets)]), n_scores)
+        return compare_scores(scores, indptr, targets, np.concatenate([[0], np.cumsum(n_targets)]), n_scores)

@@ -1,8 +1,8 @@
-"""Comparing targets with listed negatives, whatever the scorer offers.
+"""Number of sampled negatives above, and tied with, each target, by whatever interface a scorer offers.
 
-Comparing targets with negatives for scorers that are asked for scores.
-
-Comparing targets with growing samples where all scores are stored.
+A `TargetComparer` counts among given lists of negatives; a `RoundComparer` samples and counts in rounds, for
+adaptive samples. `make_comparer` and `make_round_comparer` choose by the cheapest interface a scorer offers:
+factors (`listed_factors`), stored arrays, sparse rows, or calls of ``score(users, items)``.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from truerank.ranking.cpu.counts import ScoreIsNaN
 from truerank.ranking.negatives import RowBlock, Rows
 
 if TYPE_CHECKING:
-    from truerank.ranking.growing import Sequences
+    from truerank.ranking.growing import NegativeSequences
 
 
 @dataclass(frozen=True, eq=False)
 class ListedCounts:
-    """Where the targets of some rows stand among their negatives.
+    """Counts of the targets of some rows among their negatives.
 
     Parameters
     ----------
     n_above, n_tied : (n_pairs,) negatives that score higher than, or exactly as, the target
     n_negatives : (n_pairs,) negatives that were compared with the target
     scores : (n_pairs,) the scores of the targets
-    n_scores : scores that were computed
+    n_scores : number of scores that were computed
     """
 
     n_above: IntArray
@@ -45,7 +45,7 @@ class ListedCounts:
 
     @classmethod
     def joined(cls, parts: Sequence[ListedCounts]) -> ListedCounts:
-        """Return the parts one after the other."""
+        """Return the concatenated parts."""
         empty = np.zeros(0, np.int64)
         return cls(
             np.concatenate([empty, *(part.n_above for part in parts)]),
@@ -56,48 +56,50 @@ class ListedCounts:
         )
 
 
-class Judge(Protocol):
-    """What compares targets with negatives; ``most_negatives`` bounds how many at a time."""
+class TargetComparer(Protocol):
+    """Compares targets with given negatives; at most ``most_negatives`` per call."""
 
     is_thread_safe: bool
     most_negatives: int
 
-    def judge(self, block: RowBlock, items: IntArray) -> ListedCounts:
+    def compare(self, block: RowBlock, items: IntArray) -> ListedCounts:
         """Return the counts of the targets of some rows."""
 
 
 class ListScores(Protocol):
-    """What gives the scores of lists of items, a list per row."""
+    """Gives the scores of lists of items, one list per row."""
 
     is_thread_safe: bool
     most_negatives: int
 
     def scores(self, row: IntArray, codes: IntArray, indptr: IntArray) -> tuple[NDArray[Any], int]:
-        """Return the score of every code and how many were computed; list i is of the given row i."""
+        """Return the score of every code, and how many were computed; list i belongs to ``row[i]``."""
 
 
-class Grower(Protocol):
-    """What compares targets with negatives in rounds, drawing as it goes; safe to call from threads."""
+class RoundComparer(Protocol):
+    """Samples negatives and compares targets with them, in rounds; may be called from several threads."""
 
-    def grow(self, start: int, stop: int, sequences: Sequences, stopping: Stopping) -> ListedCounts:
+    def compare_rounds(
+        self, start: int, stop: int, sequences: NegativeSequences, stopping: Stopping
+    ) -> ListedCounts:
         """Return the counts of the targets of the rows start..stop-1."""
 
 
-def make_judge(scorer: Scorer, rows: Rows, n_negatives: int) -> Judge:
-    """Return the judge for the cheapest thing a scorer offers."""
+def make_comparer(scorer: Scorer, rows: Rows, n_negatives: int) -> TargetComparer:
+    """Return the comparer for the cheapest interface a scorer offers."""
     from truerank.ranking.listed_factors import CompiledFactors
-    from truerank.ranking.negatives import SMALL_DRAWS
+    from truerank.ranking.negatives import SMALL_SAMPLES
 
-    if isinstance(scorer, HasFactors) and n_negatives >= SMALL_DRAWS:
+    if isinstance(scorer, HasFactors) and n_negatives >= SMALL_SAMPLES:
         return CompiledFactors(scorer.factors(), rows)
-    return ListJudge(make_lists(scorer, rows), rows)
+    return ListComparer(make_lists(scorer, rows), rows)
 
 
-def make_grower(scorer: Scorer, rows: Rows, first: int) -> Grower | None:
-    """Return what runs all rounds in compiled code, where the scores are at hand and there are many."""
-    from truerank.ranking.negatives import SMALL_DRAWS
+def make_round_comparer(scorer: Scorer, rows: Rows, first: int) -> RoundComparer | None:
+    """Return a comparer that runs all rounds in compiled code; None for small samples and other scorers."""
+    from truerank.ranking.negatives import SMALL_SAMPLES
 
-    if len(rows) * first < SMALL_DRAWS:
+    if len(rows) * first < SMALL_SAMPLES:
         return None
     if isinstance(scorer, HasFactors):
         from truerank.ranking.listed_factors import CompiledFactors
@@ -109,7 +111,7 @@ def make_grower(scorer: Scorer, rows: Rows, first: int) -> Grower | None:
 
 
 def make_lists(scorer: Scorer, rows: Rows) -> ListScores:
-    """Return what gives the scores of lists, by the cheapest thing a scorer offers."""
+    """Return what gives the scores of lists, by the cheapest interface a scorer offers."""
     from truerank.ranking.listed_factors import SmallFactors
 
     if isinstance(scorer, HasFactors):
@@ -119,7 +121,7 @@ def make_lists(scorer: Scorer, rows: Rows) -> ListScores:
     return ScoredPairs(scorer, rows)
 
 
-def judge_lists(
+def compare_lists(
     lists: ListScores, rows: Rows, row: IntArray, indptr: IntArray, items: IntArray
 ) -> ListedCounts:
     """Return the counts of all targets of some rows; negatives and targets are scored together."""
@@ -132,11 +134,11 @@ def judge_lists(
     codes = np.empty(len(is_negative), np.int64)
     codes[is_negative], codes[~is_negative] = items, targets
     scores, n_scores = lists.scores(row, codes, offsets)
-    return judge_scores(scores[is_negative], indptr, scores[~is_negative], pairs, n_scores)
+    return compare_scores(scores[is_negative], indptr, scores[~is_negative], pairs, n_scores)
 
 
 def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
-    """Return start, start + 1, ... of each length, one after the other.
+    """Return start, start + 1, ... of each length, concatenated.
 
     Examples
     --------
@@ -144,14 +146,14 @@ def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
     [5, 6, 0, 1, 2]
     """
     before = np.cumsum(lengths) - lengths
-    places: IntArray = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
-    return places
+    positions: IntArray = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
+    return positions
 
 
-def judge_scores(
+def compare_scores(
     negatives: NDArray[Any], indptr: IntArray, targets: NDArray[Any], pairs: IntArray, n_scores: int
 ) -> ListedCounts:
-    """Return counts from scores: row r has ``negatives[indptr[r]:indptr[r + 1]]``, targets likewise by pairs.
+    """Return counts from scores: row r has ``negatives[indptr[r]:indptr[r + 1]]``, and targets by ``pairs``.
 
     Raises
     ------
@@ -160,14 +162,14 @@ def judge_scores(
 
     Examples
     --------
-    >>> found = judge_scores(np.array([3.0, 1.0, 2.0]), np.array([0, 3]), np.array([2.0, 0.0]), [0, 2], 5)
+    >>> found = compare_scores(np.array([3.0, 1.0, 2.0]), np.array([0, 3]), np.array([2.0, 0.0]), [0, 2], 5)
     >>> found.n_above.tolist(), found.n_tied.tolist()
     ([1, 3], [1, 0])
     """
-    for scores, ends in ((negatives, indptr), (targets, pairs)):
+    for scores, offsets in ((negatives, indptr), (targets, pairs)):
         broken = np.flatnonzero(np.isnan(scores))
         if len(broken):
-            raise ScoreIsNaN(int(np.searchsorted(ends, broken[0], side="right")) - 1)
+            raise ScoreIsNaN(int(np.searchsorted(offsets, broken[0], side="right")) - 1)
     sizes, n_targets = np.diff(indptr), np.diff(pairs)
     above, tied = np.zeros((2, len(targets)), np.int64)
     for t in range(int(n_targets.max(initial=0))):
@@ -181,39 +183,39 @@ def judge_scores(
     return ListedCounts(above, tied, np.repeat(sizes, n_targets), targets, n_scores)
 
 
-# Negatives of one block, whose scores are stored: 2 MB in float64.
+# Negatives of one block: their scores take 2 MB in float64.
 MOST_NEGATIVES = 1 << 18
-# Rows of one call may be at most this much wider than the narrowest of them.
+# Rows of one call to score() may be at most this many times as long as the shortest of them.
 SLACK = 1.25
 
 
-class ListJudge:
-    """Compares targets with negatives by the scores of both.
+class ListComparer:
+    """Compares targets with negatives by computing the scores of both.
 
     Parameters
     ----------
     lists : what gives the scores
-    rows : what is compared
+    rows : users with their targets
     """
 
     def __init__(self, lists: ListScores, rows: Rows) -> None:
         self.lists, self.rows = lists, rows
         self.is_thread_safe, self.most_negatives = lists.is_thread_safe, lists.most_negatives
 
-    def judge(self, block: RowBlock, items: IntArray) -> ListedCounts:
+    def compare(self, block: RowBlock, items: IntArray) -> ListedCounts:
         """Return the counts of the targets of some rows."""
-        return judge_lists(self.lists, self.rows, np.arange(block.start, block.stop), block.indptr, items)
+        return compare_lists(self.lists, self.rows, np.arange(block.start, block.stop), block.indptr, items)
 
 
 class ScoredPairs:
-    """Asks ``score(users, items)`` for a rectangle per call: a row of negatives and targets per user.
+    """Scores of lists by calls of ``score(users, items)``, with one row of negatives and targets per user.
 
-    Rows of similar length share a call; shorter ones are filled up with their first item.
+    Rows of similar length share a call; shorter ones are padded with their first item.
 
     Parameters
     ----------
-    scorer : a black box; each score it is asked for is counted, those of the filling too
-    rows : what is compared
+    scorer : any scorer; every score it computes is counted, padding included
+    rows : users with their targets
     """
 
     most_negatives = MOST_NEGATIVES
@@ -223,7 +225,7 @@ class ScoredPairs:
         self.is_thread_safe = bool(getattr(scorer, "is_thread_safe", False))
 
     def scores(self, row: IntArray, codes: IntArray, indptr: IntArray) -> tuple[NDArray[Any], int]:
-        """Return the score of every code and how many were asked for; list i is of the given row i."""
+        """Return the score of every code, and how many were computed; list i belongs to ``row[i]``."""
         users = self.rows.queries.users[self.rows.owner[row]]
         parts: list[tuple[IntArray, NDArray[Any]]] = []
         n_scores = 0
@@ -231,23 +233,23 @@ class ScoredPairs:
         for chosen in _similar(widths):
             columns = np.arange(int(widths[chosen].max()))
             is_real = columns < widths[chosen, None]
-            places = indptr[chosen, None] + np.where(is_real, columns, 0)
-            scores = checked_scores(self.scorer, users[chosen], codes[places])
-            parts.append((places[is_real], scores[is_real]))
+            positions = indptr[chosen, None] + np.where(is_real, columns, 0)
+            scores = checked_scores(self.scorer, users[chosen], codes[positions])
+            parts.append((positions[is_real], scores[is_real]))
             n_scores += scores.size
         out = np.empty(len(codes), np.result_type(*(scores for _, scores in parts)))
-        for places, scores in parts:
-            out[places] = scores
+        for positions, scores in parts:
+            out[positions] = scores
         return out, n_scores
 
 
 class SparsePairs:
-    """Looks negatives and targets up in sparse rows of scores; what is not stored is zero.
+    """Scores of lists looked up in sparse rows; a score that is not stored is zero.
 
     Parameters
     ----------
-    scorer : what gives the rows
-    rows : what is compared
+    scorer : what gives the sparse rows
+    rows : users with their targets
     """
 
     most_negatives = MOST_NEGATIVES
@@ -257,22 +259,22 @@ class SparsePairs:
         self.is_thread_safe = bool(getattr(scorer, "is_thread_safe", False))
 
     def scores(self, row: IntArray, codes: IntArray, indptr: IntArray) -> tuple[NDArray[Any], int]:
-        """Return the score of every code and how many these are; list i is of the given row i."""
+        """Return the score of every code, and their number; list i belongs to ``row[i]``."""
         rows = self.rows
-        owners, place = np.unique(rows.owner[row], return_inverse=True)
+        owners, position = np.unique(rows.owner[row], return_inverse=True)
         stored = self.scorer.sparse_rows(rows.queries.users[owners]).copy()
         stored.sum_duplicates()
         keys = np.repeat(np.arange(len(owners)), np.diff(stored.indptr)) * rows.n_items + stored.indices
         dtype = np.float32 if stored.data.dtype == np.float32 else np.float64
         values = np.append(stored.data.astype(dtype, copy=False), dtype(0))
-        wanted = np.repeat(place, np.diff(indptr)) * rows.n_items + codes
+        wanted = np.repeat(position, np.diff(indptr)) * rows.n_items + codes
         at = np.searchsorted(keys, wanted)
         is_stored = np.append(keys, -1)[at] == wanted
         return np.where(is_stored, values[at], dtype(0)), len(codes)
 
 
 def _similar(widths: IntArray) -> Iterator[IntArray]:
-    """Yield groups of rows whose widths differ by a quarter at most.
+    """Yield groups of rows whose lengths differ by a quarter at most.
 
     Examples
     --------
@@ -289,12 +291,12 @@ def _similar(widths: IntArray) -> Iterator[IntArray]:
 
 
 class StoredRows:
-    """Looks scores up in an array, row by row, in compiled code.
+    """Compares in rounds with scores looked up in an array, in compiled code.
 
     Parameters
     ----------
     scores : (n_users, n_items) float32 or float64, an array or a memmap
-    rows : what is compared
+    rows : users with their targets
     """
 
     def __init__(self, scores: FloatArray, rows: Rows) -> None:
@@ -310,7 +312,9 @@ class StoredRows:
         owner = np.repeat(users, targets.lengths())
         self.target_scores = self.scores[owner, targets.items]
 
-    def grow(self, start: int, stop: int, sequences: Sequences, stopping: Stopping) -> ListedCounts:
+    def compare_rounds(
+        self, start: int, stop: int, sequences: NegativeSequences, stopping: Stopping
+    ) -> ListedCounts:
         """Return the counts of the targets of the rows start..stop-1."""
         from truerank.ranking.cpu.grow_compiled import grow_dense
 

@@ -1,7 +1,7 @@
-"""Comparing targets with negatives for scores that are dot products of factors.
+"""Number of sampled negatives above, and tied with, each target, for scores that are dot products of factors.
 
-The decisions are those of ``exact_ranks``: float32 where a proven rounding bound allows it, otherwise the
-float64 sum of ``pair_score``, which is a pure function of the pair.
+Comparisons are decided as in ``exact_ranks``: in float32 where a proven rounding bound allows it, otherwise
+by the float64 sum of ``pair_scores``, which is a pure function of the pair.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from truerank.ranking.listed import ListedCounts
 from truerank.ranking.negatives import RowBlock, Rows
 
 if TYPE_CHECKING:
-    from truerank.ranking.growing import Sequences
+    from truerank.ranking.growing import NegativeSequences
 
 
 class SmallFactors:
-    """All scores in float64 by NumPy; memory is bounded by the size of a block.
+    """Scores of lists in float64 by NumPy; memory is bounded by the size of a block.
 
     Parameters
     ----------
     factors : the vectors
-    rows : what is compared
+    rows : users with their targets
     """
 
     is_thread_safe = True
@@ -51,7 +51,7 @@ class SmallFactors:
         )
 
     def scores(self, row: IntArray, codes: IntArray, indptr: IntArray) -> tuple[Doubles, int]:
-        """Return the score of every code and how many these are; list i is of the given row i."""
+        """Return the score of every code, and their number; list i belongs to ``row[i]``."""
         users = self.rows.queries.users[self.rows.owner[row]].astype(np.int64, copy=False)
         factors = self.factors
         scores = pair_scores(
@@ -65,12 +65,12 @@ class SmallFactors:
 
 
 class CompiledFactors:
-    """Scores in float32, read once from memory and never stored for more than one row.
+    """Compares in compiled code, with float32 scores of one row at a time.
 
     Parameters
     ----------
     factors : the vectors; float32 items without a bias are used as they are, others are copied once
-    rows : what is compared
+    rows : users with their targets
     """
 
     is_thread_safe = True
@@ -102,7 +102,7 @@ class CompiledFactors:
         margin = (spreads(self.user) * weights(self.item, max(1, len(items)))[:1])[owner]
         self.low, self.high = frozen(low - margin), frozen(high + margin)
 
-    def judge(self, block: RowBlock, items: IntArray) -> ListedCounts:
+    def compare(self, block: RowBlock, items: IntArray) -> ListedCounts:
         """Return the counts of the targets of some rows."""
         from truerank.ranking.cpu.listed_compiled import ROWS, decide_near_listed, scan_listed
 
@@ -133,7 +133,9 @@ class CompiledFactors:
         n_negatives = np.repeat(np.diff(block.indptr), n_targets)
         return ListedCounts(above, tied, n_negatives, self.scores[first:last], len(items) + int(last - first))
 
-    def grow(self, start: int, stop: int, sequences: Sequences, stopping: Stopping) -> ListedCounts:
+    def compare_rounds(
+        self, start: int, stop: int, sequences: NegativeSequences, stopping: Stopping
+    ) -> ListedCounts:
         """Return the counts of the targets of the rows start..stop-1."""
         from truerank.ranking.cpu.grow_compiled import grow_factors
 
@@ -165,5 +167,5 @@ class CompiledFactors:
 
 
 def _rows_of(vectors: FloatArray, users: IntArray) -> FloatArray:
-    """Return the vectors of some users, without a copy when these are all."""
+    """Return the vectors of some users, without a copy when these are all users."""
     return vectors if len(users) == len(vectors) else vectors[users]

@@ -1,9 +1,9 @@
-"""What every sampler of negatives is and gets.
+"""Base classes of samplers of negatives, the rows they sample for, and sampling of one row in NumPy.
 
-Negatives of one row in plain NumPy: small inputs, and rows for which rejection would be slow.
-
-Rejection draws from all items and passes over those that are blocked or already taken. Where few items are
-left, the candidates are written out instead: a key per candidate, the smallest keys are the sample.
+Rejection sampling proposes among all items and skips those that are blocked or already taken. Where few items
+are left, the candidates are listed instead, each gets a random key, and those with the smallest keys are the
+sample. NumPy serves small inputs and rows for which rejection would be slow; ``cpu.sampling_compiled`` the
+others.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 
 
 # Below this many negatives NumPy answers before a cached kernel is loaded.
-SMALL_DRAWS = 20_000
+SMALL_SAMPLES = 20_000
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What negatives are drawn for: one row per user, or one per target of a user.
+    """The rows that negatives are sampled for: one per user, or one per target of a user.
 
     Parameters
     ----------
-    queries : users, targets, and the seen items that cannot be drawn
-    users : the ids of users, for messages
+    queries : users, their targets, and the seen items that are not candidates
+    users : ids of the users, for messages
     n_items : size of the catalogue
-    owner : (n_rows,) which query a row belongs to
+    owner : (n_rows,) the query that a row belongs to
     pairs : (n_rows + 1,) row r is compared with the targets ``pairs[r]:pairs[r + 1]`` of all queries
-    state : (n_rows,) where the random words of a row begin
+    state : (n_rows,) state of the random stream of each row
     """
 
     queries: Queries
@@ -59,7 +59,7 @@ class Rows:
     def of(
         cls, queries: Queries, split: Split, *, per_target: bool, seed: int, repeat: int, label: str
     ) -> Rows:
-        """Lay out the rows; the state of a row depends on seed, repeat, label, user (and target) alone."""
+        """Build the rows; the random state depends on seed, repeat, label, user (and target) alone."""
         targets = queries.targets
         n_queries, n_pairs = len(queries), len(targets.items)
         owner = np.repeat(np.arange(n_queries), targets.lengths()) if per_target else np.arange(n_queries)
@@ -80,18 +80,18 @@ class Rows:
 
     @cached_property
     def n_free(self) -> IntArray:
-        """Items per row that are neither excluded nor targets of its user."""
+        """Candidates per row: items that are neither excluded nor targets of its user."""
         lengths = self.queries.targets.lengths() + self.queries.excluded.lengths()
         free: IntArray = (self.n_items - lengths)[self.owner]
         return free
 
     def blocked(self, row: int) -> IntArray:
-        """Return the items that cannot be drawn for a row."""
+        """Return the items that are not candidates of a row: targets and excluded items."""
         owner = int(self.owner[row])
         return np.concatenate([self.queries.targets.of(owner), self.queries.excluded.of(owner)])
 
     def candidates(self, row: int) -> IntArray:
-        """Return the items that can be drawn for a row, ascending."""
+        """Return the candidates of a row, ascending."""
         is_free = np.ones(self.n_items, np.bool_)
         is_free[self.blocked(row)] = False
         return np.flatnonzero(is_free)
@@ -101,7 +101,7 @@ class Rows:
         return self.users.decode(self.queries.users[self.owner[[row]]])[0]
 
     def lists(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-        """Return excluded items and targets as read-only arrays of the one type kernels are compiled for."""
+        """Return excluded items and targets as read-only arrays of the types kernels are compiled for."""
         excluded, targets = self.queries.excluded, self.queries.targets
         return (
             frozen(np.ascontiguousarray(excluded.indptr, np.int64)),
@@ -112,11 +112,11 @@ class Rows:
 
 
 class Negatives(Protocol):
-    """The negatives of all rows, drawn when asked for."""
+    """The negatives of all rows, sampled when asked for."""
 
     @property
     def design(self) -> Design:
-        """How they are drawn."""
+        """Sampling design."""
 
     @property
     def sizes(self) -> IntArray:
@@ -124,15 +124,15 @@ class Negatives(Protocol):
 
     @property
     def n_candidates(self) -> IntArray:
-        """Items per row they are drawn from."""
+        """Candidates per row."""
 
-    def draw(self, start: int, stop: int) -> IntArray:
-        """Return the negatives of the rows start..stop-1, one row after the other, int32."""
+    def sample(self, start: int, stop: int) -> IntArray:
+        """Return the negatives of the rows start..stop-1, concatenated, int32."""
 
 
 @dataclass(frozen=True)
 class Sampler(Plugin):
-    """Base of all samplers."""
+    """Base class of all samplers of negatives."""
 
     @property
     def is_shared(self) -> bool:
@@ -146,19 +146,19 @@ class Sampler(Plugin):
 
     @abstractmethod
     def negatives(self, split: Split, rows: Rows) -> Negatives | GrowingNegatives:
-        """Return the negatives of the rows; raise when a row cannot have as many as asked for."""
+        """Return the negatives of the rows; raise when a row has too few candidates."""
 
 
 @dataclass(frozen=True)
 class RandomSampler(Sampler):
-    """Base of samplers that draw m negatives.
+    """Base class of samplers of a fixed number of negatives.
 
     Parameters
     ----------
-    m : negatives per draw, the target not counted
-    replace : whether an item can be drawn twice
-    shared : whether several models get the same negatives; if not, draws also depend on the model's label
-    per : one draw per ``user``, shared by all its targets, or one per ``target``
+    m : negatives per sample, the target not counted
+    replace : whether to sample with replacement
+    shared : whether several models get the same negatives; if not, samples also depend on the model's label
+    per : one sample per ``user``, shared by all its targets, or one per ``target``
     """
 
     m: int = 99
@@ -182,10 +182,10 @@ class RandomSampler(Sampler):
 
     @abstractmethod
     def negatives(self, split: Split, rows: Rows) -> Negatives:
-        """Return the draws."""
+        """Return the negatives."""
 
     def check_sizes(self, rows: Rows, n_candidates: IntArray, what: str) -> None:
-        """Raise when some row has too few candidates; ``what`` says which they are."""
+        """Raise when a row has too few candidates; ``what`` describes them in the message."""
         short = n_candidates < (1 if self.replace else self.m)
         if not short.any():
             return
@@ -193,7 +193,7 @@ class RandomSampler(Sampler):
         advice = (
             "Leave that user out or use seen=keep."
             if self.replace
-            else "Draw fewer, or use replace=true, or full."
+            else "Sample fewer, or use replace=true, or full."
         )
         raise InvalidData(
             f"{self} must find {1 if self.replace else self.m} {what} for each user, "
@@ -203,7 +203,7 @@ class RandomSampler(Sampler):
 
 @dataclass(frozen=True, eq=False)
 class RowBlock:
-    """A run of rows, with where the negatives of each begin."""
+    """Consecutive rows; the negatives of row start + i lie at ``indptr[i]:indptr[i + 1]``."""
 
     start: int
     stop: int
@@ -211,7 +211,7 @@ class RowBlock:
 
 
 def row_blocks(sizes: IntArray, most: int) -> Iterator[RowBlock]:
-    """Yield runs of rows with at most ``most`` negatives each, but at least one row.
+    """Yield blocks of consecutive rows with at most ``most`` negatives, but at least one row.
 
     Examples
     --------
@@ -230,21 +230,21 @@ Proposal = Callable[[Words], IntArray]
 
 
 def uniform_proposal(n_items: int) -> Proposal:
-    """Return the map from words to items that are all equally likely."""
+    """Return the map from random words to equally likely items."""
     return lambda word: bounded(word, n_items).astype(np.int64)
 
 
 def weighted_proposal(cumulated: IntArray) -> Proposal:
-    """Return the map from words to items as likely as their integer weights, given their running sums."""
+    """Return the map from random words to items in proportion to weights, given by their cumulative sums."""
 
     def propose(word: Words) -> IntArray:
-        place = uniform_from_words(word, int(cumulated[-1])).astype(np.int64)
-        return np.searchsorted(cumulated, place, side="right")
+        point = uniform_from_words(word, int(cumulated[-1])).astype(np.int64)
+        return np.searchsorted(cumulated, point, side="right")
 
     return propose
 
 
-def reject(
+def sample_by_rejection(
     state: np.uint64, propose: Proposal, m: int, *, replacement: bool, blocked: IntArray, n_items: int
 ) -> IntArray:
     """Return the first m proposals that are not blocked (and, without replacement, not repeated)."""
@@ -261,19 +261,21 @@ def reject(
         n_words *= 2
 
 
-def pick(state: np.uint64, propose: Proposal, m: int, candidates: IntArray) -> IntArray:
-    """Return m candidates drawn with replacement; ``propose`` maps words to positions among them."""
+def sample_with_replacement(state: np.uint64, propose: Proposal, m: int, candidates: IntArray) -> IntArray:
+    """Return m candidates sampled with replacement; ``propose`` maps random words to positions among them."""
     n_words = m + 16
-    while len(places := propose(random_words(state, 0, n_words))) < m:
+    while len(positions := propose(random_words(state, 0, n_words))) < m:
         n_words *= 2
-    return candidates[places[:m]]
+    return candidates[positions[:m]]
 
 
-def select(state: np.uint64, m: int, candidates: IntArray, weights: FloatArray | None = None) -> IntArray:
+def sample_without_replacement(
+    state: np.uint64, m: int, candidates: IntArray, weights: FloatArray | None = None
+) -> IntArray:
     """Return m distinct candidates, in ascending order: those with the smallest keys.
 
     Without weights keys are random words, so all subsets are equally likely. With weights w they are
-    exponential with rate w: the order of the keys is that of drawing one after another in proportion to w.
+    exponential with rate w: their order is that of successive sampling in proportion to w.
     """
     if m == len(candidates):
         return candidates

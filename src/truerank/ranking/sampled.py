@@ -1,4 +1,4 @@
-"""Sampled ranks: each target is compared with a few negatives."""
+"""Sampled ranks: the rank of each target among sampled negatives."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from truerank.core.split import Split
 from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets, order_within_rows
 from truerank.ranking.exact import make_queries
 from truerank.ranking.gpu.sampled import factors_on
-from truerank.ranking.growing import BrokenRow, GrowingNegatives, judge_growing
-from truerank.ranking.listed import Judge, ListedCounts, make_judge
+from truerank.ranking.growing import GrowingNegatives, NaNRow, compare_growing
+from truerank.ranking.listed import ListedCounts, TargetComparer, make_comparer
 from truerank.ranking.negatives import Negatives, RowBlock, Rows, Sampler, row_blocks
 from truerank.ranking.samplers.given import GivenLists
 from truerank.ranking.samplers.registry import SAMPLERS
 from truerank.ranking.samplers.uniform import UniformSampler
 
-# Negatives that are drawn and compared in one go, unless there are too few of them for all threads.
+# Negatives that are sampled and compared at once; fewer where that leaves threads without work.
 BLOCK_NEGATIVES = 1 << 20
 SHARED_NEGATIVES = 1 << 16
 
@@ -33,7 +33,7 @@ AnySampler = str | Sampler | Mapping[Any, Sequence[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """Sampled ranks and what they cost.
+    """Sampled ranks, and the number of scores they took.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def sampled_ranks(
     n_threads: int | None = None,
     progress: Progress = SILENT,
 ) -> SampledRanks:
-    """Return where each target of the test part stands among sampled negatives.
+    """Return the rank of each test target among sampled negatives.
 
     See ``sample_ranks``, which takes the same arguments and also counts the scores.
 
@@ -100,21 +100,21 @@ def sample_ranks(
 ) -> Sampled:
     """Return sampled ranks and the number of scores they took.
 
-    Negatives are drawn per user and serve all its targets, unless the sampler says ``per=target``. Other
-    targets of the user are never drawn: how many of them stand above is known from their own scores, and
-    counted in ``n_above`` as in exact ranks.
+    Negatives are sampled per user and shared by all its targets, unless the sampler has ``per=target``. Other
+    targets of the user are no candidates: how many of them score higher is known from their own scores, and
+    is counted in ``n_above`` as in exact ranks.
 
     Parameters
     ----------
     scorer : what gives the scores; the cheapest interface it offers is used
     split : the targets are the test part; items of train and valid are the seen ones
     sampler : a spec string such as ``uniform(m=99)``, a sampler, or a mapping of user id to candidate ids
-    seen : with ``remove`` and ``bottom`` seen items are not drawn, with ``keep`` they are
-    seed, repeat : equal ones give equal draws; use ``repeat`` for repetitions of an experiment
+    seen : with ``remove`` and ``bottom`` seen items are no candidates, with ``keep`` they are
+    seed, repeat : equal ones give equal samples; use ``repeat`` for repetitions of an experiment
     label : names the model; matters only for samplers with ``shared=false``
     n_threads : threads for factors and scorers that say they are thread-safe; None takes all cores
-    device : ``cpu``, or ``cuda`` to compare, and to draw uniform and adaptive samples, on a GPU where the
-        model has factors; the counts are the same
+    device : ``cpu``, or ``cuda`` to sample and compare on a GPU where the model has factors; the counts are
+        the same
 
     Raises
     ------
@@ -125,48 +125,50 @@ def sample_ranks(
     check_choice("seen", seen, SEEN_POLICIES)
     check_at_least("repeat", repeat, 0)
     check_scorer(scorer, split)
-    made = GivenLists(sampler) if isinstance(sampler, Mapping) else SAMPLERS.make(sampler)
+    chosen_sampler = GivenLists(sampler) if isinstance(sampler, Mapping) else SAMPLERS.make(sampler)
     rows = Rows.of(
         make_queries(split, seen),
         split,
-        per_target=made.is_per_target,
+        per_target=chosen_sampler.is_per_target,
         seed=seed,
         repeat=repeat,
-        label="" if made.is_shared else label,
+        label="" if chosen_sampler.is_shared else label,
     )
-    negatives = made.negatives(split, rows)
+    negatives = chosen_sampler.negatives(split, rows)
     n_threads = n_threads or available_threads()
     with tracked(progress, "sampling", len(rows)) as task:
         try:
             on_device = factors_on(device, scorer, rows)
-            if on_device is not None and on_device.draws and isinstance(made, UniformSampler):
-                grown = GrowingNegatives(rows, Stopping((made.m,)), negatives.design)
-                judged = judge_growing(scorer, grown, n_threads, task.advance, on_device)
+            if on_device is not None and on_device.can_sample and isinstance(chosen_sampler, UniformSampler):
+                grown = GrowingNegatives(rows, Stopping((chosen_sampler.m,)), negatives.design)
+                counts = compare_growing(scorer, grown, n_threads, task.advance, on_device)
             elif isinstance(negatives, GrowingNegatives):
-                judged = judge_growing(scorer, negatives, n_threads, task.advance, on_device)
+                counts = compare_growing(scorer, negatives, n_threads, task.advance, on_device)
             else:
-                judge = on_device or make_judge(scorer, rows, int(negatives.sizes.sum()))
-                judged = _judge_blocks(judge, negatives, n_threads, task.advance)
-        except BrokenRow as error:
+                comparer = on_device or make_comparer(scorer, rows, int(negatives.sizes.sum()))
+                counts = _compare_blocks(comparer, negatives, n_threads, task.advance)
+        except NaNRow as error:
             raise nan_score(rows.user_id(error.row)) from None
     design = replace(negatives.design, n_test_users=split.n_test_users)
-    return Sampled(_table(rows, negatives, judged, seen, design), judged.n_scores)
+    return Sampled(_table(rows, negatives, counts, seen, design), counts.n_scores)
 
 
-def _judge_blocks(judge: Judge, negatives: Negatives, n_threads: int, advance: Any) -> ListedCounts:
-    """Draw and compare block after block."""
-    if not judge.is_thread_safe:
+def _compare_blocks(
+    comparer: TargetComparer, negatives: Negatives, n_threads: int, advance: Any
+) -> ListedCounts:
+    """Sample negatives and compare targets with them, block by block."""
+    if not comparer.is_thread_safe:
         n_threads = 1
-    most = min(BLOCK_NEGATIVES, judge.most_negatives)
+    most = min(BLOCK_NEGATIVES, comparer.most_negatives)
     if n_threads > 1:
         most = min(most, max(SHARED_NEGATIVES, int(negatives.sizes.sum()) // (4 * n_threads)))
     runs = list(row_blocks(negatives.sizes, most))
 
     def work(block: RowBlock) -> ListedCounts:
         try:
-            return judge.judge(block, negatives.draw(block.start, block.stop))
+            return comparer.compare(block, negatives.sample(block.start, block.stop))
         except ScoreIsNaN as error:
-            raise BrokenRow(block.start + error.row) from None
+            raise NaNRow(block.start + error.row) from None
 
     parts = []
     for block, part in zip(runs, ordered_map(work, runs, n_threads=n_threads), strict=True):
@@ -178,24 +180,24 @@ def _judge_blocks(judge: Judge, negatives: Negatives, n_threads: int, advance: A
 def _table(
     rows: Rows,
     negatives: Negatives | GrowingNegatives,
-    judged: ListedCounts,
+    counts: ListedCounts,
     seen: SeenPolicy,
     design: Design,
 ) -> SampledRanks:
     queries = rows.queries
     lengths, indptr = queries.targets.lengths(), queries.targets.indptr.astype(np.int64)
     removed = queries.excluded.lengths() if seen == "remove" else np.zeros_like(lengths)
-    above, tied = count_among_targets(indptr, judged.scores, order_within_rows(indptr, judged.scores))
+    above, tied = count_among_targets(indptr, counts.scores, order_within_rows(indptr, counts.scores))
     return SampledRanks(
         user=np.repeat(queries.users, lengths),
         item=queries.targets.items,
-        n_above=judged.n_above + above,
-        n_tied=judged.n_tied + tied,
+        n_above=counts.n_above + above,
+        n_tied=counts.n_tied + tied,
         n_pool=np.repeat(rows.n_items - removed, lengths),
         n_relevant=np.repeat(lengths, lengths),
         n_relevant_above=above,
         n_relevant_tied=tied,
-        n_negatives=judged.n_negatives,
+        n_negatives=counts.n_negatives,
         n_candidates=np.repeat(negatives.n_candidates, np.diff(rows.pairs)),
         design=design,
     )

@@ -1,4 +1,4 @@
-"""Sampled ranks drawn from exact ones, without scoring anything."""
+"""Simulated sampled ranks: random counts given exact ranks, without computing scores."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ def simulate_sample(
 
     Parameters
     ----------
-    ranks : exact ranks; the rest of the pool is what negatives are drawn from
+    ranks : exact ranks; candidates are the items of the pool that are not relevant
     n_negatives : m, the same for all targets
-    replacement : whether an item can be drawn twice
-    seed, repeat, label : equal ones give equal draws; use ``repeat`` for repetitions and ``label`` to draw
-        independently for several models
+    replacement : whether to sample with replacement
+    seed, repeat, label : equal ones give equal samples; use ``repeat`` for repetitions and ``label`` for
+        independent samples of several models
 
     Raises
     ------
     InvalidData
-        When a pool holds fewer than m irrelevant items and nothing can be drawn twice.
+        When a pool holds fewer than m irrelevant items and sampling is without replacement.
 
     Examples
     --------
     >>> exact = Ranks.single([0, 9], n_pool=10)
-    >>> simulate_sample(exact, 4).n_above.tolist()  # nobody above the first, everybody above the second
+    >>> simulate_sample(exact, 4).n_above.tolist()  # no item above the first, all above the second
     [0, 4]
     """
     candidates = ranks.n_pool - ranks.n_relevant
     if not replacement and (candidates < n_negatives).any():
         row = int(np.argmax(candidates < n_negatives))
         raise InvalidData(
-            f"without replacement at most {candidates[row]} negatives can be drawn for user "
-            f"{ranks.user[row]}, got {n_negatives}. Draw fewer, or draw with replacement."
+            f"without replacement at most {candidates[row]} negatives can be sampled for user "
+            f"{ranks.user[row]}, got {n_negatives}. Sample fewer, or with replacement."
         )
     _check_any(candidates)
     above, tied = _irrelevant(ranks)
-    draw = stream(seed, f"simulate/{label}/{repeat}")
-    first, second = _draw(draw, above, tied, candidates, n_negatives, replacement)
+    generator = stream(seed, f"simulate/{label}/{repeat}")
+    first, second = _sample_counts(generator, above, tied, candidates, n_negatives, replacement)
     sizes = np.full(len(ranks), n_negatives)
     return _sampled(ranks, first, second, sizes, Design(replacement=replacement))
 
@@ -67,7 +67,7 @@ def simulate_shared(
 ) -> SampledRanks:
     r"""Return what ranking all targets of a user against the same sampled items would give.
 
-    Items are drawn uniformly and without replacement. From the best target to the worst, with
+    Items are sampled uniformly and without replacement. From the best target to the worst, with
     :math:`J_1 \le J_2 \le \dots` of L items above, the sample of m has
 
     .. math:: j_t - j_{t-1} \sim \text{Hypergeometric}(J_t - J_{t-1}; L - J_t; m - j_{t-1}).
@@ -78,7 +78,7 @@ def simulate_shared(
     ----------
     ranks : exact ranks without ties
     n_negatives : m, one for all or one per row; the same for all targets of a user
-    seed, repeat : equal ones give equal draws
+    seed, repeat : equal ones give equal samples
 
     Raises
     ------
@@ -96,23 +96,23 @@ def simulate_shared(
         raise InvalidData("shared samples are simulated for ranks without ties. Break them first.")
     _check_any(candidates)
     if (candidates < sizes).any():
-        raise InvalidData("without replacement at most all irrelevant items can be drawn. Draw fewer.")
+        raise InvalidData("without replacement at most all irrelevant items can be sampled. Sample fewer.")
     above, _ = _irrelevant(ranks)
-    draw = stream(seed, f"simulate/shared/{repeat}")
+    generator = stream(seed, f"simulate/shared/{repeat}")
     user = np.repeat(np.arange(ranks.n_users), np.diff(np.append(ranks.starts, len(ranks))))
     order = np.lexsort((above, user))
-    place = np.arange(len(order)) - ranks.starts[user]  # among the targets of the user, best first
-    found = np.zeros(len(ranks), np.int64)
+    position = np.arange(len(order)) - ranks.starts[user]  # among the targets of the user, best first
+    sampled_above = np.zeros(len(ranks), np.int64)
     passed, drawn = np.zeros((2, ranks.n_users), np.int64)
-    for step in range(int(place.max(initial=-1)) + 1):
-        rows = order[place == step]
-        own = user[rows]
-        drawn[own] += draw.hypergeometric(
-            above[rows] - passed[own], candidates[rows] - above[rows], sizes[rows] - drawn[own]
+    for step in range(int(position.max(initial=-1)) + 1):
+        rows = order[position == step]
+        row_users = user[rows]
+        drawn[row_users] += generator.hypergeometric(
+            above[rows] - passed[row_users], candidates[rows] - above[rows], sizes[rows] - drawn[row_users]
         )
-        passed[own] = above[rows]
-        found[rows] = drawn[own]
-    return _sampled(ranks, found, np.zeros_like(found), sizes, Design(replacement=False))
+        passed[row_users] = above[rows]
+        sampled_above[rows] = drawn[row_users]
+    return _sampled(ranks, sampled_above, np.zeros_like(sampled_above), sizes, Design(replacement=False))
 
 
 def simulate_adaptive(
@@ -127,14 +127,14 @@ def simulate_adaptive(
     """Return what adaptive sampling of each target's pool would give, without scoring anything.
 
     Each target has a sample of its own, grown by the stopping rule; the first round is ``simulate_sample``
-    with the same seed, repeat and label. Negatives that several models or targets share cannot be had from
-    ranks alone: use ``sample``. O(rows) per round, for the rows that go on.
+    with the same seed, repeat and label. Negatives that several models or targets share cannot be simulated
+    from ranks alone: use ``sampled_ranks``. O(rows) per round, for the rows that continue.
 
     Parameters
     ----------
-    ranks : exact ranks; the rest of the pool is what negatives are drawn from
+    ranks : exact ranks; candidates are the items of the pool that are not relevant
     sampler : an adaptive sampler, its spec string, or the stopping rule itself
-    replacement : whether an item can be drawn twice; None takes what the sampler says, for a rule False.
+    replacement : whether to sample with replacement; None takes that of the sampler, False for a rule.
         Without replacement a sample ends with the last candidate
     seed, repeat, label : as in ``simulate_sample``
 
@@ -148,15 +148,20 @@ def simulate_adaptive(
     candidates = ranks.n_pool - ranks.n_relevant
     _check_any(candidates)
     above, tied = _irrelevant(ranks)
-    draw = stream(seed, f"simulate/{label}/{repeat}")
+    generator = stream(seed, f"simulate/{label}/{repeat}")
     found_above, found_tied, drawn = np.zeros((3, len(ranks)), np.int64)
     row: IntArray = np.arange(len(ranks))
     for size in stopping.sizes:
         after = np.full(len(row), size) if replacement else np.minimum(size, candidates[row])
         more = after - drawn[row]
         taken = (0, 0, 0) if replacement else (found_above[row], found_tied[row], drawn[row])
-        first, second = _draw(
-            draw, above[row] - taken[0], tied[row] - taken[1], candidates[row] - taken[2], more, replacement
+        first, second = _sample_counts(
+            generator,
+            above[row] - taken[0],
+            tied[row] - taken[1],
+            candidates[row] - taken[2],
+            more,
+            replacement,
         )
         found_above[row] += first
         found_tied[row] += second
@@ -167,7 +172,7 @@ def simulate_adaptive(
 
 
 def _rule(sampler: str | Adaptive | Stopping, replacement: bool | None) -> tuple[Stopping, bool]:
-    """Return the stopping rule and whether items are drawn twice."""
+    """Return the stopping rule, and whether to sample with replacement."""
     if isinstance(sampler, Stopping):
         return sampler, bool(replacement)
     made = SAMPLERS.make(sampler)
@@ -184,18 +189,20 @@ def _rule(sampler: str | Adaptive | Stopping, replacement: bool | None) -> tuple
 
 def _check_any(candidates: IntArray) -> None:
     if (candidates < 1).any():
-        raise InvalidData("every pool must hold an irrelevant item to be sampled. Leave out the others.")
+        raise InvalidData(
+            "every pool must hold at least one irrelevant item to sample. Leave out the other targets."
+        )
 
 
 def _irrelevant(ranks: Ranks) -> tuple[IntArray, IntArray]:
-    """Return how many irrelevant items stand above each target and tie with it."""
+    """Return how many irrelevant items score above each target, and how many tie with it."""
     return ranks.n_above - ranks.n_relevant_above, ranks.n_tied - ranks.n_relevant_tied
 
 
 def _sampled(
     ranks: Ranks, above: IntArray, tied: IntArray, n_negatives: IntArray, design: Design
 ) -> SampledRanks:
-    """Return a table of counts among sampled items; other targets are counted as they are."""
+    """Return ranks among sampled items; the counts among targets are those of the exact ranks."""
     return SampledRanks(
         user=ranks.user,
         item=ranks.item,
@@ -211,24 +218,24 @@ def _sampled(
     )
 
 
-def _draw(
-    draw: np.random.Generator,
+def _sample_counts(
+    generator: np.random.Generator,
     above: IntArray,
     tied: IntArray,
     candidates: IntArray,
     n: int | IntArray,
     replacement: bool,
 ) -> tuple[IntArray, IntArray]:
-    """Return how many of n drawn candidates stand above, and how many tie."""
-    first = _draw_good(draw, above, candidates - above, n, replacement)
-    return first, _draw_good(draw, tied, candidates - above - tied, n - first, replacement)
+    """Return how many of n sampled candidates score above the target, and how many tie with it."""
+    first = _sample_good(generator, above, candidates - above, n, replacement)
+    return first, _sample_good(generator, tied, candidates - above - tied, n - first, replacement)
 
 
-def _draw_good(
-    draw: np.random.Generator, good: IntArray, bad: IntArray, n: int | IntArray, replacement: bool
+def _sample_good(
+    generator: np.random.Generator, good: IntArray, bad: IntArray, n: int | IntArray, replacement: bool
 ) -> IntArray:
-    """Return how many of n draws are good."""
+    """Return how many of n sampled items are good: hypergeometric, or binomial with replacement."""
     if not replacement:
-        return draw.hypergeometric(good, bad, n)
-    share = np.divide(good, good + bad, out=np.zeros(len(good)), where=good + bad > 0)
-    return draw.binomial(n, share)
+        return generator.hypergeometric(good, bad, n)
+    probability = np.divide(good, good + bad, out=np.zeros(len(good)), where=good + bad > 0)
+    return generator.binomial(n, probability)

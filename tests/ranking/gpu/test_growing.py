@@ -18,7 +18,7 @@ from truerank.ranking.gpu import device
 from truerank.ranking.gpu import sampled as growing
 from truerank.ranking.gpu import sampled as on_gpu
 from truerank.ranking.gpu.sampled import DeviceFactors
-from truerank.ranking.growing import GrowingNegatives, judge_growing
+from truerank.ranking.growing import GrowingNegatives, compare_growing
 from truerank.ranking.listed import ListedCounts
 from truerank.ranking.negatives import Rows
 from truerank.ranking.sampled import sample_ranks
@@ -86,10 +86,12 @@ def assert_same(found: ListedCounts, expected: ListedCounts) -> None:
 def test_equal_to_the_cpu(spec: str, kind: str, where: Where) -> None:
     split = small_split()
     factors, negatives = factors_of(split, kind), grown(spec, split)
-    expected = judge_growing(factors, negatives, 1, lambda n: None)
+    expected = compare_growing(factors, negatives, 1, lambda n: None)
     assert len(set(expected.n_negatives.tolist())) > 1
     done: list[int] = []
-    found = judge_growing(factors, negatives, 1, done.append, DeviceFactors(factors, negatives.rows, **where))
+    found = compare_growing(
+        factors, negatives, 1, done.append, DeviceFactors(factors, negatives.rows, **where)
+    )
     assert_same(found, expected)
     assert sum(done) == len(negatives.rows)
 
@@ -99,7 +101,7 @@ def test_blocks_do_not_matter(where: Where, monkeypatch: pytest.MonkeyPatch) -> 
     """Few users, few negatives, few blocked items at a time; and lists in place of draws."""
     split = small_split()
     factors, negatives = factors_of(split, "near"), grown("adaptive(start=30, max=400)", split)
-    expected = judge_growing(factors, negatives, 1, lambda n: None)
+    expected = compare_growing(factors, negatives, 1, lambda n: None)
     for name, value in (
         ("USER_CELLS", 19 * 7),
         ("TAKEN", 3000),
@@ -110,7 +112,7 @@ def test_blocks_do_not_matter(where: Where, monkeypatch: pytest.MonkeyPatch) -> 
     ):
         monkeypatch.setattr(growing, name, value)
         on_device = DeviceFactors(factors, negatives.rows, **where)
-        assert_same(judge_growing(factors, negatives, 1, lambda n: None, on_device), expected)
+        assert_same(compare_growing(factors, negatives, 1, lambda n: None, on_device), expected)
 
 
 def test_programs_take_each_target_once() -> None:

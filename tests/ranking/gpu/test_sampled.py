@@ -11,7 +11,7 @@ from truerank.core.errors import InvalidData
 from truerank.core.scorer import Factors
 from truerank.ranking.exact import make_queries
 from truerank.ranking.gpu.sampled import DeviceFactors
-from truerank.ranking.listed import Judge, ListedCounts, ListJudge
+from truerank.ranking.listed import ListComparer, ListedCounts, TargetComparer
 from truerank.ranking.listed_factors import SmallFactors
 from truerank.ranking.negatives import Negatives, RandomSampler, Rows, row_blocks
 from truerank.ranking.sampled import sample_ranks
@@ -32,9 +32,9 @@ def drawn(spec: str) -> tuple[Rows, Negatives]:
     return rows, sampler.negatives(split, rows)
 
 
-def judged(judge: Judge, negatives: Negatives, most: int) -> ListedCounts:
+def judged(judge: TargetComparer, negatives: Negatives, most: int) -> ListedCounts:
     parts = [
-        judge.judge(block, negatives.draw(block.start, block.stop))
+        judge.compare(block, negatives.sample(block.start, block.stop))
         for block in row_blocks(negatives.sizes, most)
     ]
     return ListedCounts.joined(parts)
@@ -48,7 +48,7 @@ def judged(judge: Judge, negatives: Negatives, most: int) -> ListedCounts:
 def test_equal_to_the_cpu(spec: str, has_bias: bool, where: Where) -> None:
     rows, negatives = drawn(spec)
     factors = factors_of(has_bias=has_bias)
-    expected = judged(ListJudge(SmallFactors(factors, rows), rows), negatives, 1 << 20)
+    expected = judged(ListComparer(SmallFactors(factors, rows), rows), negatives, 1 << 20)
     assert expected.n_tied.any() or has_bias
     for most in (200, 1 << 20):
         found = judged(DeviceFactors(factors, rows, **where), negatives, most)

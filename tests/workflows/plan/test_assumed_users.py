@@ -93,7 +93,7 @@ def test_shared_samples_may_differ_in_size() -> None:
     [
         (Ranks.single([1], n_pool=9, n_tied=1), 3, "without ties"),
         (Ranks.single([1], n_pool=9), 9, "at most all irrelevant items"),
-        (Ranks.single([0], n_pool=1), 1, "must hold an irrelevant item"),
+        (Ranks.single([0], n_pool=1), 1, "must hold at least one irrelevant item"),
     ],
 )
 def test_shared_samples_that_cannot_be(ranks: Ranks, m: int, sentence: str) -> None:

@@ -1,12 +1,11 @@
 """Kernels that count, for every (row, target), the items above and tied.
 
-==================  ===================================================================================
-``factor``          scores are dot products of factors; nothing is stored, ties and ranks are exact
-``dense``           scores are given as rows
-``sparse``          scores are given as sparse rows; what is not stored is zero
-``pair_score``      the float64 score of a pair that ``factor`` decides by
-==================  ===================================================================================
+==============  ==========================================================================================
+``counts``      targets and seen items (``Pools``), the result (``Counts``), scores of pairs, rounding bounds
+``factors``     scores are dot products of factors; none is stored, ties and ranks are exact
+``rows``        scores are given as dense or sparse rows
+==============  ==========================================================================================
 
-All take the targets and the seen items as ``pool`` describes and return ``counts.Counts``. Modules named
-``*_compiled``, ``tile``, ``lanes`` and ``factor_job`` import numba and are themselves imported on first use.
+Modules named ``*_compiled``, ``tile`` and ``factor_job`` import numba and are themselves imported on first
+use.
 """

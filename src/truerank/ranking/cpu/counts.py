@@ -1,10 +1,19 @@
-r"""What every kernel returns: four counts per (row, target).
+r"""Types, scores and rounding bounds that all CPU kernels of exact ranks share.
 
-Who competes in each row: its targets, and the seen items that are left out.
+`Pools` holds the targets and seen items of every row; `Counts` is what every kernel returns: items above and
+tied, per (row, target). `Side` is a factor matrix prepared for the float32 kernel: checked, and scaled by a
+power of two where its magnitude requires it.
 
-Factor matrices made ready for the tile: checked, float32, and scaled where their magnitude asks for it.
+**The score of a pair** is a pure function of the pair. Library matrix products change their bits with the
+shape of the batch and the order of the items. Ranks and ties are decided by this sum instead: float64,
+coordinates in ascending order, one rounding per product and one per addition, the bias last.
 
-How far a float32 score can be from the float64 one, so that only closer calls are decided again.
+.. math:: s_{ui} = (\dots((0 + u_1 v_1) + u_2 v_2) + \dots + u_d v_d) + b_i
+
+Products of float32 factors are exact in float64.
+
+**The rounding bound** says how far a float32 score can be from that sum, so that only closer comparisons are
+decided in float64.
 
 Let x = 2^a u and y = 2^b v be the factors after scaling by powers of two (exact, and without effect on
 ranks), X and Y what float32 keeps of them, n the coordinates (one more for a bias: x_n = 2^a, y_n = 2^b
@@ -26,16 +35,6 @@ The tile compares with low - spread weight and high + spread weight: ``spread`` 
 the row, ``weight`` the largest |y| in a group of items, low and high enclose the target's score t and the
 absolute part. Three float32 roundings there (product, sum and t) are covered by 1.02 instead of 1.01 and
 by another 2^-22 |t|. Bounds beyond float32 become infinite and send every item to float64.
-
-The score of a pair, as a pure function of the pair.
-
-Library matrix products change their bits with the shape of the batch and the order of the items. Ranks
-and ties are decided by this sum instead: float64, coordinates in ascending order, one rounding per product
-and one per addition, the bias last.
-
-.. math:: s_{ui} = (\dots((0 + u_1 v_1) + u_2 v_2) + \dots + u_d v_d) + b_i
-
-Products of float32 factors are exact in float64.
 """
 
 from __future__ import annotations
@@ -112,7 +111,7 @@ def count_among_targets(indptr: Ints, scores: NDArray[np.floating], order: Ints)
 
 
 class ScoreIsNaN(InvalidData):
-    """A score row that holds a NaN; ``row`` says which, so that the caller can name the user."""
+    """A score row that holds a NaN; the caller names the user of ``row``."""
 
     def __init__(self, row: int) -> None:
         super().__init__(f"scores must be numbers, row {row} holds a NaN. Check the scorer for that user.")
@@ -280,7 +279,7 @@ CHUNK = 1 << 14
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One factor matrix, made ready for the tile.
+    """One factor matrix, prepared for the register tile of the float32 kernel.
 
     Parameters
     ----------
@@ -371,7 +370,7 @@ MOST_COORDINATES = 4096
 
 
 def brackets(user: Side, item: Side, target_scores: Doubles) -> tuple[Singles, Singles]:
-    """Return, per pair, between which float32 scores an item of weight 0 could tie with the target."""
+    """Return, per pair, the float32 scores between which an item of weight 0 could tie with the target."""
     n, shift = user.fast.shape[1], user.exponent + item.exponent
     middle = np.ldexp(target_scores, shift)
     with np.errstate(over="ignore"):

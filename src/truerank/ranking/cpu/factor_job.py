@@ -1,6 +1,6 @@
-"""One call of the compiled factor kernel: what all threads share, and what each of them does.
+"""One call of the compiled factor kernel: what threads share, what each does, and its scratch memory.
 
-How rows are laid out for the register tile: lanes, and the scratch memory of one thread.
+Rows are laid out for the register tile in lanes: a row with at most 16 of its targets each.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def square_sums(factors: Array, out: Array) -> None:
 
 @compiled
 def score_pair(users: Array, row: int, items: Array, item: int, bias: Array) -> float:
-    """Return the score that ranks are decided by (see ``pair_score``)."""
+    """Return the score that ranks are decided by (see ``counts``)."""
     total = 0.0
     for k in range(users.shape[1]):
         total += np.float64(users[row, k]) * np.float64(items[item, k])

@@ -1,8 +1,6 @@
-"""Compiled adaptive comparison for factors; imported on first use because it imports numba.
+"""Compiled adaptive samples, for factors and for stored scores; imported on first use because of numba.
 
-A row is drawn, scored and counted round after round while it is in the cache; nothing is drawn twice.
-
-Compiled adaptive comparison for stored scores; imported on first use because it imports numba.
+The negatives of a row are sampled, scored and counted round by round while the row is in the cache.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from truerank.core.jit import compiled
-from truerank.ranking.cpu.draw_compiled import clear, extend, set_bits
 from truerank.ranking.cpu.listed_compiled import (
     AHEAD,
     ROWS,
@@ -21,6 +18,7 @@ from truerank.ranking.cpu.listed_compiled import (
     prefetch_vector,
     score_listed,
 )
+from truerank.ranking.cpu.sampling_compiled import clear, extend, set_bits
 
 Array = Any
 
@@ -57,9 +55,9 @@ def grow_factors(
     n_drawn: Array,
     n_scored: Array,
 ) -> None:
-    """Sample on for each target of the rows while at most ``most_above`` items stand above it.
+    """Continue the sample of each target of the rows while at most ``most_above`` items score above it.
 
-    Writes per target the counts and the negatives they are counted in, per row the negatives drawn. Scores
+    Writes per target the counts and the number of negatives, per row the number of negatives sampled. Scores
     are decided as in ``scan_listed`` and ``decide_near``, round by round.
     """
     bits = np.zeros((n_items >> 6) + 1, np.uint64)

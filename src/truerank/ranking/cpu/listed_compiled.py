@@ -1,16 +1,11 @@
 """Compiled comparison of targets with listed items; imported on first use because it imports numba.
 
-Compiled float64 scores of pairs; imported on first use because it imports numba.
+Float32 scores are computed as four dot products at a time, which share the loads of the user's vector and one
+reduction at the end, while the vectors of later items are prefetched. The code is vector IR that any target
+can lower. The order of its sums is its own: the rounding bound of ``counts`` holds for any order.
 
-The sum of a pair runs in the order of its coordinates, one addition waiting for the other. Four pairs side by
-side hide that: each has the bits it would have alone.
-
-Four dot products at a time, as vector code; imported on first use because it imports numba.
-
-The four share the loads of the user's vector and one reduction at the end. The code is vector IR that any
-target can lower. Sums run in an order of their own: the rounding bound of ``kernels.rounding`` holds for all.
-
-Asking the processor to bring a vector closer; imported on first use because it imports numba.
+The float64 sum of a pair runs in the order of its coordinates, one addition waiting for the other. Four pairs
+side by side hide that latency; each has the bits it would have alone.
 """
 
 from __future__ import annotations
@@ -174,13 +169,13 @@ def prefetch_vector(base: Any, stride: Any, item: Any) -> None:
 
 @inlined
 def fetch_entry(array: Any, place: Any) -> None:
-    """Prefetch one entry of a flat array; places beyond its end do no harm."""
+    """Prefetch one entry of a flat array; an index beyond its end does no harm."""
     prefetch(np.uint64(array.ctypes.data) + np.uint64(array.itemsize * place))
 
 
 Array = Any
 
-# Item vectors, and rows, that are asked for ahead of their use.
+# How many item vectors, and rows, ahead of their use are prefetched.
 AHEAD = 24
 ROWS_AHEAD = 16
 
@@ -191,7 +186,7 @@ def score_listed(
 ) -> None:
     """Write the float32 scores of listed[first:last], and up to three more numbers behind them.
 
-    Vectors are asked for some items ahead, beyond ``last`` too: those of the next row.
+    Vectors are prefetched some items ahead, beyond ``last`` too: those of the next row.
     """
     base, width = np.uint64(items.ctypes.data), np.uint64(items.shape[1])
     stride, end = np.uint64(4) * width, listed.shape[0] - 1
@@ -240,7 +235,7 @@ def scan_listed(
     """Count, for every target of the rows, the listed items that float32 finds above it or cannot decide.
 
     Row r of the block lists ``listed[indptr[r - start]:indptr[r - start + 1]]``; ``low`` and ``high`` enclose
-    the float32 scores that could tie with the target of a pair (see ``kernels.rounding``).
+    the float32 scores that could tie with the target of a pair (see ``counts``).
     """
     base, stride = np.uint64(users.ctypes.data), np.uint64(4 * users.shape[1])
     for row in range(start, stop):

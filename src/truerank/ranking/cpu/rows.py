@@ -1,8 +1,6 @@
-"""Exact counts from given score rows: an array, a slice of a memmap, or what any scorer returned.
+"""Exact counts from score rows: dense rows (an array, a memmap, what a scorer returned) or sparse ones.
 
-Counts from score rows by sorting, in plain NumPy: for small inputs, and to check the kernels against.
-
-Exact counts from sparse score rows, in which whatever is not stored is zero.
+Small inputs are counted by sorting in NumPy, which also checks the compiled kernels.
 """
 
 from __future__ import annotations

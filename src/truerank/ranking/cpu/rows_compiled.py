@@ -1,11 +1,8 @@
-"""Compiled counting of dense score rows; imported on first use because it imports numba.
+"""Compiled counting of dense and sparse score rows; imported on first use because it imports numba.
 
-Compiled counting of sparse score rows; imported on first use because it imports numba.
-
-Counting scores between ascending target scores; compiled, for rows with many targets.
-
-Scores are dropped into a histogram by binary search, ``n_above[t]`` holding at first those that lie just
-above target t and ``n_tied[t]`` those equal to the first of equal targets; ``settle`` turns that into counts.
+Rows with many targets: scores are added by binary search to a histogram over the ascending target scores.
+``n_above[t]`` holds at first the scores just above target t and ``n_tied[t]`` those equal to the first of
+equal targets; ``settle`` turns the histogram into counts.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
 ====================  ================================================================================
 ``exact_ranks_gpu``   ranks of a split, as ``exact_ranks`` gives them
-``count_on_device``   the four counts from factors and lists, as ``kernels.factor.count_factors`` gives them
-``DeviceFactors``     compares targets with listed negatives, as ``draw.factor.CompiledFactors`` does
-``grow_on_device``    draws and compares uniform and adaptive samples, as ``growing.judge_growing`` does
+``count_on_device``   the four counts from factors and lists, as ``cpu.factors.count_factors`` gives them
+``DeviceFactors``     compares targets with listed negatives, as ``listed_factors.CompiledFactors`` does
+``grow_on_device``    samples and compares uniform and adaptive samples, as ``growing.compare_growing`` does
 ====================  ================================================================================
 
-A triton kernel multiplies pairs of float16 numbers (``halves``), compares and counts, and stores no score
-(``fused``); what lies within a proven error of the target (``band``) is listed and decided by the float64 sum
-that ranks are defined by. Where triton is missing, torch does the same in blocks, on a CPU too (``blocks``).
-Importing this package loads neither.
+A triton kernel multiplies pairs of float16 numbers, compares and counts, and stores no score
+(``triton_count``); pairs within a proven error of the target (``error_bound``) are listed and decided by the
+float64 sum that defines ranks. Without triton, torch does the same in blocks, also on a CPU
+(``torch_blocks``). Importing this package loads neither.
 """

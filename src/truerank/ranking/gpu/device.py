@@ -1,10 +1,6 @@
-"""Which device counts, and with what.
+"""The device of GPU ranking: choosing it, limits on its memory, and moving arrays there and back.
 
-How much is on the device at a time.
-
-Factors and lists on their way to the device.
-
-Triton, or a stand-in where it is missing: kernels are then plain functions that nobody calls.
+``triton`` is a stand-in where it is not installed: kernels are then plain functions that are never called.
 """
 
 from __future__ import annotations
@@ -37,7 +33,7 @@ Engine = Literal["auto", "torch", "triton"]
 
 
 def open_device(name: str) -> torch.device:
-    """Return a device that is there.
+    """Return a torch device; raise when there is none of that name.
 
     Raises
     ------
@@ -81,7 +77,7 @@ def has_gpu() -> bool:
 
 
 def engine_for(device: torch.device, engine: Engine) -> ModuleType:
-    """Return the module that counts: ``fused`` on a GPU with triton, else ``blocks``."""
+    """Return the module that counts: ``triton_count`` on a GPU with triton, else ``torch_blocks``."""
     check_choice("engine", engine, ("auto", "torch", "triton"))
     if engine == "auto":
         engine = "triton" if device.type == "cuda" and find_spec("triton") is not None else "torch"
@@ -106,7 +102,7 @@ BYTES = 64
 
 @dataclass(frozen=True)
 class DeviceLimits:
-    """What is on the device at a time.
+    """How much is on the device at a time.
 
     Parameters
     ----------
@@ -121,7 +117,7 @@ class DeviceLimits:
 
     @classmethod
     def of(cls, memory: int | None) -> DeviceLimits:
-        """Return a quarter of the memory for each, or what is usual.
+        """Return limits of a quarter of the memory each, or the defaults.
 
         Examples
         --------
@@ -169,7 +165,7 @@ def to_host(values: Matrix) -> NDArray[Any]:
 
 
 def to_device(values: Matrix, device: torch.device) -> Tensor:
-    """Return the values on the device; on a CPU they are not copied, and nobody writes to them."""
+    """Return the values on the device; on a CPU they are not copied, and must not be written to."""
     import torch
 
     if is_tensor(values):
@@ -181,7 +177,7 @@ def to_device(values: Matrix, device: torch.device) -> Tensor:
 
 
 def largest_of(name: str, part: Tensor, whole: Matrix) -> float:
-    """Return the largest magnitude of a part; raise and name the row of the whole unless all are finite."""
+    """Return the largest magnitude of a part; raise unless all are finite, naming the row in the whole."""
     ends = part.aminmax() if part.numel() else ()  # no copy, and NaN is found too
     largest = max((abs(float(end)) for end in ends), default=0.0)
     if not np.isfinite(largest):

@@ -1,7 +1,12 @@
-"""How far a score from float16 pairs can be from the float64 one, and which items need no score at all.
+"""Error bound of GPU scores: factors as sums of two float16 numbers, and their distance from float64 scores.
 
-Let x = h + l + r (user) and y likewise (item) be rows as ``halves`` splits them, with d coordinates, and n
-the next multiple of 16. The kernel sums l_x h_y and h_x l_y, then adds h_x h_y and last the bias, which is
+A matrix unit multiplies float16 numbers exactly and adds the products in float32. Let x be a row scaled by a
+power of two so that its largest magnitude lies in [2^14, 2^15): x = h + l + r, where h is x rounded to
+float16, l is x - h rounded to float16 and r what is left, about 2^-23 of x where float16 is normal. The
+differences are exact in float64, so the norm of r is measured instead of estimated.
+
+Let x = h + l + r (user) and y likewise (item) be rows as ``split_rows`` splits them, with d coordinates, and
+n the next multiple of 16. The kernel sums l_x h_y and h_x l_y, then adds h_x h_y and last the bias, which is
 one more coordinate of x and y. Products of float16 numbers are exact in float32.
 
 * leaving out:  x y - (the three products) = l_x l_y + (h_x + l_x) r_y + r_x y
@@ -19,18 +24,11 @@ what is known per item:
 
     |float16 - float64| <= |x| (c |y| + |r_y| + 3 c |l_y|) + (|r_x| + 3 c |l_x|) |y| + |l_x| |l_y| + slack
 
-The slack holds the rounding of the target's score to float32 and its use in ``fused`` (2^-20 of it in all)
-and what underflows. ``LIFT`` covers the float32 arithmetic on the bounds themselves.
+The slack holds the rounding of the target's score to float32 and its use in ``triton_count`` (2^-20 of it in
+all) and what underflows. ``LIFT`` covers the float32 arithmetic on the bounds themselves.
 
 Cauchy also says that an item with |x| |y| < |t| lies below the target if t > 0 and above it if t < 0. Items
 are sorted by norm, so a row needs only the first ``n_needed`` of them.
-
-Factors as sums of two float16 numbers, with what that leaves out.
-
-A matrix unit multiplies float16 numbers exactly and adds the products in float32. Let x be a row scaled by a
-power of two so that its largest magnitude lies in [2^14, 2^15): x = h + l + r, where h is x rounded to
-float16, l is x - h rounded to float16 and r what is left, about 2^-23 of x where float16 is normal. The
-differences are exact in float64, so the norm of r is measured instead of estimated.
 """
 
 from __future__ import annotations
@@ -269,7 +267,7 @@ class RowSide:
         middle = scaled(target_score, shift)
         lost = d * power_of_two((shift - 1074).clamp(-1000, 1000))
         needed = n_needed(middle, lost, halves.norm[user], item.norm)
-        # Rows whose targets stand out alike lie together, those of zeros last.
+        # Rows with similar ratios of target score and norm lie together, rows of zeros last.
         order = torch.argsort((middle.abs() / halves.norm[user]).nan_to_num(torch.inf), stable=True)
         owner, middle = user[order], middle[order]
         c = rounding(d)

@@ -1,8 +1,6 @@
-"""Exact ranks of a split on a GPU.
+"""Exact ranks of a factor model on a GPU: users stream through the device in batches, items in chunks.
 
-Exact counts of a factor model on a device, items and users streamed through it in chunks.
-
-Counting one set of rows on a device: rows in batches, items in chunks.
+`exact_ranks_gpu` ranks a split, `count_on_device` and `DeviceCounter` count from factors and lists.
 """
 
 from __future__ import annotations
@@ -84,7 +82,7 @@ class Chunk:
 
 
 class ItemSource(Protocol):
-    """The items, in chunks, and what counts them."""
+    """The items, in chunks, and the engine that counts them."""
 
     device: torch.device
     engine: ModuleType
@@ -238,7 +236,7 @@ class DeviceBatch:
 
 
 def _cuts(pools: Pools, width: int, limits: DeviceLimits) -> list[int]:
-    """Return where batches of rows begin and end, so that each is within the limits or a single row."""
+    """Return the bounds of batches of rows, each within the limits or a single row."""
     cuts, most = [0], max(1, limits.row_cells // padded_width(width))
     while cuts[-1] < pools.n_rows:
         start = cuts[-1]
@@ -263,7 +261,7 @@ def count_on_device(
     memory: int | None = None,
     on_rows: Callable[[int], None] | None = None,
 ) -> Counts:
-    """Return exact counts for every (row, target) of a factor model, those of ``kernels.factor``.
+    """Return exact counts for every (row, target) of a factor model, equal to those of ``count_factors``.
 
     Use ``DeviceCounter`` to count several batches of rows against the same items. Neither side has to fit on
     the device; tensors that are there already are used as they are.
@@ -274,9 +272,9 @@ def count_on_device(
     item_factors : (n_items, d) array or tensor
     item_bias : (n_items,) or None
     target_indptr, target_items, seen_indptr, seen_items : see ``Pools``
-    device : what torch calls it; ``cpu`` works too, slowly
-    engine : ``triton`` (fused), ``torch`` (in blocks) or the better one that is there
-    memory : bytes of the device to keep within (tensors that are there already not counted), at least 2^20;
+    device : name in torch; ``cpu`` works too, slowly
+    engine : ``triton`` (one fused kernel), ``torch`` (in blocks), or ``auto``: the better one available
+    memory : bytes of the device to use (besides tensors that are already there), at least 2^20;
         None for about 3 GB. One row of users or items is sent in any case
     on_rows : called with the number of rows just finished
 
@@ -287,7 +285,7 @@ def count_on_device(
     Raises
     ------
     InvalidParameter, MissingDependency
-        When the device is not there.
+        When there is no such device.
     InvalidData
         When factors are not finite, shapes do not fit, or lists are not as ``Pools`` asks.
 
@@ -401,7 +399,7 @@ class DeviceCounter:
         return job.counts()
 
     def _count_on_cpu(self, users: Matrix, pools: Pools) -> Counts:
-        """Count what no kernel here is made for."""
+        """Count on the CPU what the kernels here do not support."""
         from truerank.ranking.cpu.factors import FactorCounter
 
         bias = None if self.bias is None else to_host(self.bias)
@@ -420,9 +418,9 @@ def exact_ranks_gpu(
     memory: int | None = None,
     progress: Progress = SILENT,
 ) -> Ranks:
-    """Return where each target of the test part stands among all items; every count equals ``exact_ranks``.
+    """Return the rank of each test target among all items; every count equals that of ``exact_ranks``.
 
-    Where torch sees no GPU, a warning says so and the CPU counts.
+    Without a GPU the ranks are computed on the CPU, with a warning.
 
     Parameters
     ----------
@@ -435,7 +433,7 @@ def exact_ranks_gpu(
     Raises
     ------
     InvalidParameter
-        When the scorer has no factors, or the device is not there although another GPU is.
+        When the scorer has no factors, or there is a GPU but not this device.
     InvalidData
         When the scorer's catalogue is not the split's, or factors are not finite.
 

@@ -1,11 +1,9 @@
-"""Comparing targets with listed negatives on a device.
+"""Sampled ranks of a factor model on a GPU: comparison with given negatives, or sampling in the same kernel.
 
-Samples that grow on a device: a row's negatives are drawn, scored and counted in one kernel.
-
-A fixed sample is one that grows once. Draws are those of ``draw.sequence``, to the item; scores are float64
-sums in any order, and where such a sum is too close to the target's to tell, the one that ranks are defined
-by. Rows whose negatives rejection does not find (most of the catalogue is asked for, or seen) are drawn on
-the CPU and their lists sent.
+One kernel samples, scores and counts the negatives of a row; a sample of fixed size is one round. The
+negatives are those of ``growing.NegativeSequences``, item by item. Scores are float64 sums in any order;
+where such a sum is too close to the target's score, the sum that defines ranks decides. Rows that are not
+sampled by rejection (most of the catalogue is wanted, or seen) are sampled on the CPU, and their lists sent.
 """
 
 from __future__ import annotations
@@ -36,13 +34,13 @@ from truerank.ranking.gpu.device import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from truerank.ranking.growing import GrowingNegatives, Sequences
+    from truerank.ranking.growing import GrowingNegatives, NegativeSequences
     from truerank.ranking.listed import ListedCounts
     from truerank.ranking.negatives import RowBlock, Rows
 
 
 def factors_on(device: str, scorer: Scorer, rows: Rows) -> DeviceFactors | None:
-    """Return what compares on a GPU; None where the CPU does, with a warning if that was not asked for."""
+    """Return the comparer on a GPU; None for the CPU, with a warning where a GPU was asked for."""
     if device == "cpu" or not isinstance(scorer, HasFactors):
         return None
     if device.startswith("cuda") and not has_gpu():
@@ -52,15 +50,15 @@ def factors_on(device: str, scorer: Scorer, rows: Rows) -> DeviceFactors | None:
 
 
 class DeviceFactors:
-    """Scores of listed pairs by the float64 sum that ranks are defined by; a ``Judge`` and ``ListScores``.
+    """Scores of listed pairs by the float64 sum that defines ranks; a ``TargetComparer`` and ``ListScores``.
 
-    Items stay on the device and must fit there; users go there block by block. Negatives depend on the seed
-    alone, wherever they are drawn.
+    Items stay on the device and must fit there; users are sent block by block. Negatives depend on the seed
+    alone, wherever they are sampled.
 
     Parameters
     ----------
     factors : the vectors
-    rows : what is compared
+    rows : users with their targets
     device, engine : as in ``count_on_device``
     """
 
@@ -85,9 +83,9 @@ class DeviceFactors:
             self.item_largest = max(self.item_largest, largest_of("item bias", self.bias, column))
 
     @property
-    def draws(self) -> bool:
-        """Whether uniform negatives can be drawn on the device too, see ``grow_on_device``."""
-        return bool(self.engine.DRAWS)
+    def can_sample(self) -> bool:
+        """Whether uniform negatives can be sampled on the device too, see ``grow_on_device``."""
+        return bool(self.engine.CAN_SAMPLE)
 
     def send_users(self, users: IntArray) -> Tensor:
         """Return the vectors of some users, ascending, on the device; raise when scores could overflow."""
@@ -101,7 +99,7 @@ class DeviceFactors:
         return sent
 
     def scores(self, row: IntArray, codes: IntArray, indptr: IntArray) -> tuple[Any, int]:
-        """Return the score of every code and how many these are; list i is of the given row i, ascending."""
+        """Return the score of every code, and their number; list i belongs to ``row[i]``, rows ascending."""
         owner = self.rows.owner[row]
         is_new = np.diff(owner, prepend=-1) > 0
         users = self.send_users(self.rows.queries.users[owner[is_new]])
@@ -109,7 +107,7 @@ class DeviceFactors:
         pair = (to_device(user, self.device), to_device(np.asarray(codes, np.int64), self.device))
         return to_host(self.engine.score_pairs(users, self.items, self.bias, *pair)), len(codes)
 
-    def judge(self, block: RowBlock, items: IntArray) -> ListedCounts:
+    def compare(self, block: RowBlock, items: IntArray) -> ListedCounts:
         """Return the counts of the targets of some rows."""
         import torch
 
@@ -140,9 +138,9 @@ class DeviceFactors:
         )
 
 
-# Negatives of a row that the kernel keeps apart by comparing each with all before it.
+# Longest sample that the kernel keeps free of duplicates by comparing each item with all before it.
 LONGEST = 1 << 15
-# Negatives that are kept, and blocked items that are sent, at a time; 4 bytes each.
+# Sampled negatives that are stored, and blocked items that are sent, at a time; 4 bytes each.
 TAKEN = 1 << 27
 BLOCKED = 1 << 26
 # Factors of users that are on the device at a time, and negatives in lists from the CPU.
@@ -157,14 +155,14 @@ WARPS = 2
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """What programs do: each compares targets of one row with its negatives.
+    """Work of the programs of a kernel: each compares targets of one row with its negatives.
 
     Parameters
     ----------
     row : (n_rows,) rows, ascending
     pair : (n_pairs,) targets, numbered as in all queries
-    row_of : (n,) place of a program's row in ``row``
-    first, stop : (n,) a program's targets, as places in ``pair``
+    row_of : (n,) index of a program's row in ``row``
+    first, stop : (n,) a program's targets, as indices into ``pair``
     width : targets of a program at most, a power of two
     """
 
@@ -188,8 +186,8 @@ class Groups:
         row_of = np.repeat(np.arange(stop - start), n_groups)
         before = np.cumsum(n_groups) - n_groups
         first = begin[row_of] + width * (np.arange(len(row_of)) - before[row_of])
-        ends = np.minimum(first + width, begin[row_of + 1])
-        return cls(row, number, row_of, first, ends, width)
+        stops = np.minimum(first + width, begin[row_of + 1])
+        return cls(row, number, row_of, first, stops, width)
 
     @classmethod
     def of_pairs(cls, pair: IntArray, pairs: IntArray) -> Groups:
@@ -204,7 +202,7 @@ def grow_on_device(
 ) -> ListedCounts:
     """Compare the targets of all rows with their negatives until each may stop; needs triton.
 
-    Equal to ``ranks.growing.judge_growing`` in every count.
+    Every count equals that of ``growing.compare_growing``.
     """
     from truerank.ranking.listed import ListedCounts
 
@@ -213,23 +211,25 @@ def grow_on_device(
     reached, parts = negatives.reached(stopping.sizes[-1]), []
     for start, stop in _cuts(negatives, factors.users.shape[1]):
         groups = Groups.of_rows(start, stop, rows.pairs)
-        found, scores = device.run(groups, None)
-        above, drawn = found[0], found[2]
-        ends = np.repeat(reached[start:stop], np.diff(rows.pairs[start : stop + 1]))
-        is_open = (above < stopping.rank) & (drawn < ends)
-        for left in _bounded(groups.pair[is_open], ends[is_open]):
-            place = left - groups.pair[0]
-            found[:, place] = device.run(Groups.of_pairs(left, rows.pairs), reached)[0]
-        n_scores = np.maximum.reduceat(found[2], rows.pairs[start:stop] - rows.pairs[start]).sum()
-        parts.append(ListedCounts(found[0], found[1], found[2], scores, int(n_scores) + len(scores)))
+        counts, scores = device.run(groups, None)
+        above, drawn = counts[0], counts[2]
+        last_size = np.repeat(reached[start:stop], np.diff(rows.pairs[start : stop + 1]))
+        is_open = (above < stopping.rank) & (drawn < last_size)
+        for left in _bounded(groups.pair[is_open], last_size[is_open]):
+            index = left - groups.pair[0]
+            counts[:, index] = device.run(Groups.of_pairs(left, rows.pairs), reached)[0]
+        n_scores = np.maximum.reduceat(counts[2], rows.pairs[start:stop] - rows.pairs[start]).sum()
+        parts.append(ListedCounts(counts[0], counts[1], counts[2], scores, int(n_scores) + len(scores)))
         advance(stop - start)
     return ListedCounts.joined(parts)
 
 
 class _Device:
-    """The items and the rule, and what runs a block of rows."""
+    """Runs the kernel for blocks of rows, with the same items and stopping rule."""
 
-    def __init__(self, factors: DeviceFactors, negatives: GrowingNegatives, sequences: Sequences) -> None:
+    def __init__(
+        self, factors: DeviceFactors, negatives: GrowingNegatives, sequences: NegativeSequences
+    ) -> None:
         self.factors, self.negatives, self.sequences = factors, negatives, sequences
         self.sizes = np.array(negatives.stopping.sizes, np.int64)
         self.replacement = negatives.design.replacement
@@ -237,9 +237,9 @@ class _Device:
         self.reach = sequences.head if self.replacement else np.minimum(sequences.head, longest)
 
     def run(self, groups: Groups, reached: IntArray | None) -> tuple[Any, Any]:
-        """Return above, tied and drawn, (3, n_pairs), and the scores of the targets.
+        """Return counts above, tied and of negatives, (3, n_pairs), and the scores of the targets.
 
-        With ``reached``, negatives per row at the end, they are drawn on the CPU.
+        With ``reached``, the final number of negatives per row, they are sampled on the CPU.
         """
         import torch
 
@@ -267,7 +267,7 @@ class _Device:
             reach = reached[groups.row]
             begins = np.cumsum(reach) - reach
             start = begins[groups.row_of]
-            drawn = self.sequences.draw(groups.row, np.zeros_like(reach), reach)
+            drawn = self.sequences.sample(groups.row, np.zeros_like(reach), reach)
             taken = to_device(np.ascontiguousarray(drawn, np.int32), factors.device)
             lists = [np.zeros(len(query) + 1, np.int64), np.zeros(1, np.int32)] * 2
         out = torch.zeros((3, len(groups.pair)), dtype=torch.int32, device=factors.device)

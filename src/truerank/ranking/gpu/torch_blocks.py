@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-# Whether ``growing`` can draw here too.
-DRAWS = False
+# Whether negatives can be sampled on the device too.
+CAN_SAMPLE = False
 BLOCK_ROWS = 1 << 9
 BLOCK_ITEMS = 1 << 13
 PAIRS = 1 << 20

@@ -242,8 +242,8 @@ def _long_scores(  # type: ignore[no-untyped-def]
     return score
 
 
-# Whether ``growing`` can draw here too.
-DRAWS = True
+# Whether negatives can be sampled on the device too.
+CAN_SAMPLE = True
 # Open rows of tiles and undecided pairs that are listed at a time, 4 and 8 bytes each.
 OPEN_ROWS = 1 << 26
 NEAR_PAIRS = 1 << 25

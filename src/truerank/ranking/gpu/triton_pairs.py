@@ -165,7 +165,7 @@ def grow_kernel(  # type: ignore[no-untyped-def]
     """Compare some targets of a row with its negatives, until each may stop or more than ``reach`` are due.
 
     Half word h of a row proposes an item; it is passed over when it is excluded, a target or taken before, so
-    that the negatives are those of ``draw.sequence``. What is taken goes to ``taken``, from
+    that the negatives are those of ``growing.NegativeSequences``. What is taken goes to ``taken``, from
     ``taken_start[program]`` on; with LISTED the negatives are there already.
     """
     program = tl.program_id(0)
@@ -253,7 +253,7 @@ def grow_kernel(  # type: ignore[no-untyped-def]
 
 @jit
 def _mixed(state, number):  # type: ignore[no-untyped-def]
-    """Return the word of that number (see ``draw.word``)."""
+    """Return the word of that number (SplitMix64, see ``core.random``)."""
     word = state + (number + 1) * 0x9E3779B97F4A7C15
     word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9
     word = (word ^ (word >> 27)) * 0x94D049BB133111EB

@@ -1,4 +1,4 @@
-"""Adaptive negatives: a target that stays near the top is compared with more of them."""
+"""Adaptive negatives: the sample of a target grows as long as its sampled rank stays near the top."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MOST_ROUNDS = 64
 class Adaptive(Sampler):
     r"""Samples of start, 2 start, ... items, as long as the target stays near the top of them.
 
-    Top-K metrics depend on targets at the top, which a small sample cannot tell apart: all are first in it.
-    Such targets get more negatives, the others keep the few that showed where they are. Sizes count the
+    Top-K metrics depend on the targets of high rank, which a small sample cannot tell apart: they all rank
+    first in it. Such targets get more negatives; for the others a small sample is enough. Sizes count the
     target, as in the paper: ``start=100`` means 99 negatives.
 
     Parameters
@@ -33,16 +33,16 @@ class Adaptive(Sampler):
     factor : each size is the one before times this, rounded to an integer
     while_rank : q; sample on while the sampled rank is at most q. The rank is 1 + the negatives that score
         *strictly* higher: ties are won, and other targets of the user do not count
-    replace : whether an item can be drawn twice; if not, a sample ends with the last candidate and its rank
+    replace : whether to sample with replacement; if not, a sample ends with the last candidate and its rank
         is the exact one
-    shared : whether several models get the same negatives; if not, draws also depend on the model's label
+    shared : whether several models get the same negatives; if not, samples also depend on the model's label
     per : one sequence of negatives per ``user``, shared by all its targets, or one per ``target``
 
     Notes
     -----
-    The first sample is that of ``uniform(m=start-1)``, the next ones continue it. Each target of a user ends
-    by its own rank, so its negatives are a first part of the user's. Scores are computed for the longest of
-    them only, and all of them are counted.
+    The first sample is that of ``uniform(m=start-1)``, the next ones continue it. Each target of a user stops
+    by its own rank, so its negatives are the first ones of the user's sequence. Scores are computed once for
+    the longest sample of the user, and that number is reported.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class Adaptive(Sampler):
         return self.per == "target"
 
     def negatives(self, split: Split, rows: Rows) -> GrowingNegatives:
-        """Return the draws."""
+        """Return the negatives, to be sampled in rounds."""
         if len(rows) and rows.n_free.min() < 1:
             raise InvalidData(
                 f"{self} must find an unseen item that is not a target for each user, but user "

@@ -18,7 +18,7 @@ from truerank.ranking.negatives import Negatives, Rows, Sampler
 class Full(Sampler):
     """Every unseen item that is not a target: the sampled rank is the exact rank.
 
-    For checks, and for scorers that only answer for lists of candidates. ``exact_ranks`` is faster.
+    For checks, and for scorers that can only score lists of candidates. ``exact_ranks`` is faster.
 
     Examples
     --------
@@ -54,6 +54,6 @@ class _AllNegatives:
     def n_candidates(self) -> IntArray:
         return self.rows.n_free
 
-    def draw(self, start: int, stop: int) -> IntArray:
+    def sample(self, start: int, stop: int) -> IntArray:
         parts = [self.rows.candidates(row) for row in range(start, stop)]
         return np.concatenate(parts).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Negatives from lists of the user's own."""
+"""Negatives from given candidate lists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Given(Sampler):
     """Candidate lists from a file with columns user_id, item_id.
 
     Lists may differ in length and may repeat items. They must not hold the user's own targets, nor seen items
-    unless ``seen=keep``. How they were drawn is not known, so estimators that need a law refuse them.
+    unless ``seen=keep``. How they were sampled is not known, so estimators that need the sampling law raise.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class _ListedNegatives:
     def sizes(self) -> IntArray:
         return np.diff(self.indptr)
 
-    def draw(self, start: int, stop: int) -> IntArray:
+    def sample(self, start: int, stop: int) -> IntArray:
         return self.items[self.indptr[start] : self.indptr[stop]]
 
 

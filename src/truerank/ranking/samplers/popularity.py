@@ -1,4 +1,4 @@
-"""Popularity negatives: items are drawn in proportion to their train counts."""
+"""Popularity negatives: items are sampled in proportion to their train counts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,17 @@ from truerank.core.ranks import Design
 from truerank.core.split import Split
 from truerank.core.types import BoolArray, IntArray, frozen
 from truerank.ranking import negatives as sampler
-from truerank.ranking.negatives import Negatives, RandomSampler, Rows, pick, reject, select, weighted_proposal
+from truerank.ranking.negatives import (
+    Negatives,
+    RandomSampler,
+    Rows,
+    sample_by_rejection,
+    sample_with_replacement,
+    sample_without_replacement,
+    weighted_proposal,
+)
 
-# Rejection is used where at least one proposal in this many is accepted, up to the last one.
+# Rejection sampling is used where at least one proposal in this many is accepted, even for the last item.
 MOST_PROPOSALS = 16
 # Other powers than 1 are rounded to integer weights that add up to about this.
 TOTAL_WEIGHT = 2**52
@@ -24,22 +32,22 @@ TOTAL_WEIGHT = 2**52
 
 @dataclass(frozen=True)
 class PopularitySampler(RandomSampler):
-    r"""m items per user, drawn in proportion to train events to a power.
+    r"""Samples of m items per user, in proportion to a power of the number of train events.
 
     Common in sequential recommendation, but the sampled rank then depends on which items stand above the
-    target and not only on how many: estimators of global metrics refuse such samples.
+    target and not only on how many: estimators of global metrics do not accept such samples.
 
     .. math:: P(i) \propto \mathrm{count}(i)^{\mathrm{power}}
 
     Parameters
     ----------
-    power : 1 draws as often as in train, 0 uniformly among the items of train
+    power : 1 samples in proportion to train events, 0 uniformly among the items of train
 
     Notes
     -----
-    Without replacement items are drawn one after another, each in proportion among what is left. Weights are
+    Without replacement items are sampled successively, each in proportion among those left. Weights are
     integers: exact for power 1, otherwise rounded to one part in 2^52 of the sum, but at least 1.
-    Items without train events are never drawn and not counted as candidates.
+    Items without train events are no candidates.
 
     Examples
     --------
@@ -70,7 +78,7 @@ class PopularitySampler(RandomSampler):
         )
 
     def negatives(self, split: Split, rows: Rows) -> Negatives:
-        """Return the draws."""
+        """Return the negatives."""
         drawn = _WeightedNegatives(self, rows, self.weights(split))
         self.check_sizes(rows, drawn.n_candidates, "unseen items with train events that are not targets")
         return drawn
@@ -104,33 +112,33 @@ class _WeightedNegatives:
     def is_crowded(self) -> BoolArray:
         """Rows for which too many proposals could be rejected."""
         total = int(self.cumulated[-1])
-        rest = total - self._blocked_sums(self.weights)[self.rows.owner]
+        remaining = total - self._blocked_sums(self.weights)[self.rows.owner]
         if not self.sampler.replace:
-            rest = rest - np.sort(self.weights)[-self.sampler.m :].sum()
-        return frozen(rest < total / MOST_PROPOSALS)
+            remaining = remaining - np.sort(self.weights)[-self.sampler.m :].sum()
+        return frozen(remaining < total / MOST_PROPOSALS)
 
     @cached_property
     def guide(self) -> tuple[IntArray, int]:
-        """Where to begin the search for each range of 2^bits places."""
+        """First item to search from, for each range of 2^bits points of the cumulative weight."""
         total = int(self.cumulated[-1])
         bits = max(0, shift_bits(total) - shift_bits(4 * len(self.weights)))
-        places = np.arange((total - 1 >> bits) + 1) << bits
-        return frozen(np.searchsorted(self.cumulated, places, side="right")), bits
+        points = np.arange((total - 1 >> bits) + 1) << bits
+        return frozen(np.searchsorted(self.cumulated, points, side="right")), bits
 
     @cached_property
     def lists(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
         return self.rows.lists()
 
-    def draw(self, start: int, stop: int) -> IntArray:
+    def sample(self, start: int, stop: int) -> IntArray:
         m = self.sampler.m
         out = np.empty((stop - start) * m, np.int32)
         in_numpy = np.ones(stop - start, np.bool_)
-        if len(self.rows) * m >= sampler.SMALL_DRAWS:
-            from truerank.ranking.cpu.draw_compiled import draw_weighted
+        if len(self.rows) * m >= sampler.SMALL_SAMPLES:
+            from truerank.ranking.cpu.sampling_compiled import sample_weighted
 
             in_numpy = self.is_crowded[start:stop]
             guide, bits = self.guide
-            draw_weighted(
+            sample_weighted(
                 start,
                 stop,
                 m,
@@ -146,13 +154,13 @@ class _WeightedNegatives:
                 out,
             )
         for row in np.flatnonzero(in_numpy):
-            out[row * m : (row + 1) * m] = self._draw_row(start + int(row))
+            out[row * m : (row + 1) * m] = self._sample_row(start + int(row))
         return out
 
-    def _draw_row(self, row: int) -> IntArray:
+    def _sample_row(self, row: int) -> IntArray:
         m, replace, state = self.sampler.m, self.sampler.replace, self.rows.state[row]
         if not self.is_crowded[row]:
-            return reject(
+            return sample_by_rejection(
                 state,
                 weighted_proposal(self.cumulated),
                 m,
@@ -164,8 +172,8 @@ class _WeightedNegatives:
         candidates = candidates[self.weights[candidates] > 0]
         weights = self.weights[candidates]
         if replace:
-            return pick(state, weighted_proposal(np.cumsum(weights)), m, candidates)
-        return select(state, m, candidates, weights.astype(np.float64))
+            return sample_with_replacement(state, weighted_proposal(np.cumsum(weights)), m, candidates)
+        return sample_without_replacement(state, m, candidates, weights.astype(np.float64))
 
     def _blocked_sums(self, values: IntArray) -> IntArray:
         """Return the sum of the values of the blocked items, per query."""

@@ -13,23 +13,31 @@ from truerank.core.ranks import Design
 from truerank.core.split import Split
 from truerank.core.types import BoolArray, IntArray, frozen
 from truerank.ranking import negatives as sampler
-from truerank.ranking.negatives import Negatives, RandomSampler, Rows, pick, reject, select, uniform_proposal
+from truerank.ranking.negatives import (
+    Negatives,
+    RandomSampler,
+    Rows,
+    sample_by_rejection,
+    sample_with_replacement,
+    sample_without_replacement,
+    uniform_proposal,
+)
 
-# Rejection is used where at least one proposal in this many is accepted, up to the last one.
+# Rejection sampling is used where at least one proposal in this many is accepted, even for the last item.
 MOST_PROPOSALS = 4
 
 
 @dataclass(frozen=True)
 class UniformSampler(RandomSampler):
-    """m equally likely items per user, none of them seen or a target.
+    """Uniform samples of m items per user, none of them seen or a target.
 
-    What estimators assume: given its global rank, the sampled rank of a target is hypergeometric, or binomial
-    with ``replace=true``. Time is about that of reading the item vectors once each.
+    Estimators assume such samples: given its global rank, the sampled rank of a target is hypergeometric, or
+    binomial with ``replace=true``. Time is about that of reading the vectors of the sampled items.
 
     Notes
     -----
-    Without replacement every subset of m candidates is equally likely. Draws for a larger m begin with those
-    for a smaller one unless m is most of the candidates.
+    Without replacement every subset of m candidates is equally likely. The sample for a larger m begins with
+    that for a smaller one, unless m is most of the candidates.
 
     Examples
     --------
@@ -41,7 +49,7 @@ class UniformSampler(RandomSampler):
     source: ClassVar[Source | None] = Source("krichene2020", "Sec. 4")
 
     def negatives(self, split: Split, rows: Rows) -> Negatives:
-        """Return the draws."""
+        """Return the negatives."""
         self.check_sizes(rows, rows.n_free, "unseen items that are not targets")
         return _UniformNegatives(self, rows)
 
@@ -73,15 +81,15 @@ class _UniformNegatives:
     def lists(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
         return self.rows.lists()
 
-    def draw(self, start: int, stop: int) -> IntArray:
+    def sample(self, start: int, stop: int) -> IntArray:
         m, n_items = self.sampler.m, self.rows.n_items
         out = np.empty((stop - start) * m, np.int32)
         in_numpy = np.ones(stop - start, np.bool_)
-        if len(self.rows) * m >= sampler.SMALL_DRAWS:
-            from truerank.ranking.cpu.draw_compiled import draw_uniform
+        if len(self.rows) * m >= sampler.SMALL_SAMPLES:
+            from truerank.ranking.cpu.sampling_compiled import sample_uniform
 
             in_numpy = self.is_crowded[start:stop]
-            draw_uniform(
+            sample_uniform(
                 start,
                 stop,
                 m,
@@ -94,14 +102,14 @@ class _UniformNegatives:
                 out,
             )
         for row in np.flatnonzero(in_numpy):
-            out[row * m : (row + 1) * m] = self._draw_row(start + int(row))
+            out[row * m : (row + 1) * m] = self._sample_row(start + int(row))
         return out
 
-    def _draw_row(self, row: int) -> IntArray:
+    def _sample_row(self, row: int) -> IntArray:
         m, replace, state = self.sampler.m, self.sampler.replace, self.rows.state[row]
         if not self.is_crowded[row]:
             n_items = self.rows.n_items
-            return reject(
+            return sample_by_rejection(
                 state,
                 uniform_proposal(n_items),
                 m,
@@ -111,5 +119,5 @@ class _UniformNegatives:
             )
         candidates = self.rows.candidates(row)
         if replace:
-            return pick(state, uniform_proposal(len(candidates)), m, candidates)
-        return select(state, m, candidates)
+            return sample_with_replacement(state, uniform_proposal(len(candidates)), m, candidates)
+        return sample_without_replacement(state, m, candidates)

@@ -20,7 +20,7 @@ from truerank.core.split import Split
 from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets, order_within_rows
 from truerank.ranking.exact import make_queries
-from truerank.ranking.listed import SLACK, ListedCounts, judge_scores, make_lists, ranges
+from truerank.ranking.listed import SLACK, ListedCounts, compare_scores, make_lists, ranges
 from truerank.ranking.negatives import RowBlock, Rows, row_blocks
 
 #: Items of the first pass over a row, and the factor by which each further pass goes deeper.
@@ -167,7 +167,7 @@ class PartialRows:
             indptr = np.concatenate([[0], np.cumsum(self.n_targets[chosen])])
             scores, n_scores = self.lists.scores(chosen, items, block.indptr)
             try:
-                counts = judge_scores(scores, block.indptr, self.target_scores[pair], indptr, n_scores)
+                counts = compare_scores(scores, block.indptr, self.target_scores[pair], indptr, n_scores)
             except ScoreIsNaN as error:
                 self._raise_nan(chosen[error.row])
             return pair, counts

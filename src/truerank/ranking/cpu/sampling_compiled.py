@@ -1,11 +1,9 @@
-"""Compiled drawing by rejection; imported on first use because it imports numba.
+"""Compiled sampling of negatives; imported on first use because it imports numba.
 
 One bit per item says whether it is blocked or taken: 125 kB for a million items. The bits of a row are
-cleared one by one after it, so the cost of a row is its negatives plus its seen items and targets.
-
-Compiled drawing of negatives in an order; imported on first use because it imports numba.
-
-What is drawn is said in ``sequence``; the draws are the same.
+cleared one by one after it, so the cost of a row is its negatives plus its seen items and targets. The
+samples equal those of NumPy in ``ranking.negatives``, and the sequences those of
+``growing.NegativeSequences``.
 """
 
 from __future__ import annotations
@@ -17,11 +15,11 @@ import numpy as np
 from truerank.core.jit import compiled, inlined
 from truerank.core.random import GOLDEN
 from truerank.core.random_compiled import mix64
-from truerank.ranking.growing import FAR
+from truerank.ranking.growing import SHUFFLE_START
 
 Array = Any
 
-# Words made at a time: enough for vector instructions, few enough to waste little.
+# Random words generated at a time: enough for vector instructions, few enough to waste little.
 WORDS = 32
 ONE, SIX, LAST = np.uint64(1), np.uint64(6), np.uint64(63)
 HALF, LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
@@ -43,7 +41,7 @@ def clear(bits: Array, items: Array, start: int, stop: int) -> None:
 
 
 @compiled
-def draw_uniform(
+def sample_uniform(
     start: int,
     stop: int,
     m: int,
@@ -93,7 +91,7 @@ def draw_uniform(
 
 
 @compiled
-def draw_weighted(
+def sample_weighted(
     start: int,
     stop: int,
     m: int,
@@ -111,7 +109,7 @@ def draw_weighted(
     target_items: Array,
     out: Array,
 ) -> None:
-    """Write m items per row, as likely as their weights, none of them excluded or a target.
+    """Write m items per row in proportion to their weights, none of them excluded or a target.
 
     ``guide[g]`` is the first item whose running sum exceeds g << guide_bits, where the search begins.
     """
@@ -146,7 +144,7 @@ def draw_weighted(
         clear(bits, target_items, target_indptr[user], target_indptr[user + 1])
 
 
-_FAR = np.uint64(FAR)
+_FAR = np.uint64(SHUFFLE_START)
 TRIES = np.uint64(2 * WORDS)
 
 
@@ -165,7 +163,7 @@ def reject_on(
 ) -> None:
     """Write accepted items to out[first:last]; ``place[0]`` says how many half words were used before.
 
-    Items whose bit is set are passed over; with ``is_once`` the bit of an accepted item is set. Without a
+    Items whose bit is set are skipped; with ``is_once`` the bit of an accepted item is set. Without a
     branch per proposal, which the processor could not predict.
     """
     tries = np.empty(2 * WORDS, np.uint64)
@@ -212,7 +210,7 @@ def pick_on(state: Any, chosen: Array, n: int, place: Array, first: int, last: i
 def shuffle_on(state: Any, rest: Array, n_rest: int, place: Array, first: int, last: int) -> None:
     """Bring random items of rest[:n_rest] to the places first..last-1, those before them being settled.
 
-    ``place[0]`` says how many half words, from ``FAR`` on, were used before.
+    ``place[0]`` says how many half words, from ``SHUFFLE_START`` on, were used before.
     """
     used = np.uint64(place[0])
     for at in range(first, last):
@@ -294,7 +292,7 @@ def extend(
 
 
 @compiled
-def draw_parts(
+def sample_parts(
     listed: Array,
     start: Array,
     stop: Array,
@@ -310,7 +308,7 @@ def draw_parts(
     target_items: Array,
     out: Array,
 ) -> None:
-    """Write the negatives start[i]..stop[i]-1 of each listed row, one row after the other."""
+    """Write the negatives start[i]..stop[i]-1 of each listed row, concatenated."""
     bits = np.zeros((n_items >> 6) + 1, np.uint64)
     rest = np.empty(n_items, np.int32)
     items = np.empty(stop.max(), np.int32)
