@@ -57,7 +57,7 @@ def test_json_csv_and_markdown(truerank: Truerank, data: Path, tmp_path: Path) -
     assert found.strategies == ["random", "head-user"]
     assert found.fractions == [0.5, 0.2]
     again = truerank("agreement", data, *ASKED, *kept, "--format", "csv")
-    assert "28 of 28 pieces were finished before." in again.err
+    assert "28 of 28 parts were finished by earlier runs." in again.err
     rows = list(csv.DictReader(io.StringIO(again.out)))
     assert len(rows) == len(found.cells) == 4 * (1 + 2)
     assert float(rows[0]["tau"]) == found.cell("random", 0.5).tau
@@ -71,7 +71,7 @@ def test_an_engine_goes_on_with_what_is_kept(truerank: Truerank, data: Path, tmp
     first = truerank("agreement", data, *ASKED, *kept, "--engine", "local(threads=2)")
     assert first.code == 0, first.err
     again = truerank("agreement", data, *ASKED, *kept)
-    assert "28 of 28 pieces were finished before." in again.err
+    assert "28 of 28 parts were finished by earlier runs." in again.err
     assert again.out == first.out
 
 
@@ -131,10 +131,10 @@ def test_an_interrupt_says_how_to_go_on(
     done = truerank("agreement", data, *ASKED, *rest)
     assert (done.code, done.out) == (130, "")
     if keeps:
-        assert "0 of 28 pieces are finished and kept in" in done.err
-        assert "give the same command again to go on" in done.err
+        assert "0 of 28 parts are finished and kept in" in done.err
+        assert "run the same command again to continue" in done.err
     else:
-        assert "Nothing was kept; with --keep FOLDER a later run goes on" in done.err
+        assert "Nothing was kept; with --keep FOLDER a later run continues" in done.err
 
 
 def test_models_that_cannot_be_fitted_are_named(

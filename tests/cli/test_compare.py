@@ -104,11 +104,11 @@ def test_baseline_and_several_models(truerank: Truerank, files: tuple[Path, Path
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        ((), "give either files of ranks or --data"),
-        (("A", "B", "--data", "demo"), "give either files of ranks or --data"),
+        ((), "give either files of ranks, or --data and --model."),
+        (("A", "B", "--data", "demo"), "give either files of ranks, or --data and --model."),
         (("A", "B", "--model", "ease"), "--model and --sampler need --data"),
-        (("A", "B", "--users", "0.5"), "--test, --users and filters need --data"),
-        (("A", "B", "--core", "5"), "--test, --users and filters need --data"),
+        (("A", "B", "--users", "0.5"), "--test, --users and filters of events need --data."),
+        (("A", "B", "--core", "5"), "--test, --users and filters of events need --data."),
         (("--data", "demo"), "--data needs models to compare"),
         (("--data", "demo", "--model", "ease"), "at least two models, got 1"),
         (
@@ -120,7 +120,7 @@ def test_baseline_and_several_models(truerank: Truerank, files: tuple[Path, Path
         (("A", "B", "--baseline", "peas"), "unknown baseline 'peas'. Did you mean 'ease'"),
         (("A", "B", "--correction", "fdr"), "correction must be one of"),
         (("A", "B", "--target", "me"), "target must be one of"),
-        (("A", "B", "--margin", "2"), "tie_margin must lie between 0 and 1"),
+        (("A", "B", "--margin", "2"), "--margin must lie between 0 and 1"),
         (("A", "B", "--estimator", "bw"), "Did you mean 'bv'"),
         (("A", "B", "--metrics", "recall@11"), "at most the largest pool of 10"),
         (("A", "B", "--out", "x.html"), "--out must end in"),

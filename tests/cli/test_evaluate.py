@@ -163,8 +163,8 @@ def npz(path: Path, **arrays: np.ndarray) -> Path:
         (("--model", "ease", "--columns", "visitor=user_id"), "has no role 'visitor'"),
         (("--model", "ease", "--duplicates", "drop"), "duplicates must be one of"),
         (("--model", "ease", "--core", "5"), "none is left"),
-        (("--model", "ease", "--threads", "0"), "n_threads must be an integer >= 1"),
-        (("--model", "ease", "--out", "result.xlsx"), "--out must end in .json, .csv, .md, .tex, .txt"),
+        (("--model", "ease", "--threads", "0"), "--threads must be an integer >= 1"),
+        (("--model", "ease", "--out", "result.xlsx"), "--out must end in .json, .csv, .md, .tex or .txt"),
         (("--model", "ease", "--out", "no/such/result.json"), "--out needs an existing folder"),
         (("--model", "ease", "--ranks-out", "ranks.json"), "--ranks-out must end in .parquet or .csv"),
         (("--model", "ease", "--report", "."), "--report must be a file"),
@@ -275,8 +275,9 @@ def test_as_a_program(tiny: Path) -> None:
 def test_some_users_are_said(truerank: Truerank) -> None:
     done = truerank("evaluate", "demo", "--model", "popularity", "--metrics", "auc", "--users", "0.2")
     assert done.code == 0
-    assert "500 of 2,500 test users were drawn." in done.err
-    assert "intervals of exact values for the value of all test users (bca, finite population)" in done.err
+    assert "500 of 2,500 test users were sampled." in done.err
+    assert "Values are exact for the sampled test users; 95 % BCa bootstrap intervals for all" in done.err
+    assert "for all test users (finite population correction)." in done.err
 
 
 def test_precision_says_what_it_chose(truerank: Truerank) -> None:

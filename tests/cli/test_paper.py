@@ -122,7 +122,7 @@ def test_bad_options_end_with_one_sentence(truerank: Truerank, tmp_path: Path) -
         (("r19.table1", "--quick", "--full"), "either quick or full, not both"),
         (("l23.table4",), "holds no numbers"),
         (("kr20.fit-x", "--quick"), "Run it without --quick"),
-        (("r19.table1", "--report", tmp_path), "the report must be a file"),
+        (("r19.table1", "--report", tmp_path), "--report must be a file"),
     ):
         done = truerank("paper", "run", *options)
         assert done.code == 2

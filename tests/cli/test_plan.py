@@ -81,7 +81,7 @@ def test_bad_plans(truerank: Truerank, flags: tuple[str, ...], sentence: str) ->
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        (("--half-width", "0"), "half_width must be greater than 0"),
+        (("--half-width", "0"), "--half-width must be greater than 0"),
         (("--target", "users"), "target must be one of"),
         (("--metrics", "recal"), "Did you mean 'recall'"),
         (("--budget", "1"), "budget must be at least 2"),
@@ -112,7 +112,7 @@ def test_scale_needs_no_pilot(truerank: Truerank) -> None:
         (("--scale", "many"), "--scale must be USERSxITEMS or USERSxITEMSxDIMENSIONS, got 'many'"),
         (("--scale", "10x0"), "--scale must be USERSxITEMS"),
         (("--scale", "10x10", "--workers", "0"), "workers must be at least 1"),
-        (("demo", "--scale", "10x10"), "--scale needs no pilot"),
+        (("demo", "--scale", "10x10"), "--scale takes no pilot"),
     ],
 )
 def test_wrong_scales(truerank: Truerank, flags: tuple[str, ...], sentence: str) -> None:

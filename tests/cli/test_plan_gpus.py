@@ -24,7 +24,7 @@ def test_seconds_and_memory_of_gpus(truerank: Truerank) -> None:
     lines = table.out.splitlines()
     assert lines[0].split()[:2] == ["ranks", "GPUs"]
     assert [line.split()[:2] for line in lines[1:]] == [["exact", "8"], ["100", "sampled"]]
-    assert "on 8 GPUs like an H200, from the memory of their hosts" in table.err.replace("\n", " ")
+    assert "on 8 GPUs like an H200, data in the memory of their hosts" in table.err.replace("\n", " ")
 
 
 @pytest.mark.parametrize(

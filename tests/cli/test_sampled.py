@@ -42,7 +42,7 @@ def test_estimate_table_and_files(truerank: Truerank, ranks: Path, tmp_path: Pat
     assert done.code == 0
     assert done.out.splitlines()[0].split() == ["model", "estimator", "ndcg@10", "recall@10"]
     assert [line.split()[1] for line in done.out.splitlines()[1:]] == ["naive", "smooth", "bounds"]
-    assert "every value that the sampled ranks allow, at 95% confidence" in done.err
+    assert "the range of values that the sampled ranks allow, at 95 % confidence" in done.err
     assert "K = 10 is below what this sample can resolve: any recall@10 from" in done.err
     assert json.loads(out.read_text())["data"]["replacement"] is True
     assert "ranks.csv" in report.read_text()

@@ -16,7 +16,7 @@ SMALL = (*STUDY, "--sampler", "uniform(m=20)", "--estimator", "naive", "--estima
 def test_a_study_prints_errors_and_winners(truerank: Truerank) -> None:
     done = truerank(*SMALL, "--cutoffs", "1,5-6")
     assert done.code == 0
-    assert "2 samples by uniform(m=20); errors in percent of the exact value, mean over K = 1,5-6" in done.err
+    assert "2 samples by uniform(m=20); errors relative, in percent, mean over K = 1,5-6" in done.err
     head, *rows = done.out.splitlines()
     assert head.split() == ["metric", "model", "estimator", "error", "spread", "items"]
     assert [row.split()[-1] for row in rows[:4]] == ["21.0"] * 4  # the target and 20 negatives
@@ -48,9 +48,9 @@ def test_a_kept_study_repeats_to_the_digit(truerank: Truerank, tmp_path: Path) -
     [
         (("--cutoffs", "5-1"), "--cutoffs must be numbers and ranges such as 1-50 or 1,5,10, got '5-1'"),
         (("--cutoffs", "x"), "--cutoffs must be numbers and ranges"),
-        (("--cutoffs", "7000"), "cutoffs must lie in 1..6000, the items of the data"),
-        (("--repeats", "1"), "repeats must be at least 2, got 1"),
-        (("--prior-mode", "mean"), "prior_mode must be"),
+        (("--cutoffs", "7000"), "--cutoffs must lie in 1..6000, the items of the data"),
+        (("--repeats", "1"), "--repeats must be at least 2, got 1"),
+        (("--prior-mode", "mean"), "--prior-mode must be one of per-run, averaged, both, got 'mean'."),
         (("--estimator", "mel"), "Did you mean 'mle'"),
         (("--sampler", "adaptive(start=5)", "--estimator", "naive"), "adaptive"),
     ],
@@ -109,6 +109,8 @@ def test_fitted_estimates_have_intervals_and_say_why_there_are_no_bounds(trueran
         *("--estimator", "mle", "--metrics", "recall@10"),
     )
     assert done.code == 0
-    assert "intervals of estimates for the value of all test users (mle: " in done.err
+    assert (
+        "Estimates with 95 % intervals for all test users, by method: delta, ignores bias (mle)." in done.err
+    )
     assert "bounds of adaptive samples need ties 'best'" in done.err
     assert "[" in done.out

@@ -54,7 +54,7 @@ def test_every_strategy_of_a_split(truerank: Truerank, log: Path, tmp_path: Path
         "valid": 40,
         "test": 40,
     }
-    assert "validation and test are as they were" in done.err
+    assert "validation and test are unchanged" in done.err
 
 
 def test_the_file_is_evaluated_on_the_same_targets(truerank: Truerank, log: Path, tmp_path: Path) -> None:
@@ -201,8 +201,8 @@ def test_a_folder_gives_a_folder(truerank: Truerank, log: Path, folder: Path, tm
             ("--strategy", "svp-cf"),
             "fits its proxy model to all events, and a worker has one partition. Use random",
         ),
-        (("--split", "leave-last-out"), "a folder of files is not split"),
-        (("--out", "small.csv"), "are written to a folder, got 'small.csv'"),
+        (("--split", "leave-last-out"), "--split needs one file, but DATA is a folder."),
+        (("--out", "small.csv"), "--out must name a folder where DATA is a folder, got 'small.csv'."),
         (("--engine", "dsk"), "Did you mean 'dask'"),
         (("--columns", "user=nobody"), "must have a column 'nobody'"),
     ],

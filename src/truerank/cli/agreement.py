@@ -1,4 +1,4 @@
-"""``truerank agreement``: which sub-samples keep the order of models."""
+"""``truerank agreement``: whether models fitted to sub-samples keep the order they have on all events."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import typer
 from truerank.cli import options as opt
 from truerank.cli.completion import plugin_names
 from truerank.cli.options import Format
-from truerank.cli.output import emit, prose, render_table, say, shown_progress, table_text
-from truerank.core.checkpoint import check_output
+from truerank.cli.output import check_file, emit, prose, render_table, say, shown_progress, table_text
 from truerank.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -68,16 +67,15 @@ def agreement(
 ) -> None:
     """Fit models to all events and to sub-samples; print which sub-samples keep the order of the models.
 
-    tau is Kendall's tau-b between the order of the models on the full data and on the sub-sample; "certain"
-    counts only pairs whose order on the full data is beyond the doubt of users and seeds.
+    tau is Kendall's tau-b between the order of the models on all events and on the sub-sample; "certain"
+    counts only pairs of models whose difference on all events is significant, over users and seeds.
     """
     from truerank.data.catalogue import open_data
     from truerank.data.table import parse_columns
     from truerank.workflows.agreement.experiment import AgreementExperiment
     from truerank.workflows.agreement.plan import make_plan
 
-    if report is not None:
-        check_output(report, "--report")
+    check_file(report, "--report")
     plan = make_plan(
         strategies,
         parse_fractions(fractions),
@@ -90,26 +88,27 @@ def agreement(
         resamples=resamples,
         threshold=threshold,
     )
-    asked = parse_columns(columns) if columns is not None else None
+    names = parse_columns(columns) if columns is not None else None
     with shown_progress() as progress:
-        events = open_data(data, columns=asked, duplicates=duplicates, progress=progress, tell=say)
+        events = open_data(data, columns=names, duplicates=duplicates, progress=progress, tell=say)
         experiment = AgreementExperiment(plan, events, folder=keep, workers=workers, engine=engine)
         done, total = experiment.progress()
         if done:
-            say(f"{done} of {total} pieces were finished before{'; going on' if done < total else ''}.")
+            more = "; continuing" if done < total else ""
+            say(f"{done} of {total} parts were finished by earlier runs{more}.")
         try:
-            found = experiment.run(progress)
+            result = experiment.run(progress)
         except KeyboardInterrupt:
-            say(f"truerank: interrupted. {_left(experiment)}")
+            say(f"truerank: interrupted. {_remaining(experiment)}")
             raise typer.Exit(130) from None
-    for problem in found.problems:
+    for problem in result.problems:
         say(f"note: not fitted: {problem}")
-    _print(found, format, by_metric)
+    _print(result, format, by_metric)
     if report is not None:
         from truerank.report.charts.agreement import agreement_document
         from truerank.report.page import write_document
 
-        write_document(agreement_document(found), report)
+        write_document(agreement_document(result), report)
         say(f"wrote {report}")
 
 
@@ -121,37 +120,37 @@ def parse_fractions(text: str) -> list[float]:
     >>> parse_fractions("0.5, 10%")
     [0.5, 0.1]
     """
-    found = []
+    fractions = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d*\.?\d+(?:[eE]-?\d+)?)\s*(%?)\s*", part)
         if match is None:
             raise InvalidParameter(
                 f"--fractions must be numbers between 0 and 1 such as 0.5,0.1 or 50%,10%, got {text!r}."
             )
-        found.append(float(match[1]) / (100 if match[2] else 1))
-    return found
+        fractions.append(float(match[1]) / (100 if match[2] else 1))
+    return fractions
 
 
-def _left(experiment: AgreementExperiment) -> str:
+def _remaining(experiment: AgreementExperiment) -> str:
     done, total = experiment.progress()
     if experiment.folder is None:
-        return "Nothing was kept; with --keep FOLDER a later run goes on where this one stopped."
+        return "Nothing was kept; with --keep FOLDER a later run continues where this one stopped."
     return (
-        f"{done} of {total} pieces are finished and kept in '{experiment.folder}'; "
-        "give the same command again to go on."
+        f"{done} of {total} parts are finished and kept in '{experiment.folder}'; "
+        "run the same command again to continue."
     )
 
 
-def _print(found: Agreement, format: Format, by_metric: bool) -> None:
+def _print(result: Agreement, format: Format, by_metric: bool) -> None:
     if format is Format.json:
-        emit(found.to_json())
+        emit(result.to_json())
         return
     if format is Format.csv:
-        fields = list(found.cells[0].__dataclass_fields__)
-        emit(table_text(fields, [[getattr(cell, name) for name in fields] for cell in found.cells], format))
+        fields = list(result.cells[0].__dataclass_fields__)
+        emit(table_text(fields, [[getattr(cell, name) for name in fields] for cell in result.cells], format))
         return
     tables: tuple[Which, ...] = ("fractions", "metrics", "strategies", "models")
     for which in tables if by_metric else (tables[0], *tables[2:]):
-        emit(render_table(found.to_table(which), format))
+        emit(render_table(result.to_table(which), format))
         emit("")
-    emit(prose(found.answer, format))
+    emit(prose(result.answer, format))

@@ -1,4 +1,4 @@
-"""``truerank compare``: is one model really better than another."""
+"""``truerank compare``: which of several models is better, with simultaneous intervals and verdicts."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import typer
 
 from truerank.cli import options as opt
 from truerank.cli.completion import data_names, plugin_names
-from truerank.cli.options import Answer, Format, with_data
+from truerank.cli.options import Answer, Format, sampler_spec, with_data
 from truerank.cli.output import (
     SUFFIXES,
-    check_out,
+    check_file,
     emit,
     render_table,
     say,
     shown_progress,
     table_text,
+    write_text,
 )
-from truerank.core.checkpoint import check_output, replace_text
 from truerank.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -102,13 +102,13 @@ def compare(
     from truerank.ranking.files import read_rank_files
     from truerank.workflows.compare.compare import compare as run_compare
 
-    _check(ranks, data, model, sampler, negatives, out)
+    _check(ranks, data, model, sampler)
+    check_file(out, "--out", SUFFIXES)
+    check_file(report, "--report")
     if data is None and any((test, users is not None, min_rating is not None, core, min_history)):
         raise InvalidParameter(
-            "--test, --users and filters need --data. Leave them out: the files hold ranks of users."
+            "--test, --users and filters of events need --data. Leave them out: the files already hold ranks."
         )
-    if report is not None:
-        check_output(report, "--report")
     options: dict[str, Any] = {
         "estimator": estimator,
         "target": target,
@@ -125,14 +125,14 @@ def compare(
     }
     with shown_progress() as progress:
         if data is None:
-            given = read_rank_files(
+            rank_files = read_rank_files(
                 ranks or [],
                 n_items=n_items,
                 n_negatives=negatives,
                 replacement=None if replacement is None else replacement is Answer.true,
                 zero_based=zero_based,
             )
-            found = run_compare(given, metrics=metrics, progress=progress, **options)
+            comparison = run_compare(rank_files, metrics=metrics, progress=progress, **options)
         else:
             from truerank.cli.dataset import read_split
             from truerank.split.base import sample_users
@@ -143,39 +143,36 @@ def compare(
                 test=test,
                 columns=columns,
                 duplicates=duplicates,
-                least_rating=min_rating,
+                min_rating=min_rating,
                 core=core,
-                history=min_history,
+                min_history=min_history,
                 seed=seed,
                 progress=progress,
             )
             if users is not None:
                 parts = sample_users(parts, users, seed=seed)
-            drawn = sampler if negatives is None else f"uniform(m={negatives})"
-            found = run_compare(
+            comparison = run_compare(
                 list(model or []),
                 parts,
                 metrics,
-                sampler=drawn,
+                sampler=sampler_spec(negatives, sampler),
                 seen=seen,  # type: ignore[arg-type]  # checked with a sentence inside
                 n_threads=threads,
                 progress=progress,
                 **options,
             )
-    for note in found.notes:
+    for note in comparison.notes:
         say(f"note: {note}")
-    for one in found.differences:
-        say(one.sentence)
-    emit(render_comparison(found, format))
+    for difference in comparison.differences:
+        say(difference.sentence)
+    emit(render_comparison(comparison, format))
     if out is not None:
-        text = render_comparison(found, SUFFIXES[out.suffix])
-        replace_text(out, text if text.endswith("\n") else text + "\n", "--out")
-        say(f"wrote {out}")
+        write_text(out, render_comparison(comparison, SUFFIXES[out.suffix]))
     if report is not None:
         from truerank.report.charts.comparison import comparison_document
         from truerank.report.page import write_document
 
-        write_document(comparison_document(found), report)
+        write_document(comparison_document(comparison), report)
         say(f"wrote {report}")
 
 
@@ -184,25 +181,22 @@ def _check(
     data: str | None,
     model: list[str] | None,
     sampler: str | None,
-    negatives: int | None,
-    out: Path | None,
 ) -> None:
     if (data is None) == (not ranks):
-        raise InvalidParameter("give either files of ranks or --data with models, not both and not none.")
+        raise InvalidParameter("give either files of ranks, or --data and --model.")
     if data is None and (model or sampler):
-        raise InvalidParameter("--model and --sampler need --data. Leave them out: the files hold ranks.")
+        raise InvalidParameter(
+            "--model and --sampler need --data. Leave them out: the files already hold ranks."
+        )
     if data is not None and not model:
         raise InvalidParameter("--data needs models to compare. Add --model at least twice.")
-    if sampler is not None and negatives is not None:
-        raise InvalidParameter("give either --negatives or --sampler, not both. --sampler says all.")
-    check_out(out)
 
 
-def render_comparison(found: Comparison, style: Format) -> str:
+def render_comparison(comparison: Comparison, style: Format) -> str:
     """Return the comparison in one of the formats."""
     if style is Format.json:
-        return found.to_json()
+        return comparison.to_json()
     if style is Format.csv:
-        lines = [list(one.to_dict().values()) for one in found.differences]
-        return table_text(list(found.differences[0].to_dict()), lines, style)
-    return render_table(found.to_table(), style)
+        lines = [list(difference.to_dict().values()) for difference in comparison.differences]
+        return table_text(list(comparison.differences[0].to_dict()), lines, style)
+    return render_table(comparison.to_table(), style)

@@ -22,7 +22,7 @@ _Name = Annotated[
 
 @app.command("list")
 def list_data(format: opt.OutputFormat = Format.table) -> None:
-    """List the data sets of the catalogue and whether they lie on this machine."""
+    """List the data sets of the catalogue and whether they are on this machine."""
     from truerank.data.catalogue import find_local, list_datasets
 
     columns = ("name", "users", "items", "events", "here", "description")
@@ -39,7 +39,7 @@ def list_data(format: opt.OutputFormat = Format.table) -> None:
 
 @app.command("describe")
 def describe_data(name: _Name, format: opt.OutputFormat = Format.table) -> None:
-    """Say where a data set comes from, on which terms, and how large it is."""
+    """Print where a data set comes from, its licence and its size."""
     from truerank.data.catalogue import describe, find_local
 
     facts: dict[str, str | int | None] = describe(name).facts()
@@ -52,7 +52,7 @@ def describe_data(name: _Name, format: opt.OutputFormat = Format.table) -> None:
 
 @app.command("fetch")
 def fetch_data(name: _Name) -> None:
-    """Download a data set unless it lies on this machine, and print where it lies."""
+    """Download a data set unless it is on this machine, and print its path."""
     from truerank.data.catalogue import describe, fetch
 
     entry = describe(name)

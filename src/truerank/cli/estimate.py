@@ -1,8 +1,7 @@
-"""``truerank estimate``: global metrics from ranks among sampled items."""
+"""``truerank estimate``: estimates of exact metrics from a table of sampled ranks."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +9,16 @@ import typer
 
 from truerank.cli import options as opt
 from truerank.cli.options import Answer, Format
-from truerank.cli.output import emit, render_result, say, say_intervals, shown_progress
-from truerank.core.checkpoint import check_output, replace_text
+from truerank.cli.output import (
+    check_file,
+    emit,
+    render_result,
+    say,
+    say_intervals,
+    shown_progress,
+    write_charts,
+    write_text,
+)
 
 
 def estimate(
@@ -41,9 +48,8 @@ def estimate(
     from truerank.workflows.estimate import has_all_items
     from truerank.workflows.options import DEFAULT_ESTIMATORS
 
-    for path, what in ((report, "--report"), (out, "--out")):
-        if path is not None:
-            check_output(path, what)
+    check_file(report, "--report")
+    check_file(out, "--out")
     models = read_sampled_models(
         ranks,
         n_items=n_items,
@@ -51,7 +57,7 @@ def estimate(
         replacement=None if replacement is None else replacement is Answer.true,
         zero_based=zero_based,
     )
-    named = {name or ranks.name: one for name, one in models.items()}
+    named = {name or ranks.name: sampled for name, sampled in models.items()}
     with shown_progress() as progress:
         result = estimate_ranks(
             named,
@@ -67,22 +73,14 @@ def estimate(
             progress=progress,
         )
     data = result.data
-    drawn = "with" if data["replacement"] else "without"
+    how = "with" if data["replacement"] else "without"
     say(
         f"{data['n_users']:,} users, {data['n_test']:,} targets; pools of {data['smallest_pool']:,} to "
         f"{data['largest_pool']:,} items; {data['fewest_negatives']:,} to {data['most_negatives']:,} "
-        f"negatives, drawn {drawn} replacement."
+        f"negatives, sampled {how} replacement."
     )
     say_intervals(result)
     emit(render_result(result, format))
-    if out is not None:
-        replace_text(out, result.to_json() + "\n", "--out")
-        say(f"wrote {out}")
+    write_text(out, result.to_json())
     if report is not None:
-        from truerank.report.charts.result import result_charts
-        from truerank.report.page import write_report
-
-        with shown_progress() as progress:
-            charts = result_charts(result, named, bounds=bounds is not False, progress=progress)
-        write_report(replace(result, charts=charts), report)
-        say(f"wrote {report}")
+        write_charts(result, report, named, bounds=bounds is not False)

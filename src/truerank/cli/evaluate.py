@@ -1,9 +1,8 @@
-"""``truerank evaluate``: exact metrics of models on a data set."""
+"""``truerank evaluate``: metrics of models on a data set, exact or estimated from sampled ranks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -11,23 +10,24 @@ import typer
 
 from truerank.cli import options as opt
 from truerank.cli.completion import plugin_names
-from truerank.cli.options import Format
+from truerank.cli.options import Format, sampler_spec
 from truerank.cli.output import (
     SUFFIXES,
-    check_out,
+    check_file,
     emit,
     render_result,
     say,
     say_intervals,
     shown_progress,
+    write_charts,
+    write_text,
 )
-from truerank.core.checkpoint import check_output, replace_file, replace_text
 from truerank.core.errors import InvalidParameter
-from truerank.core.ranks import SeenPolicy, TiePolicy
-from truerank.core.result import Result
-from truerank.core.split import Split
 
 if TYPE_CHECKING:
+    from truerank.core.ranks import SeenPolicy, TiePolicy
+    from truerank.core.result import Result
+    from truerank.core.split import Split
     from truerank.inference.estimate_interval.registry import Target
 
 
@@ -88,7 +88,9 @@ def evaluate(
     from truerank.workflows.fitting import name_models
     from truerank.workflows.options import make_options
 
-    _check_outputs(out, ranks_out, report)
+    check_file(out, "--out", SUFFIXES)
+    check_file(ranks_out, "--ranks-out", (".parquet", ".csv"))
+    check_file(report, "--report")
     _check_precision(
         precision,
         budget,
@@ -106,15 +108,15 @@ def evaluate(
     is_sampled = negatives is not None or sampler is not None
     options = make_options(
         metrics,
-        sampler=_sampler(negatives, sampler),
+        sampler=sampler_spec(negatives, sampler),
         estimators=estimator or None,
         uncertainty=uncertainty,
         bounds=bounds or (None if bounds is None and is_sampled else False),
         check=check,
         precision=precision,
         budget=budget,
-        ties=cast(TiePolicy, ties),
-        seen=cast(SeenPolicy, seen),
+        ties=cast("TiePolicy", ties),
+        seen=cast("SeenPolicy", seen),
         interval=interval,
         level=level,
         target=cast("Target", target),
@@ -134,18 +136,21 @@ def evaluate(
             test=test,
             columns=columns,
             duplicates=duplicates,
-            least_rating=min_rating,
+            min_rating=min_rating,
             core=core,
-            history=min_history,
+            min_history=min_history,
             seed=seed,
             progress=progress,
         )
         result = run_evaluation(models, parts, options, progress=progress)
     _explain(result)
     emit(render_result(result, format))
-    _write(result, out, ranks_out, parts)
+    if out is not None:
+        write_text(out, render_result(result, SUFFIXES[out.suffix]))
+    if ranks_out is not None:
+        _write_ranks(result, ranks_out, parts)
     if report is not None:
-        _report(result, report, bounds=bounds is not False)
+        write_charts(result, report, bounds=bounds is not False)
     if len(result.models()) < len(models):
         raise typer.Exit(130)
 
@@ -156,24 +161,9 @@ def _check_precision(precision: float | None, budget: int | None, chosen: Mappin
     given = [name for name, value in chosen.items() if value is not None]
     if precision is not None and given:
         raise InvalidParameter(
-            f"--precision chooses users and items itself. Leave out {', '.join(given)}, or leave out "
+            f"--precision chooses users and items by itself. Leave out {', '.join(given)}, or leave out "
             "--precision."
         )
-
-
-def _sampler(negatives: int | None, sampler: str | None) -> str | None:
-    if negatives is None or sampler is None:
-        return sampler if negatives is None else f"uniform(m={negatives})"
-    raise InvalidParameter("give either --negatives or --sampler, not both. --sampler says all.")
-
-
-def _check_outputs(out: Path | None, ranks_out: Path | None, report: Path | None) -> None:
-    check_out(out)
-    for path, what in ((ranks_out, "--ranks-out"), (report, "--report")):
-        if path is not None:
-            check_output(path, what)
-    if ranks_out is not None and ranks_out.suffix not in (".parquet", ".csv"):
-        raise InvalidParameter(f"--ranks-out must end in .parquet or .csv, got {ranks_out.name!r}.")
 
 
 def _explain(result: Result) -> None:
@@ -184,32 +174,17 @@ def _explain(result: Result) -> None:
         f"{data['users_with_targets']:,} users have targets, {data['users_without_targets']:,} have none."
     )
     if "users_drawn_from" in data:
-        say(f"{data['users_with_targets']:,} of {data['users_drawn_from']:,} test users were drawn.")
+        say(f"{data['users_with_targets']:,} of {data['users_drawn_from']:,} test users were sampled.")
     sampler = result.provenance["sampler"]
-    kind = "exact values" if sampler is None else f"estimates from {sampler}"
-    say(f"{kind}; ties {result.provenance['ties']}, seen items: {result.provenance['seen']}.")
+    ranks = "Ranks among all items" if sampler is None else f"Sampled ranks, {sampler}"
+    say(f"{ranks}; ties: {result.provenance['ties']}; seen items: {result.provenance['seen']}.")
     say_intervals(result)
 
 
-def _write(result: Result, out: Path | None, ranks_out: Path | None, parts: Split) -> None:
-    if out is not None:
-        text = render_result(result, SUFFIXES[out.suffix])
-        replace_text(out, text if text.endswith("\n") else text + "\n", "--out")
-        say(f"wrote {out}")
-    if ranks_out is not None:
-        from truerank.ranking.files import ranks_table
+def _write_ranks(result: Result, path: Path, parts: Split) -> None:
+    from truerank.core.checkpoint import replace_file
+    from truerank.ranking.files import ranks_table
 
-        table = ranks_table(result.ranks, parts.train.users, parts.train.items)
-        write = table.write_parquet if ranks_out.suffix == ".parquet" else table.write_csv
-        replace_file(ranks_out, write, "--ranks-out")
-        say(f"wrote {ranks_out}")
-
-
-def _report(result: Result, path: Path, *, bounds: bool) -> None:
-    from truerank.report.charts.result import result_charts
-    from truerank.report.page import write_report
-
-    with shown_progress() as progress:
-        charts = result_charts(result, bounds=bounds, progress=progress)
-    write_report(replace(result, charts=charts), path)
+    table = ranks_table(result.ranks, parts.train.users, parts.train.items)
+    replace_file(path, table.write_parquet if path.suffix == ".parquet" else table.write_csv, "--ranks-out")
     say(f"wrote {path}")

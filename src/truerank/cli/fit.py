@@ -1,4 +1,4 @@
-"""``truerank fit``: fit a model once and keep it in a file."""
+"""``truerank fit``: a fitted model in a file, to be evaluated later."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import typer
 
 from truerank.cli import options as opt
 from truerank.cli.completion import plugin_names
-from truerank.cli.output import say, shown_progress
-from truerank.core.checkpoint import check_output
+from truerank.cli.output import check_file, say, shown_progress
 
 
 def fit(
@@ -27,14 +26,14 @@ def fit(
     """Fit a model to the train part and write it to a file.
 
     Evaluate it with --model 'saved(path=FILE)'. A validation part, where the split makes one, is used for
-    early stopping; the test part is not looked at.
+    early stopping; the test part is not used.
     """
     from truerank.cli.dataset import read_split
     from truerank.models.registry import MODELS
     from truerank.models.saved_scorer import save_scorer
     from truerank.workflows.fitting import make_validate
 
-    check_output(out, "--out")
+    check_file(out, "--out")
     chosen = MODELS.make(model)
     with shown_progress() as progress:
         parts = read_split(data, split=split, columns=columns, seed=seed, progress=progress)

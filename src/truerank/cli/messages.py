@@ -23,8 +23,6 @@ PARAMETERS = {
     "estimators": "estimator",
     "families": "metrics",
     "folder": "keep",
-    "history": "min_history",
-    "least_rating": "min_rating",
     "models": "model",
     "n_negatives": "negatives",
     "n_pool": "n_items",

@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from truerank.cli.completion import data_names, plugin_names
+from truerank.core.errors import InvalidParameter
 
 T = TypeVar("T")
 
@@ -40,6 +41,13 @@ def with_data(alias: Any) -> Any:
     declared = copy(alias.__metadata__[0])
     declared.help = f"With --data: {declared.help[0].lower()}{declared.help[1:]}"
     return declared
+
+
+def sampler_spec(negatives: int | None, sampler: str | None) -> str | None:
+    """Return the sampler that ``--negatives`` or ``--sampler`` asks for; None ranks all items."""
+    if negatives is not None and sampler is not None:
+        raise InvalidParameter("give either --negatives or --sampler, not both: --sampler sets the size too.")
+    return sampler if negatives is None else f"uniform(m={negatives})"
 
 
 # The events, the split and the models

@@ -1,12 +1,12 @@
-"""Data on stdout, talk on stderr.
+"""What a command writes: data to stdout and files, messages and progress bars to stderr.
 
-Progress bars on stderr, only when it is a terminal.
+A pipe sees only data. Progress bars appear only when stderr is a terminal.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -31,9 +31,10 @@ from rich.table import Table as Grid
 from truerank.cli.options import Format
 from truerank.core.errors import InvalidParameter
 from truerank.core.progress import SILENT, Progress, ProgressTask
-from truerank.core.table import Table, escape_latex
+from truerank.core.table import Table, escape_latex, percent
 
 if TYPE_CHECKING:
+    from truerank.core.ranks import SampledRanks
     from truerank.core.result import Result
 
 #: what --out may end in
@@ -44,27 +45,36 @@ SUFFIXES = {
     ".tex": Format.latex,
     ".txt": Format.table,
 }
-_TARGETS = {
-    "test-users": "the value of all test users",
-    "population": "all users like these",
-    "": "the mean",
-}
-_KINDS = {"exact": "exact values", "estimate": "estimates", "bound": "bounds"}
+#: what an interval is for
+_TARGETS = {"test-users": "all test users", "population": "the user population", "": "the mean"}
+_METHODS = {"bca": "BCa bootstrap", "normal": "Student-t"}
 
 
-def check_out(path: Path | None) -> None:
-    """Raise unless --out can be written in the format that its name asks for."""
+def check_file(path: Path | None, option: str, suffixes: Collection[str] = ()) -> None:
+    """Raise unless the file that an option names can be written; None is no file.
+
+    Parameters
+    ----------
+    path : what was given
+    option : such as ``--out``
+    suffixes : what the name may end in; none: in anything
+    """
     from truerank.core.checkpoint import check_output
 
     if path is None:
         return
-    check_output(path, "--out")
-    if path.suffix not in SUFFIXES:
-        raise InvalidParameter(f"--out must end in {', '.join(SUFFIXES)}, got {path.name!r}.")
+    check_output(path, option)
+    if suffixes and path.suffix not in suffixes:
+        raise InvalidParameter(f"{option} must end in {_either(suffixes)}, got {path.name!r}.")
+
+
+def _either(names: Collection[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def say(text: str) -> None:
-    """Talk to the person, on stderr."""
+    """Write a message to stderr."""
     Console(stderr=True, highlight=False, soft_wrap=True).print(escape(text))
 
 
@@ -91,22 +101,67 @@ def render_result(result: Result, style: Format) -> str:
     return render_table(table, style)
 
 
+def write_text(path: Path | None, text: str) -> None:
+    """Write what ``--out`` asks for, if anything, all or nothing."""
+    from truerank.core.checkpoint import replace_text
+
+    if path is not None:
+        replace_text(path, text if text.endswith("\n") else text + "\n", "--out")
+        say(f"wrote {path}")
+
+
+def write_charts(
+    result: Result, path: Path, ranks: Mapping[str, SampledRanks] | None = None, *, bounds: bool
+) -> None:
+    """Write the report of a result with its charts; they need the sampled ranks where the result has none."""
+    from truerank.report.charts.result import result_charts
+    from truerank.report.page import write_report
+
+    with shown_progress() as progress:
+        charts = result_charts(result, ranks, bounds=bounds, progress=progress)
+    write_report(replace(result, charts=charts), path)
+    say(f"wrote {path}")
+
+
 def say_intervals(result: Result) -> None:
     """Say what the intervals are for, how they were made, which values have none, and what else to know."""
-    kinds: dict[tuple[str, float | None, str], list[str]] = {}
-    for e in result.estimates:
-        if e.low is not None:
-            way = "" if e.kind == "exact" else f"{e.estimator}: "
-            kinds.setdefault((_TARGETS[e.target], e.level, e.kind), []).append(way + e.method)
-    for (target, level, kind), methods in kinds.items():
-        say(f"{level:.0%} intervals of {_KINDS[kind]} for {target} ({'; '.join(dict.fromkeys(methods))}).")
-    bare = sorted({e.estimator for e in result.estimates if e.kind == "estimate" and e.low is None})
-    if bare:
-        say(f"no interval for {', '.join(bare)}.")
+    for sentence in interval_sentences(result):
+        say(sentence)
     if result.bounds:
-        say(f"bounds: every value that the sampled ranks allow, at {result.bounds[0].level:.0%} confidence.")
+        level = percent(result.bounds[0].level or 0, space=" ")
+        say(f"Bounds: the range of values that the sampled ranks allow, at {level} confidence.")
     for note in result.notes:
         say(note)
+
+
+def interval_sentences(result: Result) -> list[str]:
+    """Return a sentence for each kind of interval in a result, and one that names estimators without."""
+    methods: dict[tuple[str, float, str], dict[str, dict[str, None]]] = {}
+    for one in result.estimates:
+        if one.low is not None and one.level is not None:
+            group = methods.setdefault((one.kind, one.level, one.target), {})
+            group.setdefault(one.method, {})[one.estimator] = None
+    sentences = []
+    for (kind, level, target), group in methods.items():
+        intervals = f"{percent(level, space=' ')} {{}}intervals for {_TARGETS[target]}"
+        if kind == "exact":
+            subject = "Values are exact" if len({key[0] for key in methods}) == 1 else "Exact values are"
+            sentences += [f"{subject} for {_of_exact_values(intervals, method, target)}" for method in group]
+        else:
+            made = "; ".join(f"{method} ({', '.join(names)})" for method, names in group.items())
+            sentences.append(f"Estimates with {intervals.format('')}, by method: {made}.")
+    bare = sorted({one.estimator for one in result.estimates if one.kind == "estimate" and one.low is None})
+    return sentences + ([f"No interval for {', '.join(bare)}."] if bare else [])
+
+
+def _of_exact_values(intervals: str, method: str, target: str) -> str:
+    if method == "exact":
+        return "all test users."
+    name, _, correction = method.partition(", ")
+    corrected = f" ({correction} correction)" if correction else ""
+    users = "these" if target == "population" else "the sampled"
+    made = intervals.format(f"{_METHODS.get(name, name)} ")
+    return f"{users} test users; {made}{corrected}."
 
 
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[object]], style: Format) -> str:

@@ -1,4 +1,4 @@
-"""``truerank paper``: tables and figures of the papers, beside the printed numbers."""
+"""``truerank paper``: tables and figures of the papers, computed anew and set against the printed ones."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from truerank.cli import options as opt
 from truerank.cli.completion import recipe_names
 from truerank.cli.messages import OptionCommand
 from truerank.cli.options import Format
-from truerank.cli.output import emit, say, shown_progress, table_text
-from truerank.core.checkpoint import check_output, replace_file
+from truerank.cli.output import check_file, emit, say, shown_progress, table_text
+from truerank.core.checkpoint import replace_file
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.parallel import available_threads
 from truerank.papers.outcome import RecipeOutcome
@@ -40,16 +40,16 @@ def list_recipes(
     format: opt.OutputFormat = Format.table,
     keep: Annotated[Path | None, typer.Option(help="The folder of --keep in earlier runs.")] = None,
 ) -> None:
-    """List every table and figure of the papers: what the last run found, and when.
+    """List every table and figure of the papers, with the result and date of the last run.
 
-    A run marked reference is ours, not yours: it comes with the package.
+    A run marked reference comes with the package.
     """
     from truerank.papers.gallery import recipe_statuses
     from truerank.papers.record import last_runs, reference_runs
 
-    found = recipe_statuses(last_runs(keep or _cache()), reference_runs())
+    listed = recipe_statuses(last_runs(keep or _cache()), reference_runs())
     if format is Format.json:
-        emit(json.dumps([line.to_dict() for line in found], indent=2))
+        emit(json.dumps([line.to_dict() for line in listed], indent=2))
         return
     rows = [
         (
@@ -60,7 +60,7 @@ def list_recipes(
             line.recipe.title,
             line.status,
         )
-        for line in found
+        for line in listed
     ]
     emit(table_text(("name", "last run", "cpu s", "data", "title", "status"), rows, format))
 
@@ -96,15 +96,14 @@ def run_recipes(
         int | None, typer.Option(help="Processes of recipes that can use several; one per core by default.")
     ] = None,
 ) -> None:
-    """Run recipes and print our numbers beside the printed ones."""
+    """Run recipes and print the numbers next to those of the paper."""
     from truerank.papers.recipe import Settings, run_recipe
     from truerank.papers.record import Run, keep_run
     from truerank.papers.store import PaperStore
 
     if out is not None and not out.is_dir():
         raise InvalidParameter(f"--out must be an existing folder, got '{out}'. Create it first.")
-    if report is not None:
-        check_output(report, "the report")
+    check_file(report, "--report")
     if fresh and keep is not None:
         raise InvalidParameter("give either --keep or --fresh, not both.")
     chosen, left_out = _chosen(names, quick)
@@ -117,7 +116,7 @@ def run_recipes(
             settings = Settings(repeats, seed, progress, store, workers=n_workers, full=full, quick=quick)
             try:
                 outcome = run_recipe(name, settings)
-            except InvalidData as error:  # one of all must not stop the others
+            except InvalidData as error:  # of all recipes, one without its data must not stop the others
                 if names != ["all"]:
                     raise
                 left_out.append(f"{name}: not run, {error}")
@@ -141,7 +140,7 @@ def run_recipes(
 
 
 def _chosen(names: list[str], quick: bool) -> tuple[list[str], list[str]]:
-    """Return the recipes to run, and sentences on those that all leaves out."""
+    """Return the recipes to run, and a sentence for each that ``all`` leaves out."""
     from truerank.papers.recipe import RECIPES
 
     if names != ["all"]:
@@ -160,9 +159,9 @@ def _chosen(names: list[str], quick: bool) -> tuple[list[str], list[str]]:
 
 
 def _show(run: Run, format: Format, out: Path | None) -> None:
-    """Say what a run found, print its cells and write its files."""
+    """Summarise a run, print its cells and write its files."""
     outcome = run.outcome
-    say(f"{run.name}: {_told(outcome)} ({run.seconds:.1f} s)")
+    say(f"{run.name}: {_summary(outcome)} ({run.seconds:.1f} s)")
     for note in outcome.notes:
         say(f"  {note}")
     for missing in outcome.without:
@@ -183,13 +182,13 @@ def _write_report(path: Path, runs: list[Run], left_out: list[str]) -> None:
 
 
 def _cpu_seconds() -> float:
-    """Return the seconds of processors that this process and its finished children have used."""
+    """Return the processor seconds of this process and its finished children."""
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system
 
 
 def _cache() -> Path:
-    """Return the folder for what can be computed again: of the user, or $TRUERANK_CACHE."""
+    """Return the folder of kept parts: in $TRUERANK_CACHE, else in the user's cache."""
     named = os.environ.get("TRUERANK_CACHE")
     if named:
         return Path(named) / "papers"
@@ -197,7 +196,7 @@ def _cache() -> Path:
     return Path(base) / "truerank" / "papers"
 
 
-def _told(outcome: RecipeOutcome) -> str:
+def _summary(outcome: RecipeOutcome) -> str:
     cells = ", ".join(f"{count} {status}" for status, count in outcome.count().items())
     figures = f"{len(outcome.figures)} figure{'s' if len(outcome.figures) > 1 else ''}"
     return "; ".join(part for part in (cells, figures if outcome.figures else "") if part)

@@ -1,6 +1,7 @@
 """``truerank plan``: how many negatives or users a wanted half-width needs.
 
-What a job of a given size costs on many machines: ``truerank plan --scale``.
+A plan starts from a pilot: sampled ranks of the models, from a file or made here. ``--scale`` needs none:
+it predicts what ranking a given number of users and items costs.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ def show_scale(size: str, workers: int, negatives: tuple[int, ...], style: Forma
     costs = [predict(work, keep_ranks=work.negatives is not None or users <= MOST_RANKS) for work in works]
     say(
         f"{users:,} users x {items:,} items x {dims} dimensions on {workers:,} cores like those of an AMD "
-        "EPYC server (Zen 4): a model fitted to runs, off by up to about 30 % on runs it was not fitted to."
+        "EPYC server (Zen 4): predicted from measured runs, with errors up to about 30 % on other runs."
     )
     if style is Format.json:
-        found = [{**asdict(work), **asdict(cost)} for work, cost in zip(works, costs, strict=True)]
-        emit(json.dumps(found, indent=2))
+        entries = [{**asdict(work), **asdict(cost)} for work, cost in zip(works, costs, strict=True)]
+        emit(json.dumps(entries, indent=2))
         return
     rows = [
         (
@@ -69,8 +70,8 @@ def show_scale_on_gpus(size: str, gpus: int, negatives: tuple[int, ...], style: 
     works = [Work(users, items, dims, negatives=m) for m in (None, *negatives) if m is None or m < items]
     costs = [predict_gpu(work, gpus) for work in works]
     say(
-        f"{users:,} users x {items:,} items x {dims} dimensions on {gpus:,} GPUs like an H200, from the "
-        "memory of their hosts: a model fitted to runs, off by up to about 30 % on runs it was not fitted to."
+        f"{users:,} users x {items:,} items x {dims} dimensions on {gpus:,} GPUs like an H200, data in the "
+        "memory of their hosts: predicted from measured runs, with errors up to about 30 % on other runs."
     )
     if style is Format.json:
         rows = [{**asdict(work), **asdict(cost)} for work, cost in zip(works, costs, strict=True)]
@@ -109,7 +110,7 @@ def parse_size(text: str) -> tuple[int, int, int]:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds as people say them.
+    """Return seconds with a unit that suits their size.
 
     Examples
     --------
@@ -122,7 +123,7 @@ def duration(seconds: float) -> str:
 
 
 def size_text(n_bytes: float) -> str:
-    """Return bytes as people say them.
+    """Return bytes with a unit that suits their size.
 
     Examples
     --------
@@ -196,7 +197,7 @@ def plan(
 
     if scale is not None:
         if data is not None or model or pilot is not None:
-            raise InvalidParameter("--scale needs no pilot. Leave out DATA, --model and --pilot.")
+            raise InvalidParameter("--scale takes no pilot. Leave out DATA, --model and --pilot.")
         sampled = (99, 999) if negatives is None else (negatives,)
         if gpus is None:
             show_scale(scale, workers, sampled, format)
@@ -208,13 +209,13 @@ def plan(
     if pilot is not None:
         if data is not None or model:
             raise InvalidParameter("give either --pilot or DATA with --model, not both.")
-        pilots = _read(pilot, n_items, negatives)
+        pilots = _read_pilots(pilot, n_items, negatives)
     elif data is None or not model:
         raise InvalidParameter(
-            "a plan needs a pilot. Name DATA and --model, or a table of sampled ranks by --pilot."
+            "a plan needs a pilot. Give DATA and --model, or a table of sampled ranks with --pilot."
         )
     else:
-        pilots, costs = _draw(
+        pilots, costs = _sample_pilots(
             data, model, sampler=sampler, split=split, seen=seen, columns=columns, seed=seed, threads=threads
         )
     with shown_progress() as progress:
@@ -237,14 +238,14 @@ def plan(
     _show(plans, format)
 
 
-def _read(path: Path, n_items: int | None, negatives: int | None) -> dict[str, SampledRanks]:
+def _read_pilots(path: Path, n_items: int | None, negatives: int | None) -> dict[str, SampledRanks]:
     from truerank.ranking.files import read_sampled_models
 
-    found = read_sampled_models(path, n_items=n_items, n_negatives=negatives)
-    return {name or path.name: one for name, one in found.items()}
+    models = read_sampled_models(path, n_items=n_items, n_negatives=negatives)
+    return {name or path.name: sampled for name, sampled in models.items()}
 
 
-def _draw(
+def _sample_pilots(
     data: str,
     model: list[str],
     *,
@@ -255,7 +256,7 @@ def _draw(
     seed: int,
     threads: int | None,
 ) -> tuple[dict[str, SampledRanks], dict[str, RankingSeconds]]:
-    """Fit models, draw a pilot of each and measure what ranking costs."""
+    """Fit the models, sample ranks of each and measure what ranking costs."""
     from truerank.cli.dataset import read_split
     from truerank.ranking.sampled import sampled_ranks
     from truerank.ranking.samplers.registry import SAMPLERS
@@ -267,8 +268,8 @@ def _draw(
     with shown_progress() as progress:
         parts = read_split(data, split=split, columns=columns, seed=seed, progress=progress)
         validate = make_validate(parts, n_threads=threads)
-        for name, one in models.items():
-            scorer = fit_scorer(one, parts, validate=validate, seed=seed, progress=progress)
+        for name, named in models.items():
+            scorer = fit_scorer(named, parts, validate=validate, seed=seed, progress=progress)
             pilots[name] = sampled_ranks(
                 scorer,
                 parts,
@@ -285,25 +286,25 @@ def _draw(
 
 def _show(plans: Mapping[str, SamplePlan], style: Format) -> None:
     first = next(iter(plans.values()))
-    whose = "the test users" if first.target == "test-users" else "all users like these"
+    whose = "all test users" if first.target == "test-users" else "the user population"
     say(
-        f"for +-{first.half_width:g} at level {first.level:g} on {whose}: {first.n_users:,} test users, "
-        f"{first.n_items:,} items, estimator {first.estimator}."
+        f"Half-width {first.half_width:g} at level {first.level:g} for {whose}: {first.n_users:,} test "
+        f"users, {first.n_items:,} items, estimator {first.estimator}."
     )
-    for name, one in plans.items():
-        for line in one.sentences():
+    for name, made in plans.items():
+        for line in made.sentences():
             say(f"{name}: {line}")
     if style is Format.json:
-        emit(json.dumps({name: one.to_dict() for name, one in plans.items()}, indent=2, allow_nan=False))
+        emit(json.dumps({name: made.to_dict() for name, made in plans.items()}, indent=2, allow_nan=False))
         return
-    emit(table_text(NEEDS, [row for name, one in plans.items() for row in _needs(name, one)], style))
-    divisions = [row for name, one in plans.items() for row in _divisions(name, one)]
+    emit(table_text(NEEDS, [row for name, made in plans.items() for row in _needs(name, made)], style))
+    divisions = [row for name, made in plans.items() for row in _divisions(name, made)]
     if divisions and style is not Format.csv:
         emit("")
         emit(table_text(DIVISIONS, divisions, style))
 
 
-def _needs(name: str, one: SamplePlan) -> list[tuple[str, ...]]:
+def _needs(name: str, made: SamplePlan) -> list[tuple[str, ...]]:
     def size(value: float | None) -> str:
         return "all" if value is None else f"{value:.0f}"
 
@@ -320,21 +321,21 @@ def _needs(name: str, one: SamplePlan) -> list[tuple[str, ...]]:
             str(need.users),
             f"{need.row_scores:.0f}",
         )
-        for need in one.needs
+        for need in made.needs
     ]
 
 
-def _divisions(name: str, one: SamplePlan) -> list[tuple[str, ...]]:
+def _divisions(name: str, made: SamplePlan) -> list[tuple[str, ...]]:
     return [
         (
             name,
-            each.metric,
-            str(each.budget),
-            str(each.n_users),
-            str(each.n_negatives),
-            f"{each.half_width:.4f}",
-            f"{each.bias:+.4f}",
-            "" if each.rows is None else f"{each.rows:.4f}",
+            division.metric,
+            str(division.budget),
+            str(division.n_users),
+            str(division.n_negatives),
+            f"{division.half_width:.4f}",
+            f"{division.bias:+.4f}",
+            "" if division.rows is None else f"{division.rows:.4f}",
         )
-        for each in one.divisions
+        for division in made.divisions
     ]

@@ -1,4 +1,4 @@
-"""``truerank list``: what there is."""
+"""``truerank list``: the registered plug-ins of each kind."""
 
 from __future__ import annotations
 

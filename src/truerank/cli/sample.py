@@ -1,4 +1,4 @@
-"""``truerank sample``: ranks among sampled items, as a table."""
+"""``truerank sample``: a table of ranks among sampled negatives."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from truerank.cli import options as opt
-from truerank.cli.output import say, shown_progress
-from truerank.core.checkpoint import check_output
+from truerank.cli.output import check_file, say, shown_progress
 
 
 def sample(
@@ -27,24 +26,24 @@ def sample(
     """Rank targets against sampled negatives and write the table that truerank estimate reads."""
     from truerank.cli.dataset import read_split
     from truerank.ranking.files import write_sampled
-    from truerank.ranking.sampled import sample_ranks as sample_ranks
+    from truerank.ranking.sampled import sample_ranks
     from truerank.ranking.samplers.registry import SAMPLERS
     from truerank.split.base import sample_users
     from truerank.workflows.fitting import fit_scorer, make_validate, name_models
 
-    check_output(out, "--out")
+    check_file(out, "--out")
     chosen = SAMPLERS.make(sampler)
     models = name_models(list(model))
-    found = {}
+    sampled = {}
     n_scores = 0
     with shown_progress() as progress:
         parts = read_split(data, split=split, columns=columns, seed=seed, progress=progress)
         if users is not None:
             parts = sample_users(parts, users, seed=seed)
         validate = make_validate(parts, n_threads=threads)
-        for name, one in models.items():
-            scorer = fit_scorer(one, parts, validate=validate, seed=seed, progress=progress)
-            drawn = sample_ranks(
+        for name, named in models.items():
+            scorer = fit_scorer(named, parts, validate=validate, seed=seed, progress=progress)
+            outcome = sample_ranks(
                 scorer,
                 parts,
                 chosen,
@@ -54,7 +53,7 @@ def sample(
                 n_threads=threads,
                 progress=progress,
             )
-            found[name] = drawn.ranks
-            n_scores += drawn.n_scores
-    write_sampled(out, found, parts.train.users, parts.train.items)
-    say(f"{len(found)} models, {n_scores:,} scores computed; wrote {out}")
+            sampled[name] = outcome.ranks
+            n_scores += outcome.n_scores
+    write_sampled(out, sampled, parts.train.users, parts.train.items)
+    say(f"{len(sampled)} models, {n_scores:,} scores computed; wrote {out}")

@@ -1,4 +1,4 @@
-"""``truerank study``: how far estimators are off on data where everything can be ranked."""
+"""``truerank study``: errors of estimators on data where all items can be ranked."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ def study(
 ) -> None:
     """Measure the errors of estimators: rank all items once, and sampled items many times.
 
-    The error is the mean over K of the relative error; "named best" says in how many samples an estimator
-    names the model that is best.
+    The error is the relative error, averaged over the cut-offs K; "named best" counts the samples in which an
+    estimator ranks the best model first.
     """
     from truerank.cli.dataset import read_split
     from truerank.core.checkpoint import Store
     from truerank.workflows.study import study as run_study
 
-    listed = parse_cutoffs(cutoffs)
+    wanted = parse_cutoffs(cutoffs)
     with shown_progress() as progress:
         parts = read_split(data, split=split, columns=columns, seed=seed, progress=progress)
-        found = run_study(
+        measured = run_study(
             list(model),
             parts,
             sampler,
             list(estimator),
             families=metrics,
-            cutoffs=listed,
+            cutoffs=wanted,
             repeats=repeats,
             prior_mode=prior_mode,  # type: ignore[arg-type]  # checked with a sentence inside
             ties=ties,  # type: ignore[arg-type]
@@ -69,16 +69,16 @@ def study(
             progress=progress,
         )
     say(
-        f"{repeats} samples by {sampler}; errors in percent of the exact value, mean over K = {cutoffs} and "
-        "over samples; spread over samples."
+        f"{repeats} samples by {sampler}; errors relative, in percent, mean over K = {cutoffs} and "
+        "samples; spread: standard deviation over samples."
     )
     if format is Format.json:
-        emit(json.dumps(found.to_dict(), indent=2))
+        emit(json.dumps(measured.to_dict(), indent=2))
         return
-    emit(table_text(("metric", "model", "estimator", "error", "spread", "items"), _errors(found), format))
-    if len(found.models) > 1 and format is not Format.csv:
+    emit(table_text(("metric", "model", "estimator", "error", "spread", "items"), _errors(measured), format))
+    if len(measured.models) > 1 and format is not Format.csv:
         emit("")
-        emit(table_text(("metric", "best model", "estimator", "named best"), _winners(found), format))
+        emit(table_text(("metric", "best model", "estimator", "named best"), _winners(measured), format))
 
 
 def parse_cutoffs(text: str) -> list[int]:
@@ -100,8 +100,8 @@ def parse_cutoffs(text: str) -> list[int]:
     return sorted(numbers)
 
 
-def _errors(found: Study) -> list[tuple[str, ...]]:
-    mean, spread = found.errors()
+def _errors(measured: Study) -> list[tuple[str, ...]]:
+    mean, spread = measured.errors()
     return [
         (
             family,
@@ -109,23 +109,23 @@ def _errors(found: Study) -> list[tuple[str, ...]]:
             estimator,
             f"{mean[e, m, f]:.2f}",
             f"{spread[e, m, f]:.2f}",
-            f"{found.items_per_user[m]:.1f}",
+            f"{measured.items_per_user[m]:.1f}",
         )
-        for f, family in enumerate(found.families)
-        for m, model in enumerate(found.models)
-        for e, estimator in enumerate(found.estimators)
+        for f, family in enumerate(measured.families)
+        for m, model in enumerate(measured.models)
+        for e, estimator in enumerate(measured.estimators)
     ]
 
 
-def _winners(found: Study) -> list[tuple[str, ...]]:
+def _winners(measured: Study) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
-    shown = [cutoff for cutoff in found.cutoffs if cutoff in (1, 5, 10, 20, 50)] or [found.cutoffs[-1]]
-    for family in found.families:
+    shown = [cutoff for cutoff in measured.cutoffs if cutoff in (1, 5, 10, 20, 50)] or [measured.cutoffs[-1]]
+    for family in measured.families:
         for cutoff in shown:
-            best = found.best(family, cutoff)
-            counts = found.winners(family, cutoff)
+            best = measured.best(family, cutoff)
+            counts = measured.winners(family, cutoff)
             rows += [
-                (f"{family}@{cutoff}", best, estimator, f"{count} of {found.n_repeats}")
-                for estimator, count in zip(found.estimators, counts, strict=True)
+                (f"{family}@{cutoff}", best, estimator, f"{count} of {measured.n_repeats}")
+                for estimator, count in zip(measured.estimators, counts, strict=True)
             ]
     return rows

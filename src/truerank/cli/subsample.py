@@ -1,4 +1,4 @@
-"""``truerank subsample``: a smaller data set, and what it has lost."""
+"""``truerank subsample``: a fraction of a data set, and how it differs from the whole."""
 
 from __future__ import annotations
 
@@ -64,24 +64,26 @@ def subsample(
 ) -> None:
     """Write a fraction of the events, with their original ids, and print what the data have lost.
 
-    A folder of Parquet files may be larger than the memory: it is treated file by file, on workers where an
-    engine is named, and the result is a folder of Parquet files.
+    A folder of Parquet files may be larger than memory: it is processed file by file, on the workers of
+    --engine if one is given, and the result is a folder of Parquet files.
     """
-    asked = parse_asked(columns)
+    from truerank.data.table import parse_columns
+
+    names = None if columns is None else dict(parse_columns(columns))
     if engine is not None or gather is not None or work_dir is not None or is_partitioned(data):
         if split is not None:
             raise InvalidParameter(
-                "a folder of files is not split. Leave --split out, and split what is left of the events."
+                "--split needs one file, but DATA is a folder. Leave --split out, and split the result."
             )
         if Path(out).suffix.lower() in (".parquet", ".csv", ".tsv"):
-            raise InvalidParameter(f"the events of a folder are written to a folder, got '{out}'. Name one.")
+            raise InvalidParameter(f"--out must name a folder where DATA is a folder, got '{out}'.")
         _subsample_files(
             data,
             out,
             strategy,
             fraction,
             engine=engine or "local",
-            columns=asked,
+            columns=names,
             duplicates=duplicates,
             gather=gather,
             seed=seed,
@@ -95,7 +97,7 @@ def subsample(
     from truerank.subsampling.base import check_fraction
     from truerank.subsampling.importance import make_strategy
     from truerank.subsampling.subsample import check_path, write_events
-    from truerank.subsampling.subsample import subsample as draw
+    from truerank.subsampling.subsample import subsample as sample_events
 
     check_path(Path(out))
     check_fraction(fraction)
@@ -103,13 +105,13 @@ def subsample(
     chosen = make_strategy(strategy)
     with shown_progress() as progress:
         if split is None:
-            events = open_data(data, columns=asked, duplicates=duplicates, progress=progress, tell=say)
-            small = draw(events, chosen, fraction, seed=seed, progress=progress)
+            events = open_data(data, columns=names, duplicates=duplicates, progress=progress, tell=say)
+            small = sample_events(events, chosen, fraction, seed=seed, progress=progress)
         else:
             parts = read_split(
                 data, split=split, columns=columns, duplicates=duplicates, seed=seed, progress=progress
             )
-            small = draw(parts, chosen, fraction, seed=seed, progress=progress)
+            small = sample_events(parts, chosen, fraction, seed=seed, progress=progress)
     write_events(out, small.train if small.split is None else small.split)
     counts = {} if small.split is None else {"split": small.split.summary()}
     _print(small.loss, format, counts)
@@ -117,23 +119,16 @@ def subsample(
     if small.split is not None:
         counted = small.split.counts
         say(
-            f"validation and test are as they were; {counted['users_without_history']:,} test users and "
-            f"{counted['items_without_history']:,} test items have no train event now"
+            f"validation and test are unchanged; {counted['users_without_history']:,} test users and "
+            f"{counted['items_without_history']:,} test items have no train event any more"
         )
 
 
 def is_partitioned(data: str) -> bool:
-    """Whether data are a folder, a pattern or a URL of files, to be treated file by file."""
+    """Whether data are a folder, a pattern or a URL of files, to be processed file by file."""
     if "://" in data or (has_magic(data) and not Path(data).exists()):
         return True
     return Path(data).is_dir() and next(Path(data).rglob("*.parquet"), None) is not None
-
-
-def parse_asked(columns: str | None) -> dict[str, str] | None:
-    """Return the columns that were named."""
-    from truerank.data.table import parse_columns
-
-    return None if columns is None else dict(parse_columns(columns))
 
 
 def _subsample_files(
@@ -142,9 +137,9 @@ def _subsample_files(
     from truerank.distributed.subsample import subsample_files
 
     with shown_progress() as progress:
-        found = subsample_files(data, out, strategy, fraction, progress=progress, tell=say, **options)
-    _print(found.loss, format, {"files": found.n_files})
-    _say_kept(found.loss, f"{found.n_files:,} files to {out}")
+        written = subsample_files(data, out, strategy, fraction, progress=progress, tell=say, **options)
+    _print(written.loss, format, {"files": written.n_files})
+    _say_kept(written.loss, f"{written.n_files:,} files to {out}")
 
 
 def _print(loss: SubsampleLoss, format: Format, further: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""``truerank trec``: metrics of a run that another tool wrote."""
+"""``truerank trec``: metrics of a run in TREC format."""
 
 from __future__ import annotations
 

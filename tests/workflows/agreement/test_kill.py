@@ -73,7 +73,7 @@ def test_killed_and_restarted_it_ends_with_the_same_digits(tmp_path: Path) -> No
     assert (interrupted.returncode, out) == (130, "")
     n_kept = len(list(folder.glob("agreement-*.npz")))
     assert before <= n_kept < N_PIECES
-    assert f"{n_kept} of {N_PIECES} pieces are finished and kept in" in err
+    assert f"{n_kept} of {N_PIECES} parts are finished and kept in" in err
     assert "give the same command again to go on" in err
 
     killed = start(data, folder)
@@ -86,7 +86,7 @@ def test_killed_and_restarted_it_ends_with_the_same_digits(tmp_path: Path) -> No
     last = start(data, folder)
     out, err = last.communicate(timeout=120)
     assert last.returncode == 0, err
-    assert f"of {N_PIECES} pieces were finished before; going on" in err
+    assert f"of {N_PIECES} parts were finished by earlier runs; continuing" in err
 
     undisturbed = measure_agreement(
         read_interactions(data),
