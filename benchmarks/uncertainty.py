@@ -28,9 +28,9 @@ from truerank.core.ranks import Ranks, SampledRanks, Stopping
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import tally
 from truerank.inference.estimate_interval.linear import LinearisedEstimate
-from truerank.inference.estimate_interval.outcomes import n_possible
+from truerank.inference.estimate_interval.outcomes import n_possible_outcomes
 from truerank.inference.estimate_interval.registry import UNCERTAINTIES, PointEstimates, Target
-from truerank.inference.estimate_interval.resampling import resampled
+from truerank.inference.estimate_interval.resampling import resample_estimates
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.simulate import simulate_adaptive, simulate_sample
 
@@ -95,7 +95,7 @@ def seconds(job: Any) -> float:
 def measure(sample: SampledRanks, name: str, resamples: int) -> dict[str, Any]:
     """Time one estimator."""
     found = estimated(sample, name)
-    values = resampled(found, target="population", resamples=50)
+    values = resample_estimates(found, target="population", resamples=50)
     start = time.process_time()
     expected = plainly(found, PLAIN)
     rival = (time.process_time() - start) / PLAIN * 1000
@@ -103,8 +103,8 @@ def measure(sample: SampledRanks, name: str, resamples: int) -> dict[str, Any]:
     assert (off < (0.01 if name == "smooth" else 1e-4)).all(), off
     took = {}
     for target in get_args(Target):
-        resampled(found, target=target, resamples=2)  # compiled
-        took[target] = seconds(lambda t=target: resampled(found, target=t, resamples=resamples))
+        resample_estimates(found, target=target, resamples=2)  # compiled
+        took[target] = seconds(lambda t=target: resample_estimates(found, target=t, resamples=resamples))
         took[target] *= 1000 / resamples
     row = {"items": int(sample.n_pool[0]), "users": sample.n_users, "estimator": name, "seconds": took}
     row |= {"plain_seconds": rival, "plain_over_truerank": rival / took["population"]}
@@ -119,15 +119,17 @@ def measure(sample: SampledRanks, name: str, resamples: int) -> dict[str, Any]:
 def derived(design: str, sample: SampledRanks, name: str, few: int) -> dict[str, Any]:
     """Time ``delta`` of a fitted estimator, both targets, against its bootstrap."""
     found = estimated(sample, name)
-    spread = resampled(found, target="population", resamples=few).std(axis=0, ddof=1)
+    spread = resample_estimates(found, target="population", resamples=few).std(axis=0, ddof=1)
     off = np.abs(LinearisedEstimate.of(found, "population").standard_error("population") / spread - 1)
     assert (off < 1 / 3).all(), off
     took, rival = {}, {}
     for target in get_args(Target):
         took[target] = seconds(lambda t=target: UNCERTAINTIES.make("delta").band(found, target=t))
-        rival[target] = seconds(lambda t=target: resampled(found, target=t, resamples=few)) * 1000 / few
+        rival[target] = (
+            seconds(lambda t=target: resample_estimates(found, target=t, resamples=few)) * 1000 / few
+        )
     row = {"design": design, "users": sample.n_users, "estimator": name, "seconds": took}
-    row |= {"outcomes": n_possible(found.tally), "bootstrap_seconds": rival}
+    row |= {"outcomes": n_possible_outcomes(found.tally), "bootstrap_seconds": rival}
     figures = [*took.values(), *rival.values()]
     print(f"{design:>30} {row['outcomes']:>7,} {name:>14}", *(f"{one:>10.2f}" for one in figures), flush=True)
     return row

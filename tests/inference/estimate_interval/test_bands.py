@@ -20,7 +20,7 @@ from truerank.estimation.tally import tally
 from truerank.inference.bounds.identify import identification_bounds
 from truerank.inference.estimate_interval.base import target_range, user_sampling_limits
 from truerank.inference.estimate_interval.registry import UNCERTAINTIES, PointEstimates, Target
-from truerank.inference.estimate_interval.resampling import bootstrap_seconds, resampled
+from truerank.inference.estimate_interval.resampling import bootstrap_seconds, resample_estimates
 from truerank.ranking.simulate import simulate_adaptive, simulate_sample
 
 ALL = ["auto(resamples=50)", "delta", "bootstrap(resamples=50)", "bounds", "bias-aware"]
@@ -56,7 +56,7 @@ def test_delta_of_the_population_is_the_students_interval_over_users() -> None:
 def test_bootstrap_is_the_spread_of_resamples() -> None:
     found = estimated(simulate_sample(population(80, 300), 30), "mle", "recall@50,auc")
     for target in ("test-users", "population"):
-        values = resampled(found, target=target, resamples=60, seed=2)
+        values = resample_estimates(found, target=target, resamples=60, seed=2)
         band = UNCERTAINTIES.make("bootstrap(resamples=60)").band(found, target=target, level=0.9, seed=2)
         np.testing.assert_allclose(
             band.high - found.value, stdtrit(79, 0.95) * values.std(axis=0, ddof=1), rtol=1e-9
@@ -255,6 +255,7 @@ def test_a_bootstrap_beyond_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("truerank.inference.estimate_interval.resampling._ENTRIES", 1000)
     found = estimated(simulate_sample(population(60, 300), 30), "mle")
     with pytest.raises(
-        CannotEstimate, match=r"the probabilities of 31 sampled ranks in .* bins, 0\.0 GB\. Use delta"
+        CannotEstimate,
+        match=r"the probabilities of 31 sampled ranks in .* bins, 0\.0 GB, in memory\. Use delta",
     ):
         UNCERTAINTIES.make("bootstrap").band(found)

@@ -15,7 +15,7 @@ from truerank.estimation.distribution.mle import MaximumLikelihood
 from truerank.estimation.tally import tally
 from truerank.inference.estimate_interval.linear import LinearisedEstimate
 from truerank.inference.estimate_interval.registry import TARGETS, UNCERTAINTIES, Target
-from truerank.inference.estimate_interval.resampling import resampled
+from truerank.inference.estimate_interval.resampling import resample_estimates
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.simulate import simulate_adaptive, simulate_sample
 
@@ -121,7 +121,7 @@ def test_standard_errors_of_fits_are_those_of_resamples(estimator: str) -> None:
     To that comes what is lost by taking the fit for linear. Negative control: those for the test users.
     """
     found = estimated(simulate_sample(population(500, 300, seed=8), 40), estimator, "recall@50,auc")
-    spread = resampled(found, target="population", resamples=200).std(axis=0, ddof=1)
+    spread = resample_estimates(found, target="population", resamples=200).std(axis=0, ddof=1)
     error = LinearisedEstimate.of(found, "population").standard_error("population")
     assert (np.abs(np.log(error / spread)) < 0.3).all()
     assert (np.abs(np.log(LinearisedEstimate.of(found).standard_error("test-users") / spread)) > 0.3).any()

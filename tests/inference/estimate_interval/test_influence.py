@@ -25,7 +25,7 @@ from truerank.estimation.distribution.smooth import (
 )
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import Tally, tally
-from truerank.inference.estimate_interval.outcomes import completed, outcomes_of
+from truerank.inference.estimate_interval.outcomes import complete_tally, possible_outcomes
 from truerank.inference.estimate_interval.registry import PointEstimates
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.simulate import simulate_adaptive, simulate_sample
@@ -102,12 +102,12 @@ def beside(seen: IntArray, possible: IntArray) -> IntArray:
 def test_values_are_derivatives(design: str, estimator: str) -> None:
     """Into cells in use, empty ones, and other contexts; and their mean over users is the estimate."""
     found = estimated(SAMPLES[design](), estimator, width=0.0)
-    counted = completed(found.tally)
+    counted = complete_tally(found.tally)
     x = influence(made(found), counted, found.metrics)
     value = found.estimator.estimate(counted, found.metrics).value
     np.testing.assert_allclose(counted.cell_weights @ x / counted.n_users, value, rtol=1e-10, atol=1e-12)
     seen = np.flatnonzero(counted.cell_weights >= 1)
-    possible = np.unique(np.concatenate([one.cells.ravel() for one in outcomes_of(counted)]))
+    possible = np.unique(np.concatenate([one.cells.ravel() for one in possible_outcomes(counted)]))
     draw = np.random.default_rng(0)
     goals = np.append(draw.choice(beside(seen, possible), 4, replace=False), draw.choice(seen, 1))
     scale = np.abs(x).max(axis=0)
@@ -134,7 +134,7 @@ def by_three(found: PointEstimates, counted: Tally, best: int) -> FloatArray:
 def test_smooth_is_derived_with_its_penalty(design: str) -> None:
     """The penalty moves with the sample; holding it gives other values."""
     found = estimated(SAMPLES[design](), "smooth", width=0.0)
-    counted = completed(found.tally)
+    counted = complete_tally(found.tally)
     penalty = found.estimator.distribution(counted).diagnostics["penalty"]
     best = int(np.argmin(np.abs(np.log(PENALTIES / penalty))))
     x = influence(made(found), counted, found.metrics)
@@ -181,7 +181,7 @@ def test_em_of_any_sample(above: list[int], times: int, size: int, iterations: i
 
 def test_only_cells_that_are_asked_for_have_values() -> None:
     found = estimated(SAMPLES["adaptive"](), "mle")
-    counted = completed(found.tally)
+    counted = complete_tally(found.tally)
     whole = influence(made(found), counted, found.metrics)
     empty = np.flatnonzero(counted.cell_weights == 0)
     some = influence(made(found), counted, found.metrics, empty[:3])

@@ -14,7 +14,7 @@ from truerank.estimation.distribution.likelihood import RankGrid
 from truerank.estimation.distribution.smooth import Smooth
 from truerank.estimation.tally import tally
 from truerank.inference.estimate_interval.linear import LinearisedEstimate, VarianceComponents
-from truerank.inference.estimate_interval.outcomes import completed, outcomes_of
+from truerank.inference.estimate_interval.outcomes import complete_tally, possible_outcomes
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.simulate import simulate_adaptive, simulate_sample
 
@@ -36,10 +36,10 @@ def test_sampling_variance_is_that_of_all_samples() -> None:
             drawn = [sum(item < above for item in picked) for picked in combinations(range(size), m)]
             variance = linear.x[drawn].var(axis=0)
             expected += posterior[likelihood.cells[0][cell], above] * variance / len(sample)
-    np.testing.assert_allclose(linear.noise.sampling, expected, rtol=1e-9)
+    np.testing.assert_allclose(linear.components.sampling, expected, rtol=1e-9)
     values = linear.x[found.tally.cell]
-    np.testing.assert_allclose(linear.noise.total, values.var(axis=0, ddof=1))
-    assert (linear.noise.sampling < linear.noise.total).all()
+    np.testing.assert_allclose(linear.components.total, values.var(axis=0, ddof=1))
+    assert (linear.components.sampling < linear.components.total).all()
 
 
 def test_targets_of_a_user_add_their_standard_deviations() -> None:
@@ -53,12 +53,12 @@ def test_targets_of_a_user_add_their_standard_deviations() -> None:
     spread = np.zeros(found.tally.n_users)
     for user, cell in zip(found.tally.user, found.tally.cell, strict=True):
         row = int(np.searchsorted(found.tally.offsets, cell, side="right")) - 1
-        (outcomes,) = [o for o in outcomes_of(found.tally) if row in o.contexts]
+        (outcomes,) = [o for o in possible_outcomes(found.tally) if row in o.contexts]
         probabilities = outcomes.probabilities(likelihood.grid)
         x = linear.x[found.tally.offsets[row] : found.tally.offsets[row + 1], 0]
         variance = probabilities @ x**2 - (probabilities @ x) ** 2
         spread[user] += np.sqrt(weights[likelihood.cells[0][cell]] @ variance)
-    np.testing.assert_allclose(linear.noise.sampling, [(spread**2).mean()], rtol=1e-9)
+    np.testing.assert_allclose(linear.components.sampling, [(spread**2).mean()], rtol=1e-9)
 
 
 def test_parts_of_the_variance() -> None:
@@ -74,8 +74,8 @@ def test_completed_adaptive_samples(replacement: bool) -> None:
     """Every size has cells, those seen keep their rows, and probabilities are those of the law."""
     ranks = population(5, np.where(np.arange(5) % 2, 80, 25))
     counted = tally(simulate_adaptive(ranks, RULE, replacement=replacement), width=0.0)
-    whole = completed(counted)
-    for law in outcomes_of(whole):
+    whole = complete_tally(counted)
+    for law in possible_outcomes(whole):
         grid = RankGrid(np.arange(law.law.n_candidates + 2))
         np.testing.assert_allclose(
             law.probabilities(grid), law.law.pmf(np.arange(law.law.n_candidates + 1)), atol=1e-15
@@ -89,7 +89,7 @@ def test_completed_adaptive_samples(replacement: bool) -> None:
         whole.per_user(values), counted.per_user(found.estimator.corrected(counted, metrics)), atol=1e-12
     )
     fixed = tally(simulate_sample(ranks, 10))
-    assert completed(fixed) is fixed
+    assert complete_tally(fixed) is fixed
 
 
 @pytest.mark.parametrize("estimator", ["bv", "bv(gamma=0.001)"])
@@ -104,9 +104,9 @@ def test_sampling_variance_is_near_that_of_the_true_ranks(adaptive: bool, estima
         else:
             sample = simulate_sample(ranks, 30, repeat=repeat)
         linear = LinearisedEstimate.of(estimated(sample, estimator))
-        said.append(linear.noise.sampling)
-        assert (linear.noise.sampling <= linear.noise.total).all()
-    (outcomes,) = outcomes_of(linear.counted)
+        said.append(linear.components.sampling)
+        assert (linear.components.sampling <= linear.components.total).all()
+    (outcomes,) = possible_outcomes(linear.counted)
     x = linear.x[outcomes.cells[0]]
     true = [outcomes.law.moments(x[:, column], ranks.n_above)[1].mean() for column in range(3)]
     np.testing.assert_allclose(np.mean(said, axis=0), true, rtol=0.2)
@@ -115,6 +115,6 @@ def test_sampling_variance_is_near_that_of_the_true_ranks(adaptive: bool, estima
 def test_designs_without_a_law_take_the_whole_variance() -> None:
     sample = simulate_sample(population(50, 200), 30)
     given = estimated(replace(sample, design=replace(sample.design, law="given")), "naive")
-    noise = LinearisedEstimate.of(given).noise
+    noise = LinearisedEstimate.of(given).components
     np.testing.assert_array_equal(noise.sampling, noise.total)
     assert np.isnan(noise.bias).all()

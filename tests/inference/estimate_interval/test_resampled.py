@@ -16,7 +16,11 @@ from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.tally import tally
 from truerank.inference.estimate_interval.linear import LinearisedEstimate
 from truerank.inference.estimate_interval.registry import PointEstimates, Target
-from truerank.inference.estimate_interval.resampling import OtherNegatives, OtherUsers, resampled
+from truerank.inference.estimate_interval.resampling import (
+    NegativeResamples,
+    UserResamples,
+    resample_estimates,
+)
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.simulate import simulate_adaptive, simulate_sample
 
@@ -68,7 +72,10 @@ def test_users_are_resampled_as_in_a_loop(design: str, estimator: str) -> None:
         ranks = population(60, 100)
         sample = simulate_sample(ranks, 20) if design == "one" else simulate_adaptive(ranks, RULE)
     found = estimated(sample, estimator, width=0.0)
-    values, expected = resampled(found, target="population", resamples=6, seed=3), by_loop(found, 6, 3)
+    values, expected = (
+        resample_estimates(found, target="population", resamples=6, seed=3),
+        by_loop(found, 6, 3),
+    )
     if estimator == "smooth":
         off = np.abs(values - expected).max(axis=1) / expected.std(axis=0).max()
         assert np.sort(off)[-2] < 1e-3 and off.max() < 0.5
@@ -79,27 +86,27 @@ def test_users_are_resampled_as_in_a_loop(design: str, estimator: str) -> None:
 def test_seeds_repeat_to_the_digit_and_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     found = estimated(several(30, 20), "mle")
     for target in ("population", "test-users"):
-        first = resampled(found, target=target, resamples=7, seed=1)
-        assert np.array_equal(first, resampled(found, target=target, resamples=7, seed=1))
-        assert not np.array_equal(first, resampled(found, target=target, resamples=7, seed=2))
+        first = resample_estimates(found, target=target, resamples=7, seed=1)
+        assert np.array_equal(first, resample_estimates(found, target=target, resamples=7, seed=1))
+        assert not np.array_equal(first, resample_estimates(found, target=target, resamples=7, seed=2))
         with monkeypatch.context() as patch:
             patch.setattr(module, "_RUNS", 2)
             np.testing.assert_allclose(
-                first, resampled(found, target=target, resamples=7, seed=1), atol=1e-12
+                first, resample_estimates(found, target=target, resamples=7, seed=1), atol=1e-12
             )
 
 
 def test_models_are_resampled_with_the_same_users() -> None:
     """Differences of linear estimates are those of the same users' values."""
     one, two = (estimated(simulate_sample(population(50, 100, seed), 20), "bv") for seed in (0, 1))
-    both = resampled([one, two], target="population", resamples=20, seed=4)
+    both = resample_estimates([one, two], target="population", resamples=20, seed=4)
     assert both.shape == (2, 20, 3)
     values = [found.estimator.per_user(found.tally, found.metrics) for found in (one, two)]
     for number in range(20):
         users = stream(4, "bootstrap/users", number).integers(0, 50, 50, dtype=np.int32)
         expected = (values[0] - values[1])[users].mean(axis=0)
         np.testing.assert_allclose(both[0, number] - both[1, number], expected, atol=1e-12)
-    alone = resampled(one, target="population", resamples=20, seed=4)
+    alone = resample_estimates(one, target="population", resamples=20, seed=4)
     np.testing.assert_array_equal(alone, both[0])
 
 
@@ -113,7 +120,7 @@ def test_new_negatives_vary_as_the_closed_form_says(design: str) -> None:
     else:
         sample = simulate_adaptive(ranks, RULE) if design == "adaptive" else simulate_sample(ranks, 30)
     found = estimated(sample, "bv")
-    values = resampled(found, resamples=400)
+    values = resample_estimates(found, resamples=400)
     np.testing.assert_allclose(values.mean(axis=0), found.value, atol=1e-12)
     ratio = values.std(axis=0) / LinearisedEstimate.of(found).sampling_error()
     low = 0.75 if design == "several" else 0.85  # values are not wholly monotone in the rank
@@ -122,10 +129,10 @@ def test_new_negatives_vary_as_the_closed_form_says(design: str) -> None:
 
 def test_a_whole_pool_leaves_nothing_to_redraw() -> None:
     found = estimated(simulate_sample(population(40, 60), 59), "naive")
-    draws = OtherNegatives.of(found.tally, 0)
+    draws = NegativeResamples.of(found.tally, 0)
     for number in range(3):
         np.testing.assert_array_equal(draws.weights(number), found.tally.cell_weights)
-    assert OtherUsers.of(found.tally, 0).weights(0).sum() == 40
+    assert UserResamples.of(found.tally, 0).weights(0).sum() == 40
 
 
 def test_some_of_the_test_users() -> None:
@@ -135,10 +142,10 @@ def test_some_of_the_test_users() -> None:
     def with_users(n: int | None) -> PointEstimates:
         return estimated(replace(sample, design=replace(sample.design, n_test_users=n)), "mle")
 
-    plain = resampled(with_users(None), resamples=30)
-    users = resampled(with_users(None), target="population", resamples=30)
-    np.testing.assert_array_equal(plain, resampled(with_users(80), resamples=30))
-    value, part = with_users(None).value, resampled(with_users(320), resamples=30)
+    plain = resample_estimates(with_users(None), resamples=30)
+    users = resample_estimates(with_users(None), target="population", resamples=30)
+    np.testing.assert_array_equal(plain, resample_estimates(with_users(80), resamples=30))
+    value, part = with_users(None).value, resample_estimates(with_users(320), resamples=30)
     expected = value + np.sqrt(0.75) * (users - value) + np.sqrt(0.25) * (plain - value)
     np.testing.assert_allclose(part, expected, atol=1e-12)
 
@@ -150,11 +157,11 @@ def test_many_sizes_of_pools_are_put_together(target: Target, monkeypatch: pytes
     Ranks are drawn from other posteriors, so that single resamples differ.
     """
     found = estimated(simulate_sample(population(300, np.arange(200, 500)), 20), "mle", width=0.0)
-    wide = resampled(found, target=target, resamples=40)
+    wide = resample_estimates(found, target=target, resamples=40)
     assert module._coarser(found) is not found
     monkeypatch.setattr(module, "_OUTCOMES", 10**9)
     assert module._coarser(found) is found
-    fine = resampled(found, target=target, resamples=40)
+    fine = resample_estimates(found, target=target, resamples=40)
     np.testing.assert_allclose(wide.std(axis=0), fine.std(axis=0), rtol=0.05)
     np.testing.assert_allclose(wide.mean(axis=0), fine.mean(axis=0), atol=0.1 * fine.std(axis=0).max())
 
@@ -163,18 +170,18 @@ def test_what_cannot_be_resampled_is_said() -> None:
     sample = simulate_sample(population(30, 100), 20)
     found = estimated(sample, "naive")
     with pytest.raises(InvalidParameter, match="target must be one of test-users, population"):
-        resampled(found, target="users")  # type: ignore[arg-type]
+        resample_estimates(found, target="users")  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="resamples must be at least 2"):
-        resampled(found, resamples=1)
+        resample_estimates(found, resamples=1)
     with pytest.raises(InvalidData, match="at least one estimate"):
-        resampled([])
+        resample_estimates([])
     fewer = estimated(simulate_sample(population(29, 100), 20), "naive")
     with pytest.raises(InvalidData, match="the same users in the same order"):
-        resampled([found, fewer])
+        resample_estimates([found, fewer])
     other = PointEstimates(sample, found.tally, found.estimator, make_metrics("auc"), found.value[2:])
     with pytest.raises(InvalidData, match="the same metrics"):
-        resampled([found, other])
+        resample_estimates([found, other])
     given = estimated(replace(sample, design=replace(sample.design, law="given")), "naive", METRICS)
     with pytest.raises(CannotEstimate, match="Use delta, or target 'population'"):
-        resampled(given)
-    assert resampled(given, target="population", resamples=5).shape == (5, 3)
+        resample_estimates(given)
+    assert resample_estimates(given, target="population", resamples=5).shape == (5, 3)

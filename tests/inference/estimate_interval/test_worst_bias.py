@@ -14,7 +14,7 @@ from truerank.estimation.corrections.equations import gain_at
 from truerank.inference.bounds.problem import Shape
 from truerank.inference.bounds.region import make_events, observed_region
 from truerank.inference.estimate_interval.linear import LinearisedEstimate
-from truerank.inference.estimate_interval.outcomes import outcomes_of
+from truerank.inference.estimate_interval.outcomes import possible_outcomes
 from truerank.inference.estimate_interval.registry import UNCERTAINTIES, PointEstimates
 from truerank.inference.estimate_interval.worst_bias import largest_bias, worst_bias
 from truerank.ranking.simulate import simulate_adaptive, simulate_sample
@@ -25,7 +25,7 @@ RULE = Stopping((6, 15, 40))
 
 def by_all_ranks(linear: LinearisedEstimate, level: float, shape: Shape | None) -> FloatArray:
     """Slow twin: one place per rank (or per uniform distribution of first ranks), one pool, solved whole."""
-    (outcomes,) = outcomes_of(linear.counted)
+    (outcomes,) = possible_outcomes(linear.counted)
     law, cells = outcomes.law, outcomes.cells[0]
     every = np.arange(law.n_candidates + 1)
     rows = law.pmf(every)
@@ -35,7 +35,7 @@ def by_all_ranks(linear: LinearisedEstimate, level: float, shape: Shape | None) 
     everyone = np.ones(len(linear.counted.contexts), dtype=bool)
     region, _ = observed_region(linear.counted, everyone, events, level=level)
     probabilities, one = rows @ happen, linear.counted.contexts.take(outcomes.contexts[:1])
-    gains = np.stack([gain_at(metric, every, one)[0] for metric in linear.found.metrics], axis=1)
+    gains = np.stack([gain_at(metric, every, one)[0] for metric in linear.estimates.metrics], axis=1)
     bias = rows @ linear.x[cells] - gains
     if shape:
         probabilities, bias = (np.cumsum(t, axis=0) / (every + 1)[:, None] for t in (probabilities, bias))
@@ -64,7 +64,7 @@ def test_ends_are_those_of_the_whole_program(design: str, shape: Shape | None) -
     else:
         sample = simulate_sample(ranks, 25, replacement=design == "replacement")
     linear = LinearisedEstimate.of(estimated(sample, "bv(gamma=0.01)", METRICS))
-    ends = worst_bias(linear.found, linear.counted, linear.x, level=0.9, shape=shape)
+    ends = worst_bias(linear.estimates, linear.counted, linear.x, level=0.9, shape=shape)
     expected = by_all_ranks(linear, 0.9, shape)
     assert (ends[:, 0] <= expected[:, 0] + 1e-6).all() and (ends[:, 1] >= expected[:, 1] - 1e-6).all()
     np.testing.assert_allclose(ends, expected, atol=0.02)
@@ -72,8 +72,8 @@ def test_ends_are_those_of_the_whole_program(design: str, shape: Shape | None) -
 
 def true_bias(linear: LinearisedEstimate, ranks: Ranks) -> FloatArray:
     """Return the bias for one target per user and known ranks, by the law that each pool has."""
-    by_pool = {o.law.n_candidates: o for o in outcomes_of(linear.counted)}
-    total = np.zeros(len(linear.found.metrics))
+    by_pool = {o.law.n_candidates: o for o in possible_outcomes(linear.counted)}
+    total = np.zeros(len(linear.estimates.metrics))
     for above, size in zip(ranks.n_above.tolist(), (ranks.n_pool - 1).tolist(), strict=True):
         outcomes = by_pool[size]
         total += outcomes.law.pmf([above])[0] @ linear.x[outcomes.cells[0]]
@@ -83,10 +83,10 @@ def true_bias(linear: LinearisedEstimate, ranks: Ranks) -> FloatArray:
 def test_the_true_bias_lies_within_for_pools_of_many_sizes() -> None:
     ranks = population(200, np.arange(100, 300))
     linear = LinearisedEstimate.of(estimated(simulate_sample(ranks, 25), "bv", METRICS, width=0.0))
-    ends, true = worst_bias(linear.found, linear.counted, linear.x, level=0.99), true_bias(linear, ranks)
+    ends, true = worst_bias(linear.estimates, linear.counted, linear.x, level=0.99), true_bias(linear, ranks)
     assert (ends[:, 0] <= true).all() and (true <= ends[:, 1]).all()
     binned = LinearisedEstimate.of(estimated(simulate_sample(ranks, 25), "bv", METRICS, width=0.02))
-    other = worst_bias(binned.found, binned.counted, binned.x, level=0.99)
+    other = worst_bias(binned.estimates, binned.counted, binned.x, level=0.99)
     np.testing.assert_allclose(other, ends, atol=0.03)
 
 
@@ -95,24 +95,26 @@ def test_known_targets_have_a_known_bias() -> None:
     pools = np.where(np.arange(60) % 2, 21, 200)
     ranks = population(60, pools)
     linear = LinearisedEstimate.of(estimated(simulate_sample(ranks, 20), "rank-estimate", METRICS, width=0.0))
-    ends = worst_bias(linear.found, linear.counted, linear.x, level=0.9)
+    ends = worst_bias(linear.estimates, linear.counted, linear.x, level=0.9)
     whole = LinearisedEstimate.of(
         estimated(simulate_sample(Ranks.single([3, 8], n_pool=21), 20), "naive", METRICS)
     )
-    np.testing.assert_allclose(worst_bias(whole.found, whole.counted, whole.x, level=0.9), 0.0, atol=1e-12)
+    np.testing.assert_allclose(
+        worst_bias(whole.estimates, whole.counted, whole.x, level=0.9), 0.0, atol=1e-12
+    )
     assert (np.abs(ends) < 0.55).all() and (ends[:2, 1] > ends[:2, 0]).all()
 
 
 def test_largest_bias_holds_for_every_rank() -> None:
     linear = LinearisedEstimate.of(estimated(simulate_sample(population(50, 100), 20), "bv", METRICS))
-    (outcomes,) = outcomes_of(linear.counted)
+    (outcomes,) = possible_outcomes(linear.counted)
     mean = outcomes.law.pmf(np.arange(100)) @ linear.x[outcomes.cells[0]]
     one = linear.counted.contexts
-    for column, metric in enumerate(linear.found.metrics):
+    for column, metric in enumerate(linear.estimates.metrics):
         expected = np.abs(mean[:, column] - gain_at(metric, np.arange(100), one)[0]).max()
         assert largest_bias(linear.counted, linear.x, metric, column) == pytest.approx(expected)
     naive = LinearisedEstimate.of(estimated(several(30, 20), "naive", "auc"))
-    assert largest_bias(naive.counted, naive.x, naive.found.metrics[0], 0) < 1e-12
+    assert largest_bias(naive.counted, naive.x, naive.estimates.metrics[0], 0) < 1e-12
 
 
 def test_bias_aware_holds_noise_and_bias() -> None:

@@ -13,7 +13,7 @@ from truerank.core.ranks import Ranks, SampledRanks
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import tally
 from truerank.inference.estimate_interval.registry import PointEstimates
-from truerank.inference.estimate_interval.resampling import resampled
+from truerank.inference.estimate_interval.resampling import resample_estimates
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.simulate import simulate_sample
 from truerank.workflows.compare.differences import paired_differences, paired_resampled_means, sign_flip
@@ -78,12 +78,12 @@ def test_different_users() -> None:
 
 
 def test_exact_and_fitted_models_draw_the_same_users() -> None:
-    """What ``resampled`` gives for a linear estimator are means over the users drawn here."""
+    """What ``resample_estimates`` gives for a linear estimator are means over the users drawn here."""
     sample = simulate_sample(exact(3, 50), 9)
     counted, naive = tally(sample), ESTIMATORS.make("naive")
     per_user = naive.per_user(counted, METRICS)
     found = PointEstimates(sample, counted, naive, METRICS, per_user.mean(axis=0))
-    theirs = resampled(found, target="population", resamples=7, seed=5)
+    theirs = resample_estimates(found, target="population", resamples=7, seed=5)
     assert paired_resampled_means(per_user, 7, 5) == pytest.approx(theirs, abs=1e-12)
 
 

@@ -27,7 +27,6 @@ from truerank.estimation.adaptive_law import check_outcomes, stopping_of
 from truerank.estimation.corrections.equations import gain_at
 from truerank.estimation.tally import Tally, tally
 from truerank.inference.bounds.problem import STEP, BoundProblem, Pools, Shape
-from truerank.inference.bounds.region import observed_region
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
 
@@ -208,16 +207,13 @@ def identification_bounds(
             IdentificationBound(str(metric), float(value), float(value), level, "exact")
             for metric, value in zip(chosen, fixed, strict=True)
         )
-    contexts = counted.contexts.take(np.flatnonzero(~is_known))
-    problem = BoundProblem.of(contexts, counted.design, stopping_of(counted), shape)
-    region, n_users = observed_region(counted, ~is_known, problem.events, level=level)
-    weight = np.add.reduceat(counted.cell_weights, counted.offsets[:-1])[~is_known] / contexts.n_relevant
-    masses = np.bincount(problem.group, weight) / n_users
+    problem = BoundProblem.of_tally(counted, is_known, shape)
     with tracked(progress, "bounds", len(chosen)) as task:
-        limits = problem.limits(chosen, region, masses, step=step, pools=pools, task=task)
-    limits *= n_users / counted.n_users
+        limits, method = problem.sample_limits(
+            chosen, counted, is_known, level=level, step=step, pools=pools, task=task
+        )
     return tuple(
-        IdentificationBound(str(metric), *_clip(value + limit, metric, counted), level, region.method)
+        IdentificationBound(str(metric), *_clip(value + limit, metric, counted), level, method)
         for metric, value, limit in zip(chosen, fixed, limits, strict=True)
     )
 
@@ -316,6 +312,5 @@ def bound_seconds(ranks: SampledRanks | Tally, ties: TiePolicy = "expected") -> 
     is_known = fully_ranked_contexts(counted)
     if is_known.all():
         return 0.0
-    contexts = counted.contexts.take(np.flatnonzero(~is_known))
-    problem = BoundProblem.of(contexts, counted.design, stopping_of(counted), None)
+    problem = BoundProblem.of_tally(counted, is_known, None)
     return _SECONDS * len(problem.kind) * len(problem.grid_points((), STEP))

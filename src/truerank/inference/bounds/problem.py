@@ -16,15 +16,22 @@ import numpy as np
 from truerank.core.parallel import available_threads, ordered_map
 from truerank.core.progress import SILENT_TASK, ProgressTask
 from truerank.core.ranks import Design, Stopping
-from truerank.core.types import FloatArray, IntArray
-from truerank.estimation.adaptive_law import AdaptiveLaw
+from truerank.core.types import BoolArray, FloatArray, IntArray
+from truerank.estimation.adaptive_law import AdaptiveLaw, stopping_of
 from truerank.estimation.corrections.equations import gain_at
 from truerank.estimation.distribution.base import bin_gains
 from truerank.estimation.distribution.likelihood import RankGrid, make_grid, make_nodes
 from truerank.estimation.law import Law, make_law
-from truerank.estimation.tally import Contexts
+from truerank.estimation.tally import Contexts, Tally
 from truerank.inference.bounds.program import LinearProgram, envelope, interior_points
-from truerank.inference.bounds.region import ConfidenceRegion, ThresholdEvents, group_contexts, make_events
+from truerank.inference.bounds.region import (
+    ConfidenceRegion,
+    Method,
+    ThresholdEvents,
+    group_contexts,
+    make_events,
+    observed_region,
+)
 from truerank.metrics.base import Metric
 
 Shape: TypeAlias = Literal["decreasing"]
@@ -69,6 +76,38 @@ class BoundProblem:
         group, kind = group_contexts(contexts, by_sample=stopping is None)
         largest = int(contexts.n_negatives.max()) if stopping is None else stopping.sizes[-1]
         return cls(contexts, design, stopping, group, kind, make_events(largest), shape)
+
+    @classmethod
+    def of_tally(cls, counted: Tally, is_known: BoolArray, shape: Shape | None) -> BoundProblem:
+        """Return the problem of the contexts of a tally whose ranks are unknown."""
+        contexts = counted.contexts.take(np.flatnonzero(~is_known))
+        return cls.of(contexts, counted.design, stopping_of(counted), shape)
+
+    def sample_limits(
+        self,
+        metrics: Sequence[Metric],
+        counted: Tally,
+        is_known: BoolArray,
+        *,
+        level: float,
+        step: float = STEP,
+        pools: Pools = "free",
+        task: ProgressTask = SILENT_TASK,
+    ) -> tuple[FloatArray, Method]:
+        """Return limits of what targets with unknown ranks add to each metric, and the region's method.
+
+        Parameters
+        ----------
+        metrics : the metrics to bound
+        counted, is_known : the sample, and the contexts whose ranks are known, as in ``of_tally``
+        level : of the confidence region
+        step, pools, task : as in ``limits``
+        """
+        region, n_users = observed_region(counted, ~is_known, self.events, level=level)
+        n_targets = np.add.reduceat(counted.cell_weights, counted.offsets[:-1])[~is_known]
+        masses = np.bincount(self.group, n_targets / self.contexts.n_relevant) / n_users
+        limits = self.limits(metrics, region, masses, step=step, pools=pools, task=task)
+        return limits * (n_users / counted.n_users), region.method
 
     def limits(
         self,

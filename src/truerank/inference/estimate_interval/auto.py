@@ -11,7 +11,7 @@ from truerank.inference.estimate_interval.bootstrap import Bootstrap
 from truerank.inference.estimate_interval.delta import delta_band
 from truerank.inference.estimate_interval.linear import LinearisedEstimate
 from truerank.inference.estimate_interval.registry import PointEstimates
-from truerank.inference.estimate_interval.resampling import bootstrap_seconds, resampled_tally
+from truerank.inference.estimate_interval.resampling import bootstrap_seconds, resampling_tally
 from truerank.inference.user_interval import Band
 
 _SECONDS = 5.0  # of CPU time that a bootstrap may take
@@ -48,7 +48,7 @@ class AutoInterval(EstimateInterval):
         estimator = estimates.estimator
         has_delta = not isinstance(estimator, MixtureEstimator) or estimator.has_influence
         if isinstance(estimator, MixtureEstimator) and not (has_delta and estimates.tally.n_users >= _MANY):
-            counted = resampled_tally(estimates)
+            counted = resampling_tally(estimates)
             seconds = bootstrap_seconds(estimator, counted, request.target, resamples)
             if seconds > _SECONDS:
                 resamples = max(int(resamples * _SECONDS / seconds), _FEWEST)

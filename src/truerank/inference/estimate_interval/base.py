@@ -22,7 +22,13 @@ from truerank.estimation.tally import Tally
 from truerank.inference.bounds.identify import fully_ranked_contexts, identification_bounds
 from truerank.inference.bounds.problem import Pools, Shape
 from truerank.inference.bounds.region import chernoff_limits, group_contexts
-from truerank.inference.estimate_interval.registry import TARGETS, PointEstimates, Target, Uncertainty
+from truerank.inference.estimate_interval.registry import (
+    TARGETS,
+    PointEstimates,
+    Target,
+    Uncertainty,
+    sampled_fraction,
+)
 from truerank.inference.user_interval import Band
 from truerank.metrics.base import Metric
 
@@ -96,8 +102,7 @@ def check_request(estimates: PointEstimates, target: str, level: float) -> None:
 
 def has_all_users(estimates: PointEstimates, target: Target) -> bool:
     """Whether the target is the mean over exactly the sampled users, so that users add no variance."""
-    n_test_users = estimates.tally.design.n_test_users
-    return target == "test-users" and n_test_users in (None, estimates.tally.n_users)
+    return sampled_fraction(target, estimates.tally.n_users, estimates.tally.design.n_test_users) == 1
 
 
 def exact_band(estimates: PointEstimates, target: Target) -> Band | None:
@@ -169,7 +174,7 @@ def identification_limits(
     it. In all other cases half of 1 - level is spent on the sampling of users: their mean lies within the
     bounds, and the mean over all users within ``user_sampling_limits`` of it.
     """
-    is_direct = has_all_users(estimates, target) or (target == "population" and has_one_group(estimates))
+    is_direct = is_covered_by_region(estimates, target)
     bounds = identification_bounds(
         estimates.tally.unbinned,
         estimates.metrics,
@@ -212,14 +217,18 @@ def user_sampling_limits(
     return np.stack([low, high], axis=1)
 
 
-def has_one_group(estimates: PointEstimates) -> bool:
-    """Whether every user has one target and the bounds put all targets into one group."""
-    if bool(fully_ranked_contexts(estimates.tally).any()) or (
-        estimates.tally.n_rows != estimates.tally.n_users
-    ):
+def is_covered_by_region(estimates: PointEstimates, target: Target) -> bool:
+    """Whether the confidence region of bounds covers the target, without an allowance for sampling users.
+
+    True for exactly the sampled users, and for a population whose users have one target each, with unknown
+    rank, all in one group; see ``identification_limits``.
+    """
+    tally = estimates.tally
+    if target != "population":
+        return has_all_users(estimates, target)
+    if bool(fully_ranked_contexts(tally).any()) or tally.n_rows != tally.n_users:
         return False
-    contexts = estimates.tally.unbinned.contexts
-    group, _ = group_contexts(contexts, by_sample=stopping_of(estimates.tally) is None)
+    group, _ = group_contexts(tally.unbinned.contexts, by_sample=stopping_of(tally) is None)
     return bool((group == 0).all())
 
 

@@ -18,9 +18,8 @@ from truerank.inference.estimate_interval.base import (
     EstimateInterval,
     IntervalRequest,
     clip_to_range,
-    has_all_users,
-    has_one_group,
     identification_limits,
+    is_covered_by_region,
     user_sampling_limits,
 )
 from truerank.inference.estimate_interval.delta import held_fixed
@@ -90,7 +89,7 @@ class BiasAware(EstimateInterval):
     def _limits(self, estimates: PointEstimates, request: IntervalRequest) -> FloatArray:
         """Return the limits for a linear estimator, (n_metrics, 2)."""
         n_users, target, alpha = estimates.tally.n_users, request.target, 1 - request.level
-        is_direct = has_all_users(estimates, target) or (target == "population" and has_one_group(estimates))
+        is_direct = is_covered_by_region(estimates, target)
         part = alpha / 2 if is_direct else alpha / 3
         linear = LinearisedEstimate.of(estimates)
         error = linear.standard_error(target) if is_direct else linear.sampling_error()

@@ -22,7 +22,7 @@ from truerank.inference.estimate_interval.base import (
 from truerank.inference.estimate_interval.delta import method_names
 from truerank.inference.estimate_interval.linear import LinearisedEstimate
 from truerank.inference.estimate_interval.registry import PointEstimates
-from truerank.inference.estimate_interval.resampling import resampled
+from truerank.inference.estimate_interval.resampling import resample_estimates
 from truerank.inference.user_interval import Band
 
 _NOTHING = 1e-12
@@ -34,7 +34,7 @@ class Bootstrap(EstimateInterval):
 
     Meant for estimators that fit a rank distribution; for others ``delta`` gives the same faster. A target of
     ``population`` resamples the users, ``test-users`` the negatives of the same users; see
-    ``resampling.resampled``. Seconds for 1,000 resamples, whatever the number of users.
+    ``resampling.resample_estimates``. Seconds for 1,000 resamples, whatever the number of users.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Bootstrap(EstimateInterval):
 
     def estimate_band(self, estimates: PointEstimates, request: IntervalRequest) -> Band:
         """Return the intervals."""
-        values = resampled(
+        values = resample_estimates(
             estimates,
             target=request.target,
             resamples=self.resamples,

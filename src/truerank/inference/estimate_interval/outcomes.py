@@ -1,4 +1,4 @@
-"""Every outcome a sample can have, not only those that were seen."""
+"""All outcomes that a sampling design can produce, observed or not, as cells of a completed tally."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from truerank.estimation.tally import Contexts, Tally
 
 
 @dataclass(frozen=True, eq=False)
-class Outcomes:
-    """A law, and the cells that its outcomes are in each situation.
+class PossibleOutcomes:
+    """A law of sampled ranks, and the cells of its outcomes in each situation of a target.
 
     Parameters
     ----------
     law : of samples of fixed size, or adaptive
     cells : (n_situations, n_outcomes) of a completed tally
-    contexts : (n_situations,) a context of each situation; they differ in the size of the sample at most
+    contexts : (n_situations,) the first context of each situation; the others differ in the sample size only
     """
 
     law: Law
@@ -36,18 +36,18 @@ class Outcomes:
     def probabilities(self, grid: RankGrid) -> FloatArray:
         """Return P(outcome | bin), (n_bins, n_outcomes); rows sum to 1."""
         parts = []
-        for one in self.law.rounds:
-            part = bin_law(one.law, grid, one.first + np.arange(len(one.factor)), floor=NEGLIGIBLE)
-            part *= one.factor
+        for stage in self.law.rounds:
+            part = bin_law(stage.law, grid, stage.first + np.arange(len(stage.factor)), floor=NEGLIGIBLE)
+            part *= stage.factor
             parts.append(part)
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
 
-def completed(tally: Tally) -> Tally:
+def complete_tally(tally: Tally) -> Tally:
     """Return the tally with a context for every size that an adaptive sample can have.
 
-    Cells of sizes that nobody stopped at are empty; the entries are the same. A sample of fixed size is
-    returned as it is.
+    Cells of sizes at which no sample stopped are empty; the entries are the same. The tally of a sample of
+    fixed size is returned unchanged.
     """
     rule = stopping_of(tally)
     if rule is None:
@@ -57,35 +57,35 @@ def completed(tally: Tally) -> Tally:
     sizes = {
         int(n): np.array(AdaptiveLaw(int(n), rule, tally.design.replacement).sizes) for n in np.unique(size)
     }
-    each = [sizes[int(row[0])] for row in distinct]
-    first = np.concatenate([[0], np.cumsum([len(one) for one in each])])
+    situation_sizes = [sizes[int(row[0])] for row in distinct]
+    first = np.concatenate([[0], np.cumsum([len(possible) for possible in situation_sizes])])
     repeated = np.repeat(distinct, np.diff(first), axis=0)
-    parts = (np.concatenate(each), *(np.ascontiguousarray(column) for column in repeated.T))
+    parts = (np.concatenate(situation_sizes), *(np.ascontiguousarray(column) for column in repeated.T))
     contexts = Contexts(*(frozen(part) for part in parts))
-    place = np.array(
+    new_context = np.array(
         [
-            first[situation] + np.searchsorted(each[situation], m)
+            first[situation] + np.searchsorted(situation_sizes[situation], m)
             for situation, m in zip(which.ravel(), tally.contexts.n_negatives, strict=True)
         ]
     )
     offsets = np.concatenate([[0], np.cumsum(contexts.n_negatives + 1)])
-    cell = tally.cell + (offsets[place] - tally.offsets[:-1])[tally.context]
+    cell = tally.cell + (offsets[new_context] - tally.offsets[:-1])[tally.context]
     return replace(tally, contexts=contexts, cell=frozen(cell))
 
 
-def outcomes_of(tally: Tally) -> list[Outcomes]:
+def possible_outcomes(tally: Tally) -> list[PossibleOutcomes]:
     """Return the laws of a completed tally with the cells of their outcomes."""
-    found = []
+    every = []
     for law, rows in outcome_laws(tally):
         n_sizes = len(law.sizes)
-        first = tally.offsets[rows].reshape(-1, n_sizes)  # sizes of a situation lie together, ascending
+        first = tally.offsets[rows].reshape(-1, n_sizes)  # sizes of a situation are consecutive, ascending
         round_of = np.searchsorted(law.sizes, law.outcome_sizes)
-        found.append(Outcomes(law, first[:, round_of] + law.outcome_above, rows[::n_sizes]))
-    return found
+        every.append(PossibleOutcomes(law, first[:, round_of] + law.outcome_above, rows[::n_sizes]))
+    return every
 
 
-def n_possible(tally: Tally) -> int:
-    """Return how many outcomes samples can have, all sizes of pools together; completed or not."""
+def n_possible_outcomes(tally: Tally) -> int:
+    """Return the number of outcomes of the laws of a tally, completed or not."""
     return sum(law.n_outcomes for law, _ in outcome_laws(tally))
 
 

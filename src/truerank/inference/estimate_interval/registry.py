@@ -40,6 +40,17 @@ class PointEstimates:
     value: FloatArray
 
 
+def sampled_fraction(target: Target, n_users: int, n_test_users: int | None) -> float:
+    """Return f, the fraction of the users whose mean is the target that were sampled; 0 for a population.
+
+    Examples
+    --------
+    >>> sampled_fraction("test-users", 50, 200), sampled_fraction("test-users", 50, None)
+    (0.25, 1.0)
+    """
+    return 0.0 if target == "population" else n_users / (n_test_users or n_users)
+
+
 @dataclass(frozen=True)
 class Uncertainty(Plugin, ABC):
     """Method that makes confidence intervals for estimates from sampled ranks."""

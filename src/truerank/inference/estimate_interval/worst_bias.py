@@ -1,8 +1,13 @@
-"""The smallest and largest bias of a linear estimate over all ranks that the sample allows."""
+r"""Worst-case bias of a linear estimate: its smallest and largest value over a confidence region.
+
+Given the ranks, a linear estimate has the mean :math:`\sum_i E[x(j_i) \mid R_i]/n`, so its bias is the mean
+over targets of :math:`E[x(j) \mid R] - g(R)`: linear in the rank distribution like the metric itself, and
+bounded by the same linear program (``truerank.inference.bounds``).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -14,17 +19,16 @@ from truerank.estimation.corrections.equations import gain_at
 from truerank.estimation.law import Law, make_law
 from truerank.estimation.tally import Contexts, Tally
 from truerank.inference.bounds.identify import check_bound_tally, fully_ranked_contexts
-from truerank.inference.bounds.problem import STEP, BoundProblem, Pools, Shape
-from truerank.inference.bounds.region import observed_region
-from truerank.inference.estimate_interval.outcomes import outcomes_of
+from truerank.inference.bounds.problem import BoundProblem, Pools, Shape
+from truerank.inference.estimate_interval.outcomes import possible_outcomes
 from truerank.inference.estimate_interval.registry import PointEstimates
 from truerank.metrics.base import Metric
 
-_CHUNK = 1 << 22  # probabilities held at once: 32 MB
+_CHUNK = 1 << 22  # probabilities in memory at once: 32 MB
 
 
 def worst_bias(
-    found: PointEstimates,
+    estimates: PointEstimates,
     counted: Tally,
     x: FloatArray,
     *,
@@ -33,63 +37,54 @@ def worst_bias(
     pools: Pools = "free",
     progress: Progress = SILENT,
 ) -> FloatArray:
-    r"""Return the least and the largest bias of each metric, (n_metrics, 2), that hold at a level.
-
-    Given the ranks the estimate has the mean :math:`\sum_i E[x(j_i) \mid R_i]/n`, so its bias is the mean of
-    :math:`E[x(j) \mid R] - g(R)` over targets: linear in the rank distribution like the metric itself, and
-    bounded by the same program over the same region (``truerank.inference.bounds``).
+    """Return the smallest and the largest bias of each metric at a confidence level, (n_metrics, 2).
 
     Parameters
     ----------
-    found : the estimates
+    estimates : the point estimates
     counted : their tally, completed
     x : (n_cells, n_metrics) corrected values in its cells
-    level : of the region; the same level and shape give the region of ``identified``
-    shape, pools : as in ``identified``
+    level : of the region, which is that of ``identification_bounds`` with the same level and shape
+    shape, pools : as in ``identification_bounds``
     progress : where metrics are reported
 
     Raises
     ------
     CannotEstimate
-        When ranks cannot be bounded; see ``identified``.
+        When the sample has no bounds; see ``identification_bounds``.
     """
-    plain = found.tally.unbinned
+    plain, metrics = estimates.tally.unbinned, estimates.metrics
     check_bound_tally(plain)
-    applied = Applied.of(plain, counted, x)
+    applied = AppliedCorrections.of(plain, counted, x)
     is_known = fully_ranked_contexts(plain)
-    fixed = np.zeros(len(found.metrics))
+    fixed = np.zeros(len(metrics))
     for row in np.flatnonzero(is_known).tolist():
-        own = plain.contexts.take(np.array([row]))
-        gains = np.stack(
-            [gain_at(metric, np.arange(len(plain.counts(row))), own)[0] for metric in found.metrics]
-        )
-        size, m = int(own.n_candidates[0]), int(own.n_negatives[0])
+        context = plain.contexts.take(np.array([row]))
+        above = np.arange(len(plain.counts(row)))
+        gains = np.stack([gain_at(metric, above, context)[0] for metric in metrics])
+        size, m = int(context.n_candidates[0]), int(context.n_negatives[0])
         law = make_law(size, m, replacement=plain.design.replacement)
-        fixed += plain.counts(row) @ (applied.values(own, law) - gains.T) / plain.n_users
-    ends = np.stack([fixed, fixed], axis=1)
+        fixed += plain.counts(row) @ (applied.values(context, law) - gains.T) / plain.n_users
+    known = np.stack([fixed, fixed], axis=1)
     if is_known.all():
-        return ends
-    contexts = plain.contexts.take(np.flatnonzero(~is_known))
-    base = BoundProblem.of(contexts, plain.design, stopping_of(plain), shape)
-    problem = BiasProblem(**_parts(base), applied=applied, metrics=found.metrics)
-    region, n_users = observed_region(plain, ~is_known, problem.events, level=level)
-    weight = np.add.reduceat(plain.cell_weights, plain.offsets[:-1])[~is_known] / contexts.n_relevant
-    shares = np.bincount(problem.group, weight) / n_users
-    with tracked(progress, "worst biases", len(found.metrics)) as task:
-        own_ends = problem.limits(found.metrics, region, shares, step=STEP, pools=pools, task=task)
-    return ends + own_ends * (n_users / plain.n_users)
+        return known
+    base = BoundProblem.of_tally(plain, is_known, shape)
+    problem = BiasProblem(**_parts(base), applied=applied, metrics=metrics)
+    with tracked(progress, "worst biases", len(metrics)) as task:
+        unknown, _ = problem.sample_limits(metrics, plain, is_known, level=level, pools=pools, task=task)
+    return known + unknown
 
 
 @dataclass(frozen=True, eq=False)
-class Applied:
-    """Which corrected values were applied to rows of each context, before pools were binned.
+class AppliedCorrections:
+    """Corrected values by context of the unbinned tally, for an estimate made from a binned one.
 
     Parameters
     ----------
-    counted : the completed tally that x is of
-    x : (n_cells, n_metrics)
-    of_key : a context of it for each context without bins, under what tells those apart
-    by_size : whether these differ in the size of the sample, which is fixed then
+    counted : the completed tally that x belongs to
+    x : (n_cells, n_metrics) corrected values
+    of_key : a context of ``counted`` for each unbinned context, by the numbers that identify that
+    by_size : whether samples of different size are different contexts, as where the size is fixed
     """
 
     counted: Tally
@@ -98,8 +93,8 @@ class Applied:
     by_size: bool
 
     @classmethod
-    def of(cls, plain: Tally, counted: Tally, x: FloatArray) -> Applied:
-        """Match two tallies of the same rows; their entries are in the same order."""
+    def of(cls, plain: Tally, counted: Tally, x: FloatArray) -> AppliedCorrections:
+        """Match an unbinned and a binned tally of the same rows, whose entries have the same order."""
         first = np.unique(plain.context, return_index=True)
         by_size = stopping_of(plain) is None
         of_key = {
@@ -108,56 +103,55 @@ class Applied:
         }
         return cls(counted, x, of_key, by_size)
 
-    def values(self, one: Contexts, law: Law) -> FloatArray:
-        """Return the values of the outcomes of a context, (n_outcomes, n_metrics)."""
-        context = self.of_key[_key(one, 0, self.by_size)]
+    def values(self, member: Contexts, law: Law) -> FloatArray:
+        """Return the values of the outcomes of a single context, (n_outcomes, n_metrics)."""
+        context = self.of_key[_key(member, 0, self.by_size)]
         contexts, offsets = self.counted.contexts, self.counted.offsets
         if self.by_size:
             return self.x[offsets[context] : offsets[context + 1]]
         columns = (contexts.n_candidates, contexts.n_relevant_above, contexts.n_relevant, contexts.n_pool)
         is_same = np.all([column == column[context] for column in columns], axis=0)
-        rows = np.flatnonzero(is_same)  # ascending in size; a binned pool may end at another last one
+        rows = np.flatnonzero(is_same)  # ascending in size; a binned pool may have another largest size
         of_size = np.searchsorted(contexts.n_negatives[rows], law.outcome_sizes)
-        place = rows[np.minimum(of_size, len(rows) - 1)]
-        found: FloatArray = self.x[
-            offsets[place] + np.minimum(law.outcome_above, contexts.n_negatives[place])
-        ]
-        return found
+        outcome_context = rows[np.minimum(of_size, len(rows) - 1)]
+        above = np.minimum(law.outcome_above, contexts.n_negatives[outcome_context])
+        values: FloatArray = self.x[offsets[outcome_context] + above]
+        return values
 
 
 @dataclass(frozen=True, eq=False)
 class BiasProblem(BoundProblem):
-    """The problem of ``bounds`` with the bias of a target instead of its gain.
+    """The linear program of bounds with the bias of a target in place of its gain.
 
     Parameters
     ----------
-    applied, metrics : the estimator
+    applied, metrics : corrected values of the estimator, and the metrics that they estimate
     """
 
-    applied: Applied
+    applied: AppliedCorrections
     metrics: tuple[Metric, ...]
 
     def _gains_at(self, metric: Metric, members: Contexts, at: FloatArray) -> FloatArray:
-        """Return the bias times targets of the user at positions of each member, shaped as ``at``."""
+        """Return the bias, times relevant items of the user, at positions of members, shaped as ``at``."""
         gains = super()._gains_at(metric, members, at)
         column, means = self.metrics.index(metric), []
         for row in range(len(members)):
-            one = members.take(np.array([row]))
-            law = self._law(int(one.n_candidates[0]), int(one.n_negatives[0]))
-            x = self.applied.values(one, law)[:, column]
-            expected = MeanProblem(**_parts(self), x=x)._probabilities_at(law, at[row])[..., 0]
-            means.append(expected * one.n_relevant[0])
+            member = members.take(np.array([row]))
+            law = self._law(int(member.n_candidates[0]), int(member.n_negatives[0]))
+            x = self.applied.values(member, law)[:, column]
+            expected = ExpectationProblem(**_parts(self), x=x)._probabilities_at(law, at[row])[..., 0]
+            means.append(expected * member.n_relevant[0])
         bias: FloatArray = np.stack(means) - gains
         return bias
 
 
 @dataclass(frozen=True, eq=False)
-class MeanProblem(BoundProblem):
-    """The problem of ``bounds`` with the mean of x in place of probabilities.
+class ExpectationProblem(BoundProblem):
+    """The linear program of bounds with the expectation of x in place of event probabilities.
 
     Parameters
     ----------
-    x : (n_outcomes,)
+    x : (n_outcomes,) values of the outcomes
     """
 
     x: FloatArray
@@ -165,38 +159,37 @@ class MeanProblem(BoundProblem):
     def _probabilities_of(self, law: Law, n_above: IntArray) -> FloatArray:
         """Return E[x | J], (len(n_above), 1)."""
         rows = max(_CHUNK // len(self.x), 1)
-        if len(n_above) == 0:  # a metric without cut-off has no bends
+        if len(n_above) == 0:  # a metric without cut-off has no kinks
             return np.zeros((0, 1))
         parts = [law.pmf(n_above[i : i + rows]) @ self.x[:, None] for i in range(0, len(n_above), rows)]
         return np.concatenate(parts)
 
 
 def largest_bias(counted: Tally, x: FloatArray, metric: Metric, column: int) -> float:
-    """Return an upper limit of the bias whatever the ranks are.
+    """Return an upper bound of the absolute bias over all rank distributions.
 
     Parameters
     ----------
     counted : a completed tally
     x : (n_cells, n_metrics) corrected values
-    metric, column : which of them
+    metric, column : the metric, and its column in x
     """
     rows = np.add.reduceat(counted.cell_weights, counted.offsets[:-1]) / counted.n_users
     least = most = 0.0
-    for outcomes in outcomes_of(counted):
+    for outcomes in possible_outcomes(counted):
         law = outcomes.law
         n_sizes = len(law.sizes)
         for cells, context in zip(outcomes.cells, outcomes.contexts, strict=True):
-            one = counted.contexts.take(np.array([context]))
+            member = counted.contexts.take(np.array([context]))
             values = np.ascontiguousarray(x[cells, column])
-            bias = law.dot(values) - gain_at(metric, np.arange(law.n_candidates + 1), one)[0]
-            share = float(rows[context : context + n_sizes].sum())
-            least, most = least + share * float(bias.min()), most + share * float(bias.max())
+            bias = law.dot(values) - gain_at(metric, np.arange(law.n_candidates + 1), member)[0]
+            weight = float(rows[context : context + n_sizes].sum())
+            least, most = least + weight * float(bias.min()), most + weight * float(bias.max())
     return max(most, -least)
 
 
 def _parts(problem: BoundProblem) -> dict[str, Any]:
-    names = ("contexts", "design", "stopping", "group", "kind", "events", "shape")
-    return {name: getattr(problem, name) for name in names}
+    return {field.name: getattr(problem, field.name) for field in fields(BoundProblem)}
 
 
 def _key(contexts: Contexts, row: int, by_size: bool) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ from truerank.estimation.distribution.base import MixtureEstimator
 from truerank.inference.bounds.identify import identification_bounds
 from truerank.inference.bounds.sample_size import SampleDesign
 from truerank.inference.estimate_interval.delta import held_fixed
-from truerank.inference.estimate_interval.outcomes import completed
+from truerank.inference.estimate_interval.outcomes import complete_tally
 from truerank.inference.estimate_interval.registry import PointEstimates
 from truerank.inference.estimate_interval.worst_bias import worst_bias
 from truerank.metrics.base import Metric
@@ -124,7 +124,7 @@ def region_level(options: CompareOptions, n_models: int) -> float:
 
 def _bias(estimated: PointEstimates, level: float, options: CompareOptions) -> FloatArray:
     """Return the smallest and the largest bias of each metric, (2, n_metrics)."""
-    counted = completed(estimated.tally)
+    counted = complete_tally(estimated.tally)
     x = estimated.estimator.corrected(counted, options.metrics)
     return worst_bias(estimated, counted, x, level=level, shape=options.shape).T
 

@@ -102,10 +102,10 @@ class _ResampledValues:
         seed = stage_key(options.seed, f"comparison/{digest}")[0]
         fitted = [index for index in group if self.models[index].per_user is None]
         if fitted:
-            from truerank.inference.estimate_interval.resampling import resampled
+            from truerank.inference.estimate_interval.resampling import resample_estimates
 
             estimated = [cast(PointEstimates, self.models[index].estimated) for index in fitted]
-            estimates = resampled(
+            estimates = resample_estimates(
                 estimated, target="population", resamples=options.resamples, seed=seed, progress=progress
             )
             for index, model_estimates in zip(fitted, estimates, strict=True):
@@ -168,8 +168,8 @@ def paired_resampled_means(
 ) -> FloatArray:
     """Return column means over users sampled with replacement, (resamples, n_columns).
 
-    Resample b has the same users as resample b of ``resampling.resampled`` with the same seed, so that exact
-    values can be paired with fitted ones. O(resamples x n_users x n_columns).
+    Resample b has the same users as resample b of ``resampling.resample_estimates`` with the same seed, so
+    that exact values can be paired with fitted ones. O(resamples x n_users x n_columns).
 
     Examples
     --------

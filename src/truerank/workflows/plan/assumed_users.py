@@ -24,9 +24,9 @@ from truerank.estimation.base import Estimator
 from truerank.estimation.expectation import corrected_values
 from truerank.estimation.law import make_law
 from truerank.estimation.tally import tally
-from truerank.inference.estimate_interval.outcomes import completed, outcomes_of
+from truerank.inference.estimate_interval.outcomes import complete_tally, possible_outcomes
 from truerank.inference.estimate_interval.registry import Target
-from truerank.inference.estimate_interval.resampling import posterior_bins
+from truerank.inference.estimate_interval.resampling import sample_posterior_bins
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import values
 from truerank.ranking.adaptive_cost import expected_size
@@ -348,12 +348,12 @@ class UsersFromPilot(AssumedUsers):
 
     def _closed_form(self, size: int | Stopping) -> dict[Metric, ErrorComponents]:
         """Return the components from mean and variance of each target's value under its sampling law."""
-        counted = completed(tally(self._sample(size, 0), width=0.0))
+        counted = complete_tally(tally(self._sample(size, 0), width=0.0))
         x = self.estimator.corrected(counted, self.metrics)
         context = counted.context
         order = np.argsort(context, kind="stable")
         mean, deviation = np.zeros((2, len(self.ranks), len(self.metrics)))
-        for outcomes in outcomes_of(counted):
+        for outcomes in possible_outcomes(counted):
             law = outcomes.law
             n_sizes = len(getattr(law, "sizes", (0,)))
             for cells, first in zip(outcomes.cells, outcomes.contexts, strict=True):
@@ -409,7 +409,7 @@ def _plausible_ranks(pilot: SampledRanks) -> Ranks:
     """Return ranks sampled from the posterior of each target, in the users' order of targets."""
     counted = tally(pilot, ties="random")  # one entry per target, in their order
     generator = stream(0, "plan/ranks")
-    grid, bins = posterior_bins(counted, generator.random(len(pilot)))
+    grid, bins = sample_posterior_bins(counted, generator.random(len(pilot)))
     within = generator.random(len(pilot))
     edges = grid.edges / grid.n_ranks
     fraction = edges[bins] + within * (edges[bins + 1] - edges[bins])
