@@ -92,7 +92,7 @@ def real() -> Iterator[tuple[str, Ranks]]:
 def forget() -> None:
     """Drop everything that estimators remember."""
     for memory in (correction._EQUATIONS, correction._VALUES, multinomial._NOISE):
-        memory._held.clear()
+        memory._kept.clear()
         memory._bytes = 0
     fitted._FITS.clear()
 

@@ -71,13 +71,13 @@ def test_one_user_has_bounds_for_an_interval() -> None:
 )
 def test_ranks_are_counted_once(estimator: str, uncertainty: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Estimates, intervals, bounds and the advice on more negatives share one tally per model."""
-    calls, places = [], tally_module._places
+    calls, places = [], tally_module._positions
 
     def counting(ranks: SampledRanks, ties: TiePolicy, seed: int) -> Any:
         calls.append(ties)
         return places(ranks, ties, seed)
 
-    monkeypatch.setattr(tally_module, "_places", counting)
+    monkeypatch.setattr(tally_module, "_positions", counting)
     pools = np.arange(400, 460)
     drawn = np.random.default_rng(0).beta(0.5, 2, len(pools)) * 20
     ranks = SampledRanks.single(drawn.astype(int), n_negatives=20, n_pool=pools)

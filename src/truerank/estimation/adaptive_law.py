@@ -1,8 +1,8 @@
-"""The law of adaptive samples: with how many negatives, and how many above the target, sampling ends.
+"""Sampling law of adaptive samples, which grow round by round until a stopping rule holds.
 
-Outcomes of samples: which law each context of a tally follows, and whether its rows can come from it.
-
-Which designs an estimator can treat.
+An outcome is a pair (m, j): sampling ended with m negatives, j of them above the target. Also here: the laws
+that the contexts of a tally follow, fixed or adaptive, and the checks that an adaptive sample can come from
+its stopping rule and that an estimator can treat it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from truerank.estimation.law import BLOCK, TINY, Hypergeometric, Law, Round, mak
 from truerank.estimation.law_compiled import dot_rows, fill_round
 from truerank.estimation.tally import Tally
 
-_RARE = 1e-20  # outcomes with less, whatever the rank, share the value of the last one of their round
-_CUT = 1e-30  # of what a round holds in all may be lost with the rows it leaves out
+_RARE = 1e-20  # rarer outcomes, whatever the rank, take the value of the last one of their round
+_CUT = 1e-30  # fraction of the probability of a round that may be lost with the rows it leaves out
 _CHUNK = 256
 
 
 @dataclass(frozen=True)
 class AdaptiveLaw(Law):
-    r"""P(m, j | J): sampling ends with m negatives, j of which stand above a target that J of L beat.
+    r"""P(m, j | J): sampling ends with m negatives, j of which rank above a target that J of L beat.
 
-    The draws of a sample are exchangeable, so given j of m above, where they fell does not depend on J. The
-    chance that the rule let the sample grow to m is therefore a factor without J in it:
+    The draws of a sample are exchangeable, so given that j of m are above, their order does not depend on J.
+    The probability that the rule let the sample grow to m is therefore a factor that does not depend on J:
 
     .. math:: P(m_t, j \mid J) = h_t(j) \, P(j \mid J; m_t), \qquad
               h_t(j) = \sum_{k < q} P(k \mid j; m_{t-1} \text{ of } m_t) \, h_{t-1}(k)
@@ -46,14 +46,15 @@ class AdaptiveLaw(Law):
     Parameters
     ----------
     n_candidates : L >= 1
-    stopping : the rule; without replacement a pool smaller than a size ends at all of it
+    stopping : the rule; without replacement no sample is larger than the pool
     replacement : whether an item can be drawn twice
 
     Notes
     -----
-    Outcomes whose factor is below 1e-20 are not among ``n_outcomes``: doubling with q = 1 makes j above the
-    target in the last half alone as probable as 2^-j, so of 3,200 outcomes about 450 are left. Those left out
-    take the value of the last one of their round; the chance of ever seeing one is below 1e-16.
+    Outcomes whose factor is below 1e-20 are not among ``n_outcomes``: when samples double and q = 1, all j
+    items above the target are in the last half with probability 2^-j, so of 3,200 outcomes about 450 are
+    left. Those left out take the value of the last one of their round; the probability that one occurs is
+    below 1e-16.
 
     Examples
     --------
@@ -80,22 +81,22 @@ class AdaptiveLaw(Law):
 
     @cached_property
     def rounds(self) -> tuple[Round, ...]:
-        """What each round can end with."""
+        """The outcomes with which each round can end."""
         q, sizes = self.stopping.rank, self.sizes
-        found = []
+        rounds = []
         reached: FloatArray = np.ones(sizes[0] + 1)
         before: FloatArray = np.zeros(0)
-        for place, size in enumerate(sizes):
-            if place:
+        for number, size in enumerate(sizes):
+            if number:
                 before = reached[:q]
-                reached = _reached(size, sizes[place - 1], before, q)
-            is_last = place == len(sizes) - 1
+                reached = _reached(size, sizes[number - 1], before, q)
+            is_last = number == len(sizes) - 1
             first = 0 if is_last else q
-            added = size - sizes[place - 1] if place else size
-            last = min(size, added + (len(before) - 1 if place else 0))
+            added = size - sizes[number - 1] if number else size
+            last = min(size, added + (len(before) - 1 if number else 0))
             law = make_law(self.n_candidates, size, replacement=self.replacement)
-            found.append(Round(law, first, last, frozen(reached[first:]), frozen(before)))
-        return tuple(found)
+            rounds.append(Round(law, first, last, frozen(reached[first:]), frozen(before)))
+        return tuple(rounds)
 
     @property
     def locations(self) -> FloatArray:
@@ -114,12 +115,11 @@ class AdaptiveLaw(Law):
         Terms of the first round below ``floor``, relative to the largest of their row, are 0.
         """
         rows = np.zeros((len(above), int(self.offsets[n_rounds])))
-        for place, one in enumerate(self.rounds[:n_rounds]):
-            part = rows[:, self.offsets[place] : self.offsets[place + 1]]
-            least = TINY if place else floor
-            fill_round(
-                above, self.n_candidates, self.replacement, one.law.odds, least, one.first, one.factor, part
-            )
+        L, replacement = self.n_candidates, self.replacement
+        for number, reached in enumerate(self.rounds[:n_rounds]):
+            part = rows[:, self.offsets[number] : self.offsets[number + 1]]
+            least = TINY if number else floor
+            fill_round(above, L, replacement, reached.law.odds, least, reached.first, reached.factor, part)
         return rows
 
     def rows(self, start: int, stop: int, *, floor: float = TINY) -> FloatArray:
@@ -134,39 +134,39 @@ class AdaptiveLaw(Law):
         """Return the sums over J of P(outcome | J) values[c, J], (n_columns, n_outcomes)."""
         needed = self._all_rows if limits is None else limits
         total = np.zeros((len(values), self.n_outcomes))
-        for number, one in enumerate(self.rounds):
-            kept = slice(one.first, one.first + len(one.factor))
+        for number, reached in enumerate(self.rounds):
+            kept = slice(reached.first, reached.first + len(reached.factor))
             columns = slice(self.offsets[number], self.offsets[number + 1])
-            least = TINY if number else floor
-            total[:, columns] = one.law.add(values[:, : needed[number]], floor=least)[:, kept] * one.factor
+            sums = reached.law.add(values[:, : needed[number]], floor=TINY if number else floor)
+            total[:, columns] = sums[:, kept] * reached.factor
         return total
 
     def dot(self, dual: FloatArray, limits: IntArray | None = None, *, floor: float = TINY) -> FloatArray:
         """Return the sum over outcomes of P(outcome | J) dual[outcome] for J = 0..L, (L + 1,)."""
         needed = self._all_rows if limits is None else limits
         result = np.zeros(self.n_candidates + 1)
-        for number, one in enumerate(self.rounds):
-            padded = np.zeros(one.law.n_negatives + 1)
-            values = dual[self.offsets[number] : self.offsets[number + 1]] * one.factor
-            padded[one.first : one.first + len(values)] = values
+        for number, reached in enumerate(self.rounds):
+            padded = np.zeros(reached.law.n_negatives + 1)
+            values = dual[self.offsets[number] : self.offsets[number + 1]] * reached.factor
+            padded[reached.first : reached.first + len(values)] = values
             part = np.zeros(int(needed[number]))
             least = TINY if number else floor
-            dot_rows(0, self.n_candidates, self.replacement, one.law.odds, least, padded, part)
+            dot_rows(0, self.n_candidates, self.replacement, reached.law.odds, least, padded, part)
             result[: len(part)] += part
         return result
 
     def limits_of(self, prior: FloatArray) -> IntArray:
         """Return how many rows, J = 0, 1, ..., each round needs under a prior over J, (n_rounds,).
 
-        Only targets near the top get to a late round. What the rows left out hold of a round is less than
-        1e-30 of what the round holds.
+        Only targets near the top get to a late round. The rows left out have less than 1e-30 of the
+        probability of a round.
         """
         size = self.n_candidates + 1
         some = np.unique(np.geomspace(1, size, 100).astype(np.int64)) - 1
         up_to, from_on = np.cumsum(prior)[some], np.cumsum(prior[::-1])[::-1][some]
         limits = [size]
-        for one, earlier in zip(self.rounds[1:], self.rounds, strict=False):
-            reach = earlier.law.pmf(some)[:, : len(one.entered)] @ one.entered  # falls with J
+        for reached, earlier in zip(self.rounds[1:], self.rounds, strict=False):
+            reach = earlier.law.pmf(some)[:, : len(reached.entered)] @ reached.entered  # decreasing in J
             is_over = reach * from_on <= _CUT * (reach * up_to).max()
             limits.append(int(some[np.argmax(is_over)]) if is_over.any() else size)
         return np.maximum.accumulate(np.array(limits)[::-1])[::-1]
@@ -198,7 +198,7 @@ class AdaptiveLaw(Law):
         return gram
 
     def _pieces(self, limits: IntArray) -> list[tuple[int, int, int]]:
-        """Return (first row, one past the last, rounds they get to), small enough to be held."""
+        """Return (first row, one past the last, rounds they get to) of blocks that fit into memory."""
         pieces = []
         start = 0
         for n_rounds, end in zip(range(len(limits), 0, -1), limits[::-1].tolist(), strict=True):
@@ -215,28 +215,28 @@ class AdaptiveLaw(Law):
 
 
 def _reached(size: int, earlier: int, before: FloatArray, q: int) -> FloatArray:
-    """Return the chance that a sample grew from ``earlier`` to ``size``, given j of ``size`` above.
+    """Return the probability that a sample grew from ``earlier`` to ``size``, given j of ``size`` above.
 
-    For j = 0, 1, ... until it is negligible, and for j <= q in any case. It falls with j.
+    For j = 0, 1, ... until it is negligible, and for j <= q in any case. It is decreasing in j.
     """
-    law, found = Hypergeometric(size, earlier), np.zeros(0)
+    law, probability = Hypergeometric(size, earlier), np.zeros(0)
     for start in range(0, size + 1, _CHUNK):
         j = np.arange(start, min(start + _CHUNK, size + 1))
-        found = np.concatenate([found, law.pmf(j)[:, : len(before)] @ before])
-        if found[-1] < _RARE and len(found) > q:
+        probability = np.concatenate([probability, law.pmf(j)[:, : len(before)] @ before])
+        if probability[-1] < _RARE and len(probability) > q:
             break
-    n_kept = max(int(np.searchsorted(-found, -_RARE, side="right")), q + 1)
-    return found[:n_kept]
+    n_kept = max(int(np.searchsorted(-probability, -_RARE, side="right")), q + 1)
+    return probability[:n_kept]
 
 
 def stopping_of(tally: Tally) -> Stopping | None:
-    """Return the rule by which samples grew, or None where they did not: one size is a fixed sample."""
+    """Return the rule by which samples grew; None for samples of fixed size and for rules of one size."""
     stopping = tally.design.stopping
     return stopping if stopping is not None and len(stopping.sizes) > 1 else None
 
 
 def check_fixed(estimator: Estimator, tally: Tally, reason: str) -> None:
-    """Raise for adaptive samples, where the size of a sample tells about the rank."""
+    """Raise for adaptive samples, whose size depends on the rank."""
     if stopping_of(tally) is not None:
         raise CannotEstimate(
             f"'{estimator}' cannot treat adaptive samples, because {reason}. Use estimator 'mle' or 'bv'."
@@ -258,13 +258,13 @@ def outcome_laws(tally: Tally) -> Sequence[tuple[Law, IntArray]]:
 def check_outcomes(tally: Tally) -> None:
     """Raise unless every row of an adaptive sample can come from the stopping rule.
 
-    Ties may put more items above a target than the last round of its sample added; only rows that were not
-    spread over a tied block are held to that.
+    Ties may put more items above a target than the last round of its sample added; that is checked only for
+    rows that were not spread over a tied block.
 
     Raises
     ------
     InvalidData
-        When a sample has a size that the rule does not know, or did not stop where the rule does.
+        When a sample has a size that is not among those of the rule, or did not stop where the rule does.
     """
     rule = stopping_of(tally)
     if rule is None:
@@ -283,21 +283,22 @@ def check_outcomes(tally: Tally) -> None:
 def _adaptive_laws(tally: Tally, rule: Stopping) -> list[tuple[AdaptiveLaw, IntArray]]:
     sizes, which = np.unique(tally.contexts.n_candidates, return_inverse=True)
     return [
-        (AdaptiveLaw(int(size), rule, tally.design.replacement), np.flatnonzero(which == place))
-        for place, size in enumerate(sizes)
+        (AdaptiveLaw(int(size), rule, tally.design.replacement), np.flatnonzero(which == number))
+        for number, size in enumerate(sizes)
     ]
 
 
 def _check_cells(tally: Tally, row: int, law: AdaptiveLaw) -> None:
-    """Raise unless the sampled ranks of one context can be where sampling ended."""
+    """Raise unless sampling can have ended with the sampled ranks of one context."""
     size, q = int(tally.contexts.n_negatives[row]), law.stopping.rank
     seen = np.flatnonzero((tally.counts(row) > 0) & ~law.is_possible(size))
     if len(seen) == 0:
         return
-    said = f"a sample with {size} negatives and rank {int(seen[0]) + 1} cannot come from the stopping rule"
+    outcome = f"a sample with {size} negatives and rank {int(seen[0]) + 1} cannot come from the stopping rule"
     if seen[0] < q:
         raise InvalidData(
-            f"{said}, which samples on while the rank is at most {q}. Correct the table or its stopping rule."
+            f"{outcome}, which goes on sampling while the rank is at most {q}. Correct the table or its "
+            f"stopping rule."
         )
     if tally.ties not in ("expected", "best"):
         return
@@ -305,5 +306,6 @@ def _check_cells(tally: Tally, row: int, law: AdaptiveLaw) -> None:
     is_whole = np.isin(tally.cell, first + seen) & (tally.weight == 1)
     if is_whole.any():
         raise InvalidData(
-            f"{said}, whose last round adds fewer above the target. Correct the table or its stopping rule."
+            f"{outcome}, whose last round adds fewer items above the target. Correct the table or its "
+            f"stopping rule."
         )

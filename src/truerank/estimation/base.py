@@ -1,4 +1,4 @@
-"""Estimators: what the global metric is, from ranks among sampled items."""
+"""Base class of estimators of global metrics from ranks among sampled items."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from truerank.metrics.base import Metric
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Estimated metrics and their spread over users.
+    """Estimated metrics and their standard errors.
 
     Parameters
     ----------
     value : (n_metrics,) means over users
-    standard_error : (n_metrics,) standard deviation over users / sqrt(n_users). It holds what both the users
-        and the sampled items add to the variance, but no bias. NaN for a single user.
+    standard_error : (n_metrics,) standard deviation over users / sqrt(n_users). It includes the variance of
+        both the users and the sampled items, but no bias. NaN for a single user.
     """
 
     value: FloatArray
@@ -38,8 +38,8 @@ class Estimator(Plugin, ABC):
 
     A target with j sampled irrelevant items above it counts as x[j] instead of the gain at its sampled rank.
     x depends on the sizes of sample and pool, the targets above, and the metric; on the sampled ranks only
-    where a prior or a distribution is fitted to them. Then the standard error leaves out what the fit adds.
-    The gain of a metric with a cut-off must not vary beyond the cut-off.
+    where a prior or a distribution is fitted to them. Then the standard error does not include the variance
+    of the fit. The gain of a metric with a cut-off must be constant beyond the cut-off.
     """
 
     #: Whether the global metric is estimated; ``naive`` alone reports the sampled metric as it is.
@@ -57,14 +57,14 @@ class Estimator(Plugin, ABC):
         Raises
         ------
         CannotEstimate
-            When the method cannot treat the design, or a metric is no sum over targets.
+            When the method cannot treat the design, or a metric is not a sum over targets.
         """
 
     def weights(self, tally: Tally) -> list[FloatArray]:
         """Return, per context, signed weights over J = 0..L irrelevant items above the target.
 
-        No metric enters them; the estimate of any metric is the sum over contexts of weights times gain.
-        Those of a context sum to its rows / n_users.
+        They do not depend on the metric: the estimate of any metric is the sum over contexts of weights times
+        gain. Those of a context sum to its rows / n_users.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class Estimator(Plugin, ABC):
         Raises
         ------
         CannotEstimate
-            When contexts differ, so that there is no single list of ranks.
+            When contexts differ, so that there is no common list of ranks.
         """
         if len(tally.contexts) != 1:
             raise CannotEstimate(
@@ -98,7 +98,7 @@ class Estimator(Plugin, ABC):
     def per_user(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
         """Return the estimated value of each metric for each user, (n_users, n_metrics).
 
-        A single user's value is very noisy and may lie outside [0, 1]; the mean is what is estimated.
+        The value of a single user is very noisy and may lie outside [0, 1]; only the mean is an estimate.
         """
         return tally.per_user(self.corrected(tally, metrics))
 
@@ -114,13 +114,13 @@ class Estimator(Plugin, ABC):
     def estimate_runs(self, tallies: Sequence[Tally], metrics: Sequence[Metric]) -> FloatArray:
         """Return the estimate of each metric in each of several samples, (n_runs, n_metrics).
 
-        For runs of one experiment, such as repeats; an estimator may share work between them.
+        For runs of one experiment, such as repeats; an estimator may compute for several runs at once.
         """
         return np.stack([self.estimate(tally, metrics).value for tally in tallies])
 
 
 def check_uniform(estimator: Estimator, tally: Tally) -> None:
-    """Raise unless negatives were drawn uniformly, which is what the law of sampled ranks rests on."""
+    """Raise unless negatives were sampled uniformly, as the sampling laws assume."""
     if tally.design.law != "uniform":
         raise CannotEstimate(
             f"'{estimator}' needs negatives that were drawn uniformly, got design '{tally.design.law}'. "

@@ -1,4 +1,7 @@
-"""What an estimator does on average: expectation, bias and variance over samples, for known ranks."""
+"""Expectation, bias and variance of an estimator over samples, for known global ranks.
+
+Exact sums over the outcomes of a sampling law, for targets of users without other targets.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from truerank.metrics.base import Metric
 
 @dataclass(frozen=True)
 class Behaviour:
-    """An estimator of one metric over all samples of fixed ranks, one target per user.
+    """Moments of an estimate of one metric over all samples of given ranks, one target per user.
 
     Parameters
     ----------
@@ -27,7 +30,7 @@ class Behaviour:
     mean : expectation of the estimate
     sd_row : root of the mean over users of the variance of one user's value
     sd_mean : standard deviation of the estimate over ``n_users`` users
-    n_users : users averaged over
+    n_users : users in the mean
     """
 
     truth: float
@@ -70,7 +73,7 @@ def expected_values(
 
     Parameters
     ----------
-    metric, law : what is measured and how items are drawn
+    metric, law : what is measured, and the sampling law
     n_above : J of each target
     estimator : ``naive`` unless given
     """
@@ -89,25 +92,25 @@ def behaviour(
 
     Parameters
     ----------
-    metric, law : what is measured and how items are drawn
+    metric, law : what is measured, and the sampling law
     ranks : global ranks 1..N of the users, or a distribution over them
     estimator : ``naive`` unless given
-    n_users : users the mean is taken over; the number of ranks, or 1 for a distribution, unless given
+    n_users : users in the mean; the number of ranks, or 1 for a distribution, unless given
 
     Raises
     ------
     InvalidData
         When a rank lies outside 1..N.
     """
-    above, share, counted = population(ranks, law.n_candidates + 1)
+    above, fraction, counted = population(ranks, law.n_candidates + 1)
     n_users = counted if n_users is None else n_users
     mean, variance = expected_values(metric, law, above, estimator=estimator)
     one = np.ones_like(above)
     exact = metric.gain(above + 1, 0 * one, one, one + law.n_candidates)
-    spread = float(share @ variance)
+    spread = float(fraction @ variance)
     return Behaviour(
-        truth=float(share @ np.broadcast_to(exact, above.shape)),
-        mean=float(share @ mean),
+        truth=float(fraction @ np.broadcast_to(exact, above.shape)),
+        mean=float(fraction @ mean),
         sd_row=float(np.sqrt(spread)),
         sd_mean=float(np.sqrt(spread / n_users)),
         n_users=n_users,
@@ -115,7 +118,7 @@ def behaviour(
 
 
 def population(ranks: ArrayLike | RankDistribution, n_ranks: int) -> tuple[IntArray, FloatArray, int]:
-    """Return the distinct J, their shares, and how many users there are."""
+    """Return the distinct J, the fraction of users with each, and the number of users."""
     if isinstance(ranks, RankDistribution):
         if ranks.n_pool != n_ranks:
             raise InvalidData(
@@ -125,7 +128,7 @@ def population(ranks: ArrayLike | RankDistribution, n_ranks: int) -> tuple[IntAr
         return above, ranks.weights[above], 1
     given = np.asarray(ranks)
     if given.size == 0 or given.dtype.kind not in "iu" or given.min() < 1 or given.max() > n_ranks:
-        raise InvalidData(f"global ranks must be integers in 1..{n_ranks}, and at least one.")
+        raise InvalidData(f"global ranks must be integers in 1..{n_ranks}, and there must be at least one.")
     distinct, counts = np.unique(given, return_counts=True)
     return distinct.astype(np.int64) - 1, counts / given.size, int(given.size)
 

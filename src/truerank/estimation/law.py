@@ -143,12 +143,12 @@ class Law(ABC):
 
     @cached_property
     def offsets(self) -> IntArray:
-        """First outcome of each round, and the number of outcomes at the end."""
-        return frozen(np.cumsum([0, *(len(one.factor) for one in self.rounds)]))
+        """First outcome of each round; the last entry is the number of outcomes."""
+        return frozen(np.cumsum([0, *(len(part.factor) for part in self.rounds)]))
 
     @property
     def n_outcomes(self) -> int:
-        """How many outcomes are told apart."""
+        """The number of outcomes."""
         return int(self.offsets[-1])
 
     @cached_property
@@ -159,7 +159,7 @@ class Law(ABC):
     @cached_property
     def outcome_above(self) -> IntArray:
         """The j of each outcome, (n_outcomes,)."""
-        return frozen(np.concatenate([one.first + np.arange(len(one.factor)) for one in self.rounds]))
+        return frozen(np.concatenate([part.first + np.arange(len(part.factor)) for part in self.rounds]))
 
     @property
     def best_to_worst(self) -> IntArray:
@@ -176,8 +176,8 @@ class Law(ABC):
 
     def is_possible(self, size: int) -> BoolArray:
         """Return which of j = 0..m above a sample of m can end with, (m + 1,)."""
-        one, j = self.rounds[self.sizes.index(size)], np.arange(size + 1)
-        possible: BoolArray = (j >= one.first) & (j <= one.last)
+        reached, j = self.rounds[self.sizes.index(size)], np.arange(size + 1)
+        possible: BoolArray = (j >= reached.first) & (j <= reached.last)
         return possible
 
     def _checked(self, n_above: ArrayLike) -> IntArray:
@@ -191,7 +191,7 @@ class Law(ABC):
 
 @dataclass(frozen=True)
 class FixedLaw(Law):
-    r"""P(j | J): m items are drawn from L candidates, J of which stand above the target.
+    r"""P(j | J): m items are sampled from L candidates, J of which rank above the target.
 
     The sampled rank is r = j + 1 and the global rank R = J + 1, other targets above it not counted.
 
@@ -221,7 +221,7 @@ class FixedLaw(Law):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """M alone."""
+        """The one size m."""
         return (self.n_negatives,)
 
     @cached_property
@@ -266,7 +266,7 @@ class FixedLaw(Law):
         return pairs[:, 0].reshape(above.shape), pairs[:, 1].reshape(above.shape)
 
     def limits_of(self, prior: FloatArray) -> IntArray:
-        """Return all rows: every target gets to the only round."""
+        """Return L + 1: the only round needs all rows."""
         return np.array([self.n_candidates + 1])
 
     def add(
@@ -361,7 +361,7 @@ class Hypergeometric(FixedLaw):
         if self.n_negatives > self.n_candidates:
             raise InvalidParameter(
                 f"without replacement n_negatives must be at most the {self.n_candidates} candidates, "
-                f"got {self.n_negatives}. Draw fewer or draw with replacement."
+                f"got {self.n_negatives}. Sample fewer negatives or sample with replacement."
             )
 
     def variance(self, n_above: ArrayLike) -> FloatArray:
@@ -377,7 +377,7 @@ class Hypergeometric(FixedLaw):
 
 
 def make_law(n_candidates: int, n_negatives: int, *, replacement: bool) -> FixedLaw:
-    """Return the law of a design."""
+    """Return the law of samples of fixed size."""
     law = Binomial if replacement else Hypergeometric
     return law(n_candidates, n_negatives)
 
@@ -414,9 +414,9 @@ def hankel_gram(law: Binomial, prior: FloatArray, floor: float) -> FloatArray:
 def overlap_gram(law: Hypergeometric, prior: FloatArray, floor: float) -> FloatArray:
     r"""Return A'DA without replacement from marginals alone.
 
-    Two independent samples of size m share o items, o being hypergeometric itself; together they are one
-    sample of size 2m - o. Of its t items above the target v are shared ones and the others fall into the two
-    halves at random:
+    Two independent samples of size m have o items in common, o being hypergeometric itself; together they are
+    one sample of size 2m - o. Of its t items above the target v are common ones and the others fall into the
+    two halves at random:
 
     .. math:: (A'DA)_{rs} = \sum_o P(o) \sum_v c_{2m-o}[t] \; P(v \mid t, o) \,
               \binom{k}{r-v} \binom{k}{s-v} \Big/ \binom{2k}{t-v}, \qquad k = m - o, \; t = r + s - v.
@@ -425,8 +425,8 @@ def overlap_gram(law: Hypergeometric, prior: FloatArray, floor: float) -> FloatA
     with the number of probable overlaps, so this pays where m^2 is not much more than L.
     """
     m, size = law.n_negatives, law.n_candidates
-    chance = law.pmf(m)
-    overlaps = np.flatnonzero(chance > floor * chance.max())
+    probability = law.pmf(m)
+    overlaps = np.flatnonzero(probability > floor * probability.max())
     largest = min(2 * m, size)
     counts = Hypergeometric(size, largest).add(prior[None, :], floor=floor)[0]
     marginals = {}
@@ -436,7 +436,7 @@ def overlap_gram(law: Hypergeometric, prior: FloatArray, floor: float) -> FloatA
         counts = (counts[:-1] * (union - t) + counts[1:] * (t + 1)) / union
 
     def part(o: int) -> FloatArray:
-        joint = chance[o] * _joint(marginals[2 * m - o], o, m - o)
+        joint = probability[o] * _joint(marginals[2 * m - o], o, m - o)
         gram = np.zeros((m + 1, m + 1))
         add_split(joint, odds_of(m - o), floor, gram)
         return gram
@@ -448,11 +448,11 @@ def overlap_gram(law: Hypergeometric, prior: FloatArray, floor: float) -> FloatA
 
 
 def _joint(marginal: FloatArray, o: int, k: int) -> FloatArray:
-    """Return the probability of v shared and t - v other items above, (o + 1, 2k + 1), from that of t."""
+    """Return the probability of v common and t - v other items above, (o + 1, 2k + 1), from that of t."""
     if o == 0:
         return marginal[None, :]
-    shared = Hypergeometric(2 * k + o, o).pmf(np.arange(2 * k + o + 1))
-    return np.stack([marginal[v : v + 2 * k + 1] * shared[v : v + 2 * k + 1, v] for v in range(o + 1)])
+    common = Hypergeometric(2 * k + o, o).pmf(np.arange(2 * k + o + 1))
+    return np.stack([marginal[v : v + 2 * k + 1] * common[v : v + 2 * k + 1, v] for v in range(o + 1)])
 
 
 def blocked_gram(law: FixedLaw, prior: FloatArray, floor: float) -> FloatArray:
@@ -463,7 +463,7 @@ def blocked_gram(law: FixedLaw, prior: FloatArray, floor: float) -> FloatArray:
     def part(start: int) -> tuple[slice, FloatArray]:
         weights = prior[start : start + step]
         rows = law.rows(start, start + len(weights), floor=floor)
-        # both ends of what a row holds only grow with J
+        # the first and the last entry of a row that is not 0 move up with J
         columns = slice(int(np.argmax(rows[0] > 0)), m + 1 - int(np.argmax(rows[-1, ::-1] > 0)))
         root = np.ascontiguousarray(rows[:, columns]) * np.sqrt(weights)[:, None]
         return columns, root.T @ root

@@ -1,16 +1,9 @@
-"""One row of the law of sampled ranks, P(j | J), by recurrence from its mode.
+"""Compiled kernels of the sampling laws: rows P(j | J), sums over rows, and means over bins of ranks.
 
-Terms start at 1 at the mode and follow their ratios outwards, both ways at once, until they fall below
-``floor``; the caller multiplies by the scale that is returned. No logarithm, no gamma function, one chained
-multiplication per term.
-
-Symbols: L candidates, J of them above the target, m sampled, j of those above the target.
-
-Rows of the law of adaptive samples: those of one round, times the chance that sampling got there.
-
-Symbols: L candidates, J of them above the target, m sampled, j of those above the target.
-
-Means of the law of sampled ranks over bins of global ranks.
+A row is computed by recurrence from its mode: terms start at 1 at the mode and follow their ratios outwards,
+in both directions at once, until they fall below ``floor``; the caller multiplies by the scale that is
+returned. No logarithm, no gamma function, one multiplication per term in each of two chains. Rows of adaptive
+samples are those of one round times the probability that sampling got there.
 
 Symbols: L candidates, J of them above the target, m sampled, j of those above the target.
 """
@@ -188,10 +181,10 @@ def moments(
 
 @compiled
 def add_split(joint: FloatArray, odds: FloatArray, floor: float, gram: FloatArray) -> None:
-    """Add to gram[r + v, s + v] the probability of v shared marks and r, s others in two halves of size k.
+    """Add to gram[r + v, s + v] the probability of v common items and r, s others in two halves of size k.
 
-    ``joint[v, t]`` is the probability of v shared and t other marks; the t others fall into the halves at
-    random, so r of them into the first has the hypergeometric law of k drawn from 2k.
+    ``joint[v, t]`` is the probability of v common and t other items above the target; the t others fall into
+    the halves at random, so the number r in the first is hypergeometric: k drawn from 2k.
     """
     k = len(odds)
     row = np.zeros(k + 1)
@@ -237,7 +230,7 @@ def add_nodes(
 ) -> None:
     """Add weight[i] P(columns[k] | J[i]) to out[k, bins[i]]; ``columns`` and J ascend.
 
-    The first j of a row grows with J, so what follows a row beyond the last column is beyond it too.
+    The first j of a row grows with J, so all rows after one that starts beyond the last column do too.
     """
     row = np.zeros(len(odds) + 1)
     for i in range(len(J)):

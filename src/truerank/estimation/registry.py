@@ -1,4 +1,4 @@
-"""The estimators and priors there are."""
+"""Tables of the estimators and of the priors, by name."""
 
 from __future__ import annotations
 

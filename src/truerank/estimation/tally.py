@@ -1,4 +1,8 @@
-"""Tally: sampled ranks as the counts an estimator needs."""
+"""Tally: counts of sampled ranks by context, the sufficient statistic of all estimators.
+
+A context is what the correction of a sampled rank depends on: the sizes of sample and pool and the other
+targets of the user. The tie policy is applied and pools of nearly equal size are put together here, once.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,13 @@ from truerank.core.ranks import TIE_POLICIES, Design, SampledRanks, TiePolicy
 from truerank.core.types import FloatArray, IntArray, frozen
 from truerank.metrics.ties import block_order, block_weights, random_split
 
-#: Relative width of the bins that pools of nearly equal size share, unless the caller says otherwise.
+#: Default relative width of the bins in which pools of nearly equal size are put together.
 WIDTH = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class Contexts:
-    """Distinct situations of a target; rows in the same one are corrected alike.
+    """Distinct contexts of targets: sampled ranks in the same context are corrected alike.
 
     Parameters
     ----------
@@ -52,22 +56,22 @@ class Contexts:
         sizes = np.stack([self.n_negatives, self.n_candidates], axis=1)
         distinct, which = np.unique(sizes, axis=0, return_inverse=True)
         order = np.argsort(which.ravel(), kind="stable")
-        ends = np.cumsum(np.bincount(which.ravel(), minlength=len(distinct)))
-        parts = np.split(order, ends[:-1])
+        stops = np.cumsum(np.bincount(which.ravel(), minlength=len(distinct)))
+        parts = np.split(order, stops[:-1])
         return [(int(m), int(size), rows) for (m, size), rows in zip(distinct, parts, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """How often, in each context, how many sampled irrelevant items stand above the target.
+    """Counts of targets by context and by the number of sampled irrelevant items above the target.
 
     A *cell* is a pair (context, n_above) with n_above in 0..m; an estimate of a metric is a weighted sum over
-    cells of a corrected value. A row without ties fills one cell with weight 1; a tied row is spread over the
-    cells it might fill. Which user an entry belongs to is kept, so that values per user can be formed.
+    cells of a corrected value. A row without ties adds weight 1 to one cell; a tied row is spread over the
+    cells it can be in. The user of each entry is kept, so that values per user can be computed.
 
     Parameters
     ----------
-    contexts : the distinct situations
+    contexts : the distinct contexts
     user : (n_entries,) position of the entry's user among the ``n_users`` users
     cell : (n_entries,) position of the cell: ``offsets[context] + n_above``
     weight : (n_entries,) the entries of one row sum to 1
@@ -107,7 +111,7 @@ class Tally:
 
     @cached_property
     def offsets(self) -> IntArray:
-        """First cell of each context, and the number of cells at the end."""
+        """First cell of each context; the last entry is the number of cells."""
         return frozen(np.concatenate([[0], np.cumsum(self.contexts.n_negatives + 1)]).astype(np.int64))
 
     @property
@@ -166,8 +170,8 @@ def tally(
     Parameters
     ----------
     sample : one row per (user, target)
-    ties : ``expected`` spreads a row over the places it takes in all orders of its tied block; ``best`` and
-        ``worst`` put targets first and last; ``random`` draws one order
+    ties : ``expected`` spreads a row over its positions in all orders of its tied block; ``best`` and
+        ``worst`` put targets first and last; ``random`` samples one order
     seed : for ``random``
     width : pools whose numbers of candidates L lie in one interval [a, a (1 + width)) are given their mean
         L'; 0 keeps all sizes. A bin that holds one size keeps it.
@@ -192,10 +196,10 @@ def tally(
     The order restricted to a sample is as random as the whole order, so the mean over samples of what is
     estimated equals the mean over orders of the global block: sampled and exact ``expected`` agree. With
     replacement an item that ties and is drawn twice counts as two items; the error is of the order of the
-    share of repeated draws among the tied ones. Under ``random`` the two cannot be the same draw, because a
-    table of counts does not say *which* negatives tie; the sample draws its own order, as a pure function of
-    (seed, user, item). Tied targets are ordered among themselves; the negatives before each are drawn target
-    by target.
+    fraction of repeated draws among the tied ones. Under ``random`` the two cannot be the same order, because
+    a table of counts does not say *which* negatives tie; the order of the sample is its own, a pure function
+    of (seed, user, item). Tied targets are ordered among themselves; the negatives before each are sampled
+    target by target.
 
     Examples
     --------
@@ -204,7 +208,7 @@ def tally(
     ([1001], [999, 1003])
     """
     check_choice("ties", ties, TIE_POLICIES)
-    row, k, j, weight = _places(sample, ties, seed)
+    row, k, j, weight = _positions(sample, ties, seed)
     columns = (
         sample.n_negatives[row],
         sample.n_candidates[row],
@@ -266,15 +270,15 @@ def _binned_sizes(whole: Tally, width: float) -> IntArray:
     return size
 
 
-def _places(
+def _positions(
     sample: SampledRanks, ties: TiePolicy, seed: int
 ) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
-    """Return (row, tied targets before it, tied negatives before it, weight) of each place of a row."""
+    """Return (row, tied targets before it, tied negatives before it, weight) of each position of a row."""
     n_tied = (sample.n_tied - sample.n_relevant_tied).astype(np.int64)
     n_targets = sample.n_relevant_tied.astype(np.int64) + 1
     rows = np.arange(len(sample))
     if ties == "expected":
-        return _all_places(n_targets, n_tied)
+        return _all_positions(n_targets, n_tied)
     order = block_order(sample, None if ties != "random" else seed)
     if ties == "best":
         return rows, order, np.zeros_like(rows), np.ones(len(rows))
@@ -283,14 +287,14 @@ def _places(
     return rows, order, random_split(sample, seed, n_targets, order, n_tied), np.ones(len(rows))
 
 
-def _all_places(n_targets: IntArray, n_tied: IntArray) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+def _all_positions(n_targets: IntArray, n_tied: IntArray) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
     untied = np.flatnonzero((n_targets == 1) & (n_tied == 0))
     zeros = np.zeros_like(untied)
     parts = [(untied, zeros, zeros, np.ones(len(untied)))]
     tied = np.flatnonzero((n_targets > 1) | (n_tied > 0))
     blocks, which = _distinct(np.stack([n_targets[tied], n_tied[tied]], axis=1))
-    ends = np.cumsum(np.bincount(which, minlength=len(blocks)))
-    groups = np.split(tied[np.argsort(which, kind="stable")], ends[:-1]) if len(blocks) else []
+    stops = np.cumsum(np.bincount(which, minlength=len(blocks)))
+    groups = np.split(tied[np.argsort(which, kind="stable")], stops[:-1]) if len(blocks) else []
     for (targets, negatives), rows in zip(blocks, groups, strict=True):
         table = block_weights(int(targets), int(negatives))
         k, j = np.divmod(np.arange(table.size), negatives + 1)

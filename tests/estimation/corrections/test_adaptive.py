@@ -258,7 +258,11 @@ def test_methods_for_fixed_samples_say_which_can(written: str) -> None:
     ("m", "above", "message"),
     [
         (15, 3, r"must have one of the sizes \(10, 20\), got 15\. Correct the table"),
-        (10, 0, r"with 10 negatives and rank 1 cannot come from the stopping rule, which samples on while"),
+        (
+            10,
+            0,
+            r"with 10 negatives and rank 1 cannot come from the stopping rule, which goes on sampling while",
+        ),
         (20, 12, r"with 20 negatives and rank 13 cannot come from .*, whose last round adds fewer"),
     ],
 )

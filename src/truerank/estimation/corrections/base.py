@@ -1,8 +1,9 @@
-"""What the least-squares corrections share: a prior, normal equations, and results kept for reuse.
+"""Base class of corrections by least squares under a prior over global ranks.
 
-Several samples of one experiment at once.
-
-What has been computed once: corrected values and normal equations are reused over models and repeats.
+A correction replaces the gain at a sampled rank by a value x, such that the expectation of x given the global
+rank is close to the gain there. ``solve`` in each subclass says how close and at what variance. Normal
+equations and corrected values are cached over models and repeats, and runs of one experiment are corrected
+together.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from truerank.metrics.base import Metric
 
 
 def are_alike(tallies: Sequence[Tally]) -> bool:
-    """Whether samples are of equally many targets and drawn in the same way.
+    """Whether samples have equally many users and targets and the same design.
 
     Raises
     ------
@@ -44,19 +45,19 @@ def are_alike(tallies: Sequence[Tally]) -> bool:
 
 
 def union_of(tallies: Sequence[Tally]) -> tuple[Tally, list[IntArray]]:
-    """Return a tally with the contexts and the entries of all runs, and where each run's cells are in it.
+    """Return a tally with the contexts and the entries of all runs, and the cells of each run in it.
 
-    It has as many rows as one run: what a correction depends on is that of one run.
+    ``n_users`` and ``n_rows`` are those of one run, on which a correction depends.
     """
     columns = [_stacked_columns(tally.contexts) for tally in tallies]
     distinct, which = np.unique(np.concatenate(columns), axis=0, return_inverse=True)
     contexts = Contexts(*(frozen(np.ascontiguousarray(column)) for column in distinct.T))
     first = np.concatenate([[0], np.cumsum(contexts.n_negatives + 1)])
-    ends = np.cumsum([len(part) for part in columns])
+    stops = np.cumsum([len(part) for part in columns])
     cells: list[IntArray] = [
-        np.repeat(first[place] - tally.offsets[:-1], tally.contexts.n_negatives + 1)
+        np.repeat(first[context] - tally.offsets[:-1], tally.contexts.n_negatives + 1)
         + np.arange(tally.n_cells)
-        for place, tally in zip(np.split(which.ravel(), ends[:-1]), tallies, strict=True)
+        for context, tally in zip(np.split(which.ravel(), stops[:-1]), tallies, strict=True)
     ]
     all_cells = [cell[tally.cell] for cell, tally in zip(cells, tallies, strict=True)]
     union = Tally(
@@ -83,33 +84,33 @@ class GainTable:
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self.metrics = metrics
-        self._held: dict[tuple[int, ...], list[tuple[FloatArray, float]]] = {}
+        self._kept: dict[tuple[int, ...], list[tuple[FloatArray, float]]] = {}
 
     def of(self, contexts: Contexts, row: int) -> list[tuple[FloatArray, float]]:
-        """Return, per metric, what ranks within the cut-off have more than those beyond, and those' gain."""
+        """Return, per metric, the gains within the cut-off less the gain beyond, and the gain beyond."""
         key = tuple(int(column[row]) for column in _stacked_columns(contexts).T[1:])
-        if key not in self._held:
-            one, size = contexts.take(np.array([row])), key[0] + 1
-            self._held[key] = [_split_gain(metric, one, size) for metric in self.metrics]
-        return self._held[key]
+        if key not in self._kept:
+            context, size = contexts.take(np.array([row])), key[0] + 1
+            self._kept[key] = [_split_gain(metric, context, size) for metric in self.metrics]
+        return self._kept[key]
 
     def value(self, equations: NormalEquations, dual: FloatArray, contexts: Contexts) -> FloatArray:
         """Return the sums over contexts of weights D A z times gains, (n_metrics,).
 
-        Only rows within the largest cut-off are gone through; the sum of all weights is z . c.
+        Only ranks within the largest cut-off are summed one by one; the sum of all weights is z . c.
         """
         total = np.zeros(len(self.metrics))
         sums = equations.marginal @ dual
         gains = [self.of(contexts, row) for row in range(len(contexts))]
-        longest = max((len(head) for one in gains for head, _ in one), default=0)
+        longest = max((len(head) for parts in gains for head, _ in parts), default=0)
         weights = equations.head(dual, longest)
-        for column, one in enumerate(gains):
-            total += [weights[: len(head), column] @ head + tail * sums[column] for head, tail in one]
+        for column, parts in enumerate(gains):
+            total += [weights[: len(head), column] @ head + tail * sums[column] for head, tail in parts]
         return total
 
 
 def _split_gain(metric: Metric, context: Contexts, size: int) -> tuple[FloatArray, float]:
-    """Return what ranks within the cut-off have more than those beyond, and what those have."""
+    """Return the gains within the cut-off less the gain beyond, and the gain beyond."""
     head = size if metric.cutoff is None else min(size, metric.cutoff)
     tail = float(gain_at(metric, np.array([head]), context)[0, 0]) if head < size else 0.0
     return gain_at(metric, np.arange(head), context)[0] - tail, tail
@@ -129,58 +130,58 @@ def _stacked_columns(contexts: Contexts) -> IntArray:
 
 
 class Sized(Protocol):
-    """Something that knows how many bytes it holds."""
+    """An object with a size in memory."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Size in bytes."""
 
 
 SizedT = TypeVar("SizedT", bound=Sized)
 
 
 class ResultCache(Generic[SizedT]):
-    """The most recently used results, up to a number of bytes.
+    """Cache of the most recently used results, up to a number of bytes; may be used by several threads.
 
     Examples
     --------
     >>> import numpy as np
-    >>> memory = ResultCache[np.ndarray](max_bytes=80)
-    >>> memory.get("a", lambda: np.zeros(10)) is memory.get("a", lambda: np.ones(10))
+    >>> cache = ResultCache[np.ndarray](max_bytes=80)
+    >>> cache.get("a", lambda: np.zeros(10)) is cache.get("a", lambda: np.ones(10))
     True
     """
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self._held: OrderedDict[Hashable, SizedT] = OrderedDict()
+        self._kept: OrderedDict[Hashable, SizedT] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
 
     def find(self, key: Hashable) -> SizedT | None:
-        """Return what is held under a key, or None."""
+        """Return the result under a key, or None."""
         with self._lock:
-            found = self._held.get(key)
-            if found is not None:
-                self._held.move_to_end(key)
-            return found
+            value = self._kept.get(key)
+            if value is not None:
+                self._kept.move_to_end(key)
+            return value
 
     def put(self, key: Hashable, value: SizedT) -> None:
-        """Hold a value; the least recently used ones go first."""
+        """Keep a value; the least recently used ones are dropped when there are too many bytes."""
         with self._lock:
-            old = self._held.pop(key, None)
+            old = self._kept.pop(key, None)
             self._bytes += value.nbytes - (old.nbytes if old is not None else 0)
-            self._held[key] = value
-            while self._bytes > self.max_bytes and self._held:
-                _, dropped = self._held.popitem(last=False)
+            self._kept[key] = value
+            while self._bytes > self.max_bytes and self._kept:
+                _, dropped = self._kept.popitem(last=False)
                 self._bytes -= dropped.nbytes
 
     def get(self, key: Hashable, make: Callable[[], SizedT]) -> SizedT:
-        """Return what is held under a key; make it first where needed."""
-        found = self.find(key)
-        if found is None:
-            found = make()
-            self.put(key, found)
-        return found
+        """Return the result under a key; compute it where it is missing."""
+        value = self.find(key)
+        if value is None:
+            value = make()
+            self.put(key, value)
+        return value
 
 
 _EQUATIONS: ResultCache[NormalEquations] = ResultCache(1 << 27)
@@ -190,14 +191,14 @@ MetricContexts: TypeAlias = list[tuple[Metric, Contexts]]
 
 @dataclass(frozen=True)
 class Correction(Estimator):
-    """A correction that is best, in some sense, for ranks that follow a prior.
+    """Corrected values that minimise an expected squared error for ranks that follow a prior.
 
-    Treats samples of fixed size and adaptive ones; those have a corrected value for each pair of a sample
-    size and a sampled rank, and the normal equations are the same.
+    Treats samples of fixed size and adaptive ones; the latter have a corrected value for each pair of a
+    sample size and a sampled rank, and the normal equations have the same form.
 
     Parameters
     ----------
-    prior : which global ranks matter how much; an estimator of a rank distribution, such as ``mle``, is
+    prior : weights of global ranks in the error; an estimator of a rank distribution, such as ``mle``, is
         fitted to each sample first
     """
 
@@ -226,7 +227,7 @@ class Correction(Estimator):
         return self.solve(equations, counts)
 
     def resolve(self, tally: Tally) -> Self:
-        """Return the correction for a sample: nothing in it is left to be fitted."""
+        """Return the correction for a sample, with its prior fitted."""
         prior = cast(Prior, self.prior).resolve(tally)
         return self if prior is self.prior else replace(self, prior=prior)
 
@@ -238,13 +239,12 @@ class Correction(Estimator):
         with single_threaded_blas():
             for law, rows in outcome_laws(tally):
                 contexts, which = _situations(tally.contexts.take(rows), law)
-                places = {
-                    int(m): law.outcome_index(int(m)) for m in np.unique(tally.contexts.n_negatives[rows])
-                }
-                found = np.stack(fixed._values(law, contexts, metrics), axis=-1)
+                sizes = np.unique(tally.contexts.n_negatives[rows]).tolist()
+                index = {m: law.outcome_index(m) for m in sizes}
+                x = np.stack(fixed._values(law, contexts, metrics), axis=-1)
                 for row, situation in zip(rows.tolist(), which.tolist(), strict=True):
                     cells = slice(tally.offsets[row], tally.offsets[row + 1])
-                    values[cells] = found[situation, places[int(tally.contexts.n_negatives[row])]]
+                    values[cells] = x[situation, index[int(tally.contexts.n_negatives[row])]]
         return values
 
     def weights(self, tally: Tally) -> list[FloatArray]:
@@ -283,7 +283,7 @@ class Correction(Estimator):
         """Return the estimate of each metric in each of several samples, (n_runs, n_metrics).
 
         With a prior that does not depend on the sample, x is computed once for all runs. Otherwise priors are
-        fitted together, and each run takes one solution for all metrics, its weights over ranks.
+        fitted together, and each run needs one solution for all metrics, its weights over ranks.
         """
         prior = self.prior
         if not are_alike(tallies):
@@ -300,13 +300,12 @@ class Correction(Estimator):
         for tally in tallies:
             self._check(tally)
         priors = prior.resolve_runs(tallies)
-        each = [replace(self, prior=one).resolve(tally) for one, tally in zip(priors, tallies, strict=True)]
+        fixed = [replace(self, prior=fit).resolve(tally) for fit, tally in zip(priors, tallies, strict=True)]
+        pairs = zip(fixed, tallies, strict=True)
         if not self.is_linear:
-            return np.stack(
-                [one.estimate(tally, metrics).value for one, tally in zip(each, tallies, strict=True)]
-            )
+            return np.stack([correction.estimate(tally, metrics).value for correction, tally in pairs])
         gains = GainTable(metrics)
-        return np.stack([one._by_weights(tally, gains) for one, tally in zip(each, tallies, strict=True)])
+        return np.stack([correction._by_weights(tally, gains) for correction, tally in pairs])
 
     def _by_weights(self, tally: Tally, gains: GainTable) -> FloatArray:
         """Return the estimates from weights over ranks: one right-hand side serves all metrics."""
@@ -324,13 +323,13 @@ class Correction(Estimator):
         equations = self.equations(law)
         counts = np.zeros((len(equations.locations), int(which.max()) + 1))
         for row, column in zip(rows.tolist(), which.tolist(), strict=True):
-            place = law.outcome_index(int(tally.contexts.n_negatives[row]))
-            np.add.at(counts[:, column], place, tally.counts(row) / tally.n_users)
+            index = law.outcome_index(int(tally.contexts.n_negatives[row]))
+            np.add.at(counts[:, column], index, tally.counts(row) / tally.n_users)
         with single_threaded_blas():
             return equations, self.solve_dual(equations, counts)
 
     def equations(self, law: Law, prior: Prior | None = None) -> NormalEquations:
-        """Return the normal equations of a law, computed once."""
+        """Return the normal equations of a law, from the cache where they were computed before."""
         chosen = cast(Prior, self.prior) if prior is None else prior
         key = (law, chosen.fingerprint())
         return _EQUATIONS.get(key, lambda: NormalEquations(law, chosen.weights(law.n_candidates + 1)))
@@ -342,15 +341,15 @@ class Correction(Estimator):
             cast(Prior, self.prior).check_size(int(tally.contexts.n_candidates.max()) + 1)
 
     def _values(self, law: Law, contexts: Contexts, metrics: Sequence[Metric]) -> list[FloatArray]:
-        """Return x of each metric, each (n_contexts, n_outcomes), solving only for what is not yet known."""
+        """Return x of each metric, each (n_contexts, n_outcomes), solving for those not in the cache."""
         method = (self, cast(Prior, self.prior).fingerprint(), law)
         columns = list(_columns(contexts))
-        found = {}
+        values = {}
         missing: list[tuple[Metric, IntArray]] = []
         for metric in metrics:
-            held = [_VALUES.find((method, metric, column)) for column in columns]
-            found[metric] = held
-            absent = [place for place, value in enumerate(held) if value is None]
+            cached = [_VALUES.find((method, metric, column)) for column in columns]
+            values[metric] = cached
+            absent = [number for number, value in enumerate(cached) if value is None]
             if absent:
                 missing.append((metric, np.array(absent)))
         if missing:
@@ -360,9 +359,9 @@ class Correction(Estimator):
             for metric, rows in missing:
                 for row in rows:
                     value = next(solved).copy()
-                    found[metric][row] = value
+                    values[metric][row] = value
                     _VALUES.put((method, metric, columns[row]), value)
-        return [np.array(found[metric]) for metric in metrics]
+        return [np.array(values[metric]) for metric in metrics]
 
 
 def _situations(contexts: Contexts, law: Law) -> tuple[Contexts, IntArray]:

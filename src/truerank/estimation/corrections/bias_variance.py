@@ -1,4 +1,4 @@
-"""BV: bias traded for variance."""
+"""BV: the correction that minimises squared bias plus gamma times variance, under a prior."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from truerank.estimation.corrections.least_squares import LeastSquares, truncate
 
 @dataclass(frozen=True)
 class BiasVariance(Correction):
-    r"""Values that weigh squared bias against gamma times variance.
+    r"""Corrected values that minimise squared bias plus gamma times variance under a prior.
 
-    The correction to start with. Small gamma: less bias, more noise; gamma = 1 is the mean of the metric
+    The correction to start with. Small gamma: less bias, more variance; gamma = 1 is the mean of the metric
     given the sampled rank under the prior. Fit O(N sqrt(m) + m^3) with replacement, memory O(N + m^2).
 
     .. math:: x = \big( (1 - \gamma) A^\top D A + \gamma \,\mathrm{diag}(c) \big)^{-1} A^\top D b, \qquad
@@ -28,7 +28,7 @@ class BiasVariance(Correction):
 
     Parameters
     ----------
-    prior : which global ranks matter how much
+    prior : weights of global ranks in the error
     gamma : weight of the variance in [0, 1]; 0 is ``ls``
 
     Notes
@@ -71,7 +71,7 @@ class BiasVariance(Correction):
         matrix[np.diag_indices_from(matrix)] += self.gamma
         try:
             factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:  # gamma below rounding: eigenvalues that should be gamma came out negative
+        except LinAlgError:  # gamma is below rounding error: eigenvalues near gamma came out negative
             eigenvalues, vectors = eigh(scaled.matrix(equations.gram))
             damped = (1 - self.gamma) * np.maximum(eigenvalues, 0) + self.gamma
             solution: FloatArray = vectors @ ((vectors.T @ columns) / damped[:, None])

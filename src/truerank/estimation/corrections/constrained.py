@@ -1,4 +1,4 @@
-"""CLS: least squares among values that do not rise with the sampled rank."""
+"""CLS: least squares among corrected values that do not increase with the sampled rank."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ConstrainedLeastSquares(Correction):
 
     Parameters
     ----------
-    prior : which global ranks matter how much
+    prior : weights of global ranks in the error
     clip : whether negative values are replaced by 0 afterwards
 
     Notes
@@ -51,19 +51,19 @@ class ConstrainedLeastSquares(Correction):
 
     def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
         """Return the corrected value of each metric in each cell, (n_cells, n_metrics)."""
-        check_fixed(self, tally, "pairs of a sample size and a sampled rank have no order to fall along")
+        check_fixed(self, tally, "pairs of a sample size and a sampled rank have no natural order")
         return super().corrected(tally, metrics)
 
     def solve(self, equations: NormalEquations, moments: FloatArray) -> FloatArray:
         """Return x, column by column."""
         gram = equations.gram
         steps = np.cumsum(np.cumsum(gram, axis=0), axis=1)
-        found = np.stack([_column(gram, steps, column) for column in moments.T], axis=1)
-        return np.maximum(found, 0.0) if self.clip else found
+        x = np.stack([_column(gram, steps, column) for column in moments.T], axis=1)
+        return np.maximum(x, 0.0) if self.clip else x
 
 
 def _column(gram: FloatArray, steps: FloatArray, moment: FloatArray) -> FloatArray:
-    """Return x of one metric: a falling line where that leaves no residual, else by the active set."""
+    """Return x of one metric: a decreasing line where that leaves no residual, else by the active set."""
     # j m^-1 L estimates J without bias, so a metric that is affine in the rank, such as AUC, has an exact
     # solution that is affine in j; the equations alone are too singular to find it
     basis = np.stack([np.ones(len(moment)), np.arange(len(moment)) / len(moment)], axis=1)
@@ -94,7 +94,7 @@ def nonnegative_solve(gram: FloatArray, moment: FloatArray) -> FloatArray:
     tolerance = 1e-13 * max(np.abs(goal).max(), 1e-300)
     is_bounded = np.arange(size) < size - 1
     is_used = ~is_bounded
-    is_spent = np.zeros(size, dtype=np.bool_)  # entries whose slope is rounding alone
+    is_spent = np.zeros(size, dtype=np.bool_)  # entries whose slope is rounding error alone
     solution = _solve_used(matrix, goal, is_used)
     for _ in range(10 * size):
         slope = goal - matrix @ solution
@@ -110,14 +110,15 @@ def nonnegative_solve(gram: FloatArray, moment: FloatArray) -> FloatArray:
         is_spent[:] = False
         while (is_falling := is_used & (wanted <= 0) & is_bounded).any():
             rows = np.flatnonzero(is_falling)
-            share = solution[rows] / (solution[rows] - wanted[rows])
-            solution = solution + share.min() * (wanted - solution)
-            is_used[rows[share <= share.min()]] = False
+            length = solution[rows] / (solution[rows] - wanted[rows])
+            solution = solution + length.min() * (wanted - solution)
+            is_used[rows[length <= length.min()]] = False
             solution[~is_used] = 0.0
             wanted = _solve_used(matrix, goal, is_used)
         solution = wanted
     raise NotConverged(
-        f"the active set did not settle within {10 * size} steps. Use estimator 'bv'.", solution * scale
+        f"the active-set method did not converge within {10 * size} steps. Use estimator 'bv'.",
+        solution * scale,
     )
 
 

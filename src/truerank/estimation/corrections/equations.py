@@ -1,11 +1,10 @@
-"""Normal equations of a correction, without the N x n matrix of the law.
+"""Normal equations of least-squares corrections, without forming the N x n matrix of the sampling law.
+
+``ScaledEquations`` puts them into units in which they are well conditioned; ``StackedLeastSquares`` solves
+ill-conditioned problems with a quadratic penalty by orthogonal factorisation instead.
 
 Symbols of the paper: A is the law P(r | R), D the prior on the diagonal, b the metric at each global rank,
 c the probability of each sampled rank under the prior.
-
-Normal equations in units in which they are well conditioned.
-
-Least squares with a quadratic penalty by orthogonal factorisation, for ill-conditioned problems.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from truerank.estimation.corrections.base import MetricContexts
 
 
-_CHUNK = 1 << 22  # gains or entries of the law held at once: 32 MB
-_HEAD = 256  # up to so many rows are held as a matrix
+_CHUNK = 1 << 22  # gains or entries of the law in memory at once: 32 MB
+_HEAD = 256  # up to so many rows of the law are formed as a matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,12 +72,12 @@ class NormalEquations:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held once the matrix has been formed."""
+        """Size in bytes once the matrix has been formed."""
         return int(self.prior.nbytes) + 8 * len(self.locations) ** 2
 
     @cached_property
     def floor(self) -> float:
-        """What may be left out of a row: where the prior has gaps, a far tail may be all there is."""
+        """Terms of a row that may be left out: none where the prior has gaps, so that tails may dominate."""
         return NEGLIGIBLE if self.prior.min() * len(self.prior) > 1e-4 else TINY
 
     @cached_property
@@ -97,7 +96,7 @@ class NormalEquations:
     def moment(self, metric: Metric, contexts: Contexts) -> FloatArray:
         """Return A'Db of one metric in each context, (n_outcomes, n_contexts).
 
-        Ranks beyond the metric's cut-off share one gain, so only those within it are gone through.
+        Ranks beyond the metric's cut-off have one gain, so only those within it are summed one by one.
         """
         size = len(self.prior)
         head = size if metric.cutoff is None else min(size, metric.cutoff)
@@ -115,16 +114,16 @@ class NormalEquations:
         return result
 
     def spread(self, dual: FloatArray) -> FloatArray:
-        """Return D A z, the weights over J = 0..L that a vector z over outcomes stands for."""
+        """Return D A z, the weights over J = 0..L for a vector z over outcomes."""
         return self.dot(dual) * self.prior
 
     def head(self, dual: FloatArray, n_rows: int) -> FloatArray:
         """Return the first rows of D A z for the columns of a matrix z, (n_rows, n_columns)."""
         if n_rows > _HEAD:
             return np.stack([self.spread(column)[:n_rows] for column in dual.T], axis=1)
-        found: FloatArray = self.block(0, n_rows) @ dual
-        found *= self.prior[:n_rows, None]
-        return found
+        rows: FloatArray = self.block(0, n_rows) @ dual
+        rows *= self.prior[:n_rows, None]
+        return rows
 
 
 def gain_at(metric: Metric, n_above: IntArray, contexts: Contexts) -> FloatArray:
@@ -144,7 +143,7 @@ class ScaledEquations:
     """Normal equations in units in which a size of each outcome, such as its marginal, is 1.
 
     Outcomes of size 0, such as those that cannot occur under the prior, are left out; they take the value of
-    one that is not, the one that points nearest to where they point.
+    the outcome with the nearest location that is not.
 
     Parameters
     ----------
@@ -164,7 +163,7 @@ class ScaledEquations:
 
     @classmethod
     def by(cls, size: FloatArray, at: FloatArray) -> ScaledEquations:
-        """Scale by a size of each outcome; ``at`` says where each points."""
+        """Scale by a size of each outcome; ``at`` is the location of each along the list."""
         kept = np.flatnonzero(size >= _LEAST)
         order = np.argsort(at[kept], kind="stable")
         known = at[kept][order]
@@ -192,7 +191,7 @@ class ScaledEquations:
         return (solution / self.root[:, None])[self.nearest]
 
     def gather(self, counts: FloatArray) -> FloatArray:
-        """Return counts over outcomes as right-hand sides of the dual: what ``leave`` copies adds up."""
+        """Return counts over outcomes as right-hand sides of the dual, the transpose of ``leave``."""
         total = np.zeros((len(self.kept), counts.shape[1]))
         np.add.at(total, self.nearest, counts)
         return total / self.root[:, None]
@@ -208,8 +207,8 @@ class ScaledEquations:
 class StackedLeastSquares:
     r"""The minimum of :math:`\|D^{1/2} (A x - b)\|^2 + x^\top P x` from the rows of both terms.
 
-    Forming A'DA squares the condition number; here the rows of :math:`D^{1/2} A` and of a root of P stand
-    below each other and are reduced to a triangle, some at a time.
+    Forming A'DA squares the condition number; here the rows of :math:`D^{1/2} A` and of a root of P are
+    stacked and reduced to a triangle, block by block.
 
     Parameters
     ----------
@@ -237,7 +236,7 @@ class StackedLeastSquares:
         return solved
 
     def _reduced(self, wanted: MetricContexts) -> FloatArray:
-        """Return the triangle of the stacked rows, with what becomes of the gains to its right."""
+        """Return the triangle of the stacked rows, with the transformed gains to its right."""
         kept, root = self.scaled.kept, self.scaled.root
         n_columns = sum(len(contexts) for _, contexts in wanted)
         first = laplacian_root(self.penalty[np.ix_(kept, kept)]) / root
@@ -266,9 +265,9 @@ def laplacian(weights: FloatArray) -> FloatArray:
 
 
 def laplacian_root(matrix: FloatArray) -> FloatArray:
-    """Return an upper triangle U with U'U the Laplacian, its last row 0, by elimination that never subtracts.
+    """Return an upper triangle U with U'U the Laplacian, its last row 0, by elimination without subtraction.
 
-    Each pivot is the sum of what stands to its right, so that every entry is accurate, however small.
+    Each pivot is the sum of the entries to its right, so that every entry is accurate, however small.
 
     Examples
     --------
@@ -278,18 +277,18 @@ def laplacian_root(matrix: FloatArray) -> FloatArray:
     weights = -matrix
     np.fill_diagonal(weights, 0.0)
     root = np.zeros_like(weights)
-    for place in range(len(weights) - 1):
-        row = weights[place, place + 1 :].copy()
+    for i in range(len(weights) - 1):
+        row = weights[i, i + 1 :].copy()
         pivot = float(row.sum())
         if pivot <= 0:
             continue
-        root[place, place] = np.sqrt(pivot)
-        root[place, place + 1 :] = -row / np.sqrt(pivot)
-        weights[place + 1 :, place + 1 :] += np.outer(row, row / pivot)
+        root[i, i] = np.sqrt(pivot)
+        root[i, i + 1 :] = -row / np.sqrt(pivot)
+        weights[i + 1 :, i + 1 :] += np.outer(row, row / pivot)
     return root
 
 
 def _triangle(rows: FloatArray) -> FloatArray:
     """Return the upper triangle of an orthogonal factorisation."""
-    found: FloatArray = qr(rows, mode="r", overwrite_a=True, check_finite=False)[0]
-    return found[: rows.shape[1]]
+    triangle: FloatArray = qr(rows, mode="r", overwrite_a=True, check_finite=False)[0]
+    return triangle[: rows.shape[1]]

@@ -1,4 +1,4 @@
-"""Least squares: the correction with the smallest bias."""
+"""Least squares: the correction with the smallest squared bias under a prior."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from truerank.estimation.corrections.equations import NormalEquations, ScaledEqu
 
 @dataclass(frozen=True)
 class LeastSquares(Correction):
-    r"""Values whose expectation comes closest to the metric at every global rank, at any variance.
+    r"""Corrected values whose expectation is closest to the metric in mean square, whatever the variance.
 
-    Use it to see what can be had without bias; the values oscillate wildly and the variance is huge, so for a
-    number use ``bv``.
+    Shows how far bias can be removed; the values oscillate wildly and the variance is huge, so for an
+    estimate use ``bv``.
 
     .. math:: x = \arg\min_x \sum_R P(R) \big( E[x(r) \mid R] - M(R) \big)^2
 
     Parameters
     ----------
-    prior : which global ranks matter how much
+    prior : weights of global ranks in the error
     rcond : eigenvalues of the normal matrix, scaled so that the largest is 1, below this are taken for 0 and
         the solution with the smallest norm is returned. The matrix is numerically singular for samples above
         about ten; its smallest eigenvalue is near 4^-n.

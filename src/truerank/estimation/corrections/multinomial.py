@@ -1,4 +1,4 @@
-"""MN: bias weighed against the variance of a multinomial count."""
+"""MN: the correction that minimises squared bias plus the variance of multinomial counts."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from truerank.estimation.corrections.priors import UniformPrior
 from truerank.estimation.tally import Tally
 
 _NOISE: ResultCache[FloatArray] = ResultCache(1 << 26)
-_ILL = 1e-8  # below this reciprocal condition number the matrix is not formed
+_ILL = 1e-8  # below this reciprocal condition number the stacked matrix is factorised instead
 
 
 @dataclass(frozen=True)
 class Multinomial(Correction):
-    r"""Values that weigh squared bias against the variance at all ranks alike, over the number of users.
+    r"""Corrected values that minimise squared bias plus the variance at all ranks over the number of users.
 
-    Needs no gamma: the more users, the less variance matters. It shrinks strongly to what the prior says, so
+    Needs no gamma: the more users, the less variance matters. It shrinks strongly towards the prior, so
     it is as good as its prior; with ``uniform`` it is ``bv`` with gamma = N/M. Fit O(N sqrt(m) + m^3) with
     replacement, memory O(N + m^2).
 
@@ -40,7 +40,7 @@ class Multinomial(Correction):
 
     Parameters
     ----------
-    prior : which global ranks matter how much
+    prior : weights of global ranks in the error
     users : M, the targets that the mean is over; none takes the rows of the sample. Pools of several sizes
         have a law each but one M, that of all rows: the variance of their common mean is over all of them
 
@@ -49,8 +49,8 @@ class Multinomial(Correction):
     Implements Eq. (11) of [li2023]_. The second term is the sum over ranks of the variance of x; it has no
     prior in it, because Jensen's inequality is applied a second time. The matrix is positive definite for any
     prior and any M >= 1: the second term vanishes for constants only, for which the first is 1. So the
-    objective is convex, other than the paper says. The exception are samples that hold all candidates, whose
-    rank is certain: one that has no mass under the prior takes the value of the nearest that has.
+    objective is convex, contrary to the paper. The exception are samples of all candidates, whose
+    rank is certain: a rank without mass under the prior takes the value of the nearest with mass.
 
     The second term is formed from its off-diagonal entries, without cancellation. Where M is so large against
     N that the matrix is ill-conditioned, the problem is solved by an orthogonal factorisation of the stacked
@@ -93,7 +93,7 @@ class Multinomial(Correction):
         return scaled.leave(cho_solve(factor, columns, check_finite=False))
 
     def solve_metrics(self, equations: NormalEquations, wanted: MetricContexts) -> FloatArray:
-        """Return x; of an ill-conditioned problem from the gains themselves, not from A'Db."""
+        """Return x; ill-conditioned problems are solved from the gains themselves, not from A'Db."""
         scaled, factor = self._factor(equations)
         if factor is None:
             return scaled.leave(self._stacked(equations, scaled).solve_metrics(wanted))

@@ -1,4 +1,4 @@
-"""Naive: the sampled metric as it is."""
+"""Naive: the metric among the sampled items, without correction."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from truerank.metrics.base import Metric
 class Naive(Estimator):
     r"""The metric of the short list: the sampled negatives and the user's targets.
 
-    What most papers print. It estimates its own expectation, not the global metric; only AUC has the same
-    expectation in both. Time O(m) per pool; treats every design
-    but adaptive samples, where it would report nothing of use.
+    What most papers print. It does not estimate the global metric; only AUC has the same expectation. Time
+    O(m) per pool. Treats every design but adaptive samples, whose metric depends on the stopping rule.
 
     .. math:: x[r] = M(r), \qquad n = m + s
 
@@ -42,7 +41,7 @@ class Naive(Estimator):
 
     def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
         """Return the value of each metric in each cell, (n_cells, n_metrics)."""
-        check_fixed(self, tally, "it knows no law of samples whose size depends on what was drawn")
+        check_fixed(self, tally, "a metric of lists whose length depends on what was drawn estimates nothing")
         contexts = tally.contexts
         each = contexts.take(np.repeat(np.arange(len(contexts)), contexts.n_negatives + 1))
         j = np.arange(tally.n_cells) - np.repeat(tally.offsets[:-1], contexts.n_negatives + 1)

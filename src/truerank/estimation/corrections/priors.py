@@ -1,6 +1,7 @@
-"""Priors: which global ranks a correction should be good for.
+"""Priors over global ranks: the weights of ranks in the error that a correction minimises.
 
-Priors that are fitted to the sampled ranks themselves.
+A prior is given (uniform, beta, a table or a file of weights), or is the rank distribution that an estimator
+fits to the sampled ranks themselves.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class Prior(Plugin, ABC):
     """
 
     @abstractmethod
-    def cdf(self, share: FloatArray) -> FloatArray:
-        """Return F at shares of the list in [0, 1]."""
+    def cdf(self, fraction: FloatArray) -> FloatArray:
+        """Return F at fractions of the list in [0, 1]."""
 
     def weights(self, n_ranks: int) -> FloatArray:
         """Return the weight of each of ranks 1..n_ranks."""
@@ -52,13 +53,13 @@ class Prior(Plugin, ABC):
         """Raise unless the prior can serve data whose largest list of ranks is that long."""
 
     def fingerprint(self) -> str:
-        """Return a text that differs where the weights do."""
+        """Return a text that is equal for equal weights only."""
         return str(self)
 
 
 @dataclass(frozen=True)
 class UniformPrior(Prior):
-    """All ranks count the same.
+    """All ranks have the same weight.
 
     Examples
     --------
@@ -69,9 +70,9 @@ class UniformPrior(Prior):
     key: ClassVar[str] = "uniform"
     source: ClassVar[Source] = Source("krichene2020", "Sec. 5.2")
 
-    def cdf(self, share: FloatArray) -> FloatArray:
-        """Return the share itself."""
-        return share
+    def cdf(self, fraction: FloatArray) -> FloatArray:
+        """Return the fraction itself."""
+        return fraction
 
     def weights(self, n_ranks: int) -> FloatArray:
         """Return 1/n_ranks for each rank."""
@@ -103,9 +104,9 @@ class BetaPrior(Prior):
     def __post_init__(self) -> None:
         check_above("a", self.a, 0)
 
-    def cdf(self, share: FloatArray) -> FloatArray:
-        """Return share ** a."""
-        return np.power(share, self.a)
+    def cdf(self, fraction: FloatArray) -> FloatArray:
+        """Return fraction ** a."""
+        return np.power(fraction, self.a)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +122,7 @@ class TablePrior(Prior):
     Raises
     ------
     InvalidData
-        When they are no distribution.
+        When they are not a distribution.
 
     Examples
     --------
@@ -143,10 +144,10 @@ class TablePrior(Prior):
     def __hash__(self) -> int:
         return hash(self.fingerprint())
 
-    def cdf(self, share: FloatArray) -> FloatArray:
+    def cdf(self, fraction: FloatArray) -> FloatArray:
         """Return the interpolated sums of the weights."""
         steps = np.arange(len(self.given) + 1) / len(self.given)
-        sums: FloatArray = np.interp(share, steps, np.concatenate([[0.0], np.cumsum(self.given)]))
+        sums: FloatArray = np.interp(fraction, steps, np.concatenate([[0.0], np.cumsum(self.given)]))
         return sums
 
     def weights(self, n_ranks: int) -> FloatArray:
@@ -169,7 +170,7 @@ class TablePrior(Prior):
         return hashlib.blake2b(np.ascontiguousarray(self.given).tobytes(), digest_size=16).hexdigest()
 
     def spec(self) -> Spec:
-        """Return a spec that names the weights; an array cannot be written out, so it cannot be read back."""
+        """Return a spec with a digest of the weights; an array cannot be made from it."""
         return Spec(self.key, (("digest", self.fingerprint()),))
 
 
@@ -179,9 +180,9 @@ class FilePrior(Prior):
 
     Parameters
     ----------
-    path : the file; a first line that is no number is taken for a heading
-    resize : whether a list of another length than the largest pool is stretched to it. Smaller pools of the
-        same data are always served, by linear interpolation of the distribution function.
+    path : the file; a first line that is not a number is taken as a heading
+    resize : whether weights of another number than the ranks of the largest pool are stretched to it. Smaller
+        pools of the same data always get theirs by linear interpolation of the distribution function.
 
     Raises
     ------
@@ -198,9 +199,9 @@ class FilePrior(Prior):
             raise InvalidParameter("prior 'file' needs a path. Write it as file(path=prior.csv).")
         self._table()
 
-    def cdf(self, share: FloatArray) -> FloatArray:
+    def cdf(self, fraction: FloatArray) -> FloatArray:
         """Return the interpolated sums of the weights."""
-        return self._table().cdf(share)
+        return self._table().cdf(fraction)
 
     def weights(self, n_ranks: int) -> FloatArray:
         """Return the weights as given where the length fits."""
@@ -238,19 +239,19 @@ def check_weights(weights: FloatArray, name: str) -> None:
 
 @lru_cache(maxsize=8)
 def _read(path: str, _modified: int, _size: int) -> TablePrior:
-    """Read a file once per state."""
+    """Read a file; again when it was modified."""
     lines = [line.strip().rstrip(",;") for line in Path(path).read_text().splitlines()]
     numbers: list[float] = []
-    for place, line in enumerate(lines):
+    for number, line in enumerate(lines, start=1):
         if not line:
             continue
         try:
             numbers.append(float(line))
         except ValueError:
-            if place == 0:
+            if number == 1:
                 continue
             raise InvalidData(
-                f"line {place + 1} of prior file {path!r} must be one number, got {line!r}."
+                f"line {number} of prior file {path!r} must be one number, got {line!r}."
             ) from None
     weights = np.array(numbers)
     check_weights(weights, f"prior file {path!r}")
@@ -274,7 +275,7 @@ class BinnedPrior(Prior):
     Raises
     ------
     InvalidData
-        When the masses are no distribution over the bins.
+        When the masses are not a distribution over the bins.
 
     Examples
     --------
@@ -300,9 +301,9 @@ class BinnedPrior(Prior):
     def __hash__(self) -> int:
         return hash(self.fingerprint())
 
-    def cdf(self, share: FloatArray) -> FloatArray:
-        """Return the mass at or below each share of the ranks."""
-        return self.grid.cdf(self.masses, share)
+    def cdf(self, fraction: FloatArray) -> FloatArray:
+        """Return the mass at or below each fraction of the ranks."""
+        return self.grid.cdf(self.masses, fraction)
 
     def weights(self, n_ranks: int) -> FloatArray:
         """Return the weight of each of ranks 1..n_ranks."""
@@ -314,16 +315,16 @@ class BinnedPrior(Prior):
         return hashlib.blake2b(content, digest_size=16).hexdigest()
 
     def spec(self) -> Spec:
-        """Return a spec that names the masses; they cannot be written out, so it cannot be read back."""
+        """Return a spec with a digest of the masses; they cannot be made from it."""
         return Spec(self.key, (("digest", self.fingerprint()),))
 
 
 @dataclass(frozen=True)
 class FittedPrior(Prior):
-    """The distribution that an estimator fits to the sample at hand, such as ``mle(iterations=50)``.
+    """The distribution that an estimator fits to the sample itself, such as ``mle(iterations=50)``.
 
-    Written as the estimator itself. Each sample gets its own prior; for one prior from the mean over repeated
-    samples see ``averaged_prior``.
+    Written as the spec of the estimator. Each sample gets a prior fitted to it; for one prior from the mean
+    over repeated samples see ``averaged_prior``.
 
     Parameters
     ----------
@@ -334,24 +335,24 @@ class FittedPrior(Prior):
 
     def resolve(self, tally: Tally) -> Prior:
         """Return the masses fitted to a sample; the same sample is fitted once."""
-        held = _FITS.setdefault(tally, {})
-        if self.estimator not in held:
-            held[self.estimator] = self.resolve_runs([tally])[0]
-        return held[self.estimator]
+        fits = _FITS.setdefault(tally, {})
+        if self.estimator not in fits:
+            fits[self.estimator] = self.resolve_runs([tally])[0]
+        return fits[self.estimator]
 
     def resolve_runs(self, tallies: Sequence[Tally]) -> list[BinnedPrior]:
         """Return the masses fitted to each of several samples, all fitted at once over common bins."""
         likelihood, fit = self.estimator.fit_tallies(tallies)
         return [BinnedPrior(likelihood.grid, masses) for masses in fit.masses]
 
-    def cdf(self, share: FloatArray) -> FloatArray:
+    def cdf(self, fraction: FloatArray) -> FloatArray:
         """Raise: there is no distribution before there is a sample."""
         raise InvalidParameter(
             f"prior '{self}' is fitted to sampled ranks. Call resolve(tally) for its distribution."
         )
 
     def fingerprint(self) -> str:
-        """Raise: what is fitted has one, this has not."""
+        """Raise: there is no distribution before there is a sample."""
         raise InvalidParameter(
             f"prior '{self}' is fitted to sampled ranks. Call resolve(tally) for its fingerprint."
         )
@@ -385,9 +386,9 @@ def averaged_prior(estimator: str | Spec | Estimator | FittedPrior, tallies: Seq
     >>> averaged_prior("mle(grid=0)", runs).weights(2).round(4).tolist()
     [0.6667, 0.3333]
     """
-    made = estimator if isinstance(estimator, FittedPrior) else make_fitted(estimator)
-    found = made.resolve_runs(tallies)
-    return BinnedPrior(found[0].grid, np.mean([one.masses for one in found], axis=0))
+    prior = estimator if isinstance(estimator, FittedPrior) else make_fitted(estimator)
+    fits = prior.resolve_runs(tallies)
+    return BinnedPrior(fits[0].grid, np.mean([fit.masses for fit in fits], axis=0))
 
 
 def make_prior(written: object) -> Prior:
@@ -415,17 +416,18 @@ def make_fitted(written: str | Spec | Estimator) -> FittedPrior:
     Raises
     ------
     InvalidParameter
-        When the estimator fits none.
+        When the estimator does not fit a rank distribution.
     """
     from truerank.estimation.distribution.base import MixtureEstimator
     from truerank.estimation.registry import ESTIMATORS
 
-    made = ESTIMATORS.make(written)
-    if not isinstance(made, MixtureEstimator):
+    estimator = ESTIMATORS.make(written)
+    if not isinstance(estimator, MixtureEstimator):
         raise InvalidParameter(
-            f"prior must be a distribution of ranks, and '{made}' fits none. Use {', '.join(_fitting())}."
+            f"prior must be a distribution of ranks, and '{estimator}' fits none. "
+            f"Use {', '.join(_fitting())}."
         )
-    return FittedPrior(made)
+    return FittedPrior(estimator)
 
 
 def _fitting() -> list[str]:

@@ -1,4 +1,4 @@
-"""Rank estimate: the metric at the rank that a sampled rank stands for on average."""
+"""Rank estimate: the metric at an unbiased estimate of the global rank."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from truerank.estimation.base import Estimator, check_uniform
 from truerank.estimation.tally import Contexts, Tally
 from truerank.metrics.base import Metric
 
-_REASON = "j/m is no unbiased estimate of J/L where m depends on what was drawn"
+_REASON = "j/m is not an unbiased estimate of J/L where m depends on what was drawn"
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class RankEstimate(Estimator):
     r"""The metric at the unbiased estimate of the global rank.
 
     Unbiased for the rank, not for the metric: with (N - 1)/m above the cut-off, recall and NDCG count sampled
-    rank 1 only, and count it fully. Time O(m) per pool.
+    rank 1 only, with its full gain. Time O(m) per pool.
 
     .. math:: x[r] = M\big( \lfloor 1 + (N - 1)(r - 1)/m \rfloor \big)
 
@@ -56,8 +56,8 @@ class RankEstimate(Estimator):
         check_fixed(self, tally, _REASON)
         each = tally.contexts.take(np.repeat(np.arange(len(tally.contexts)), tally.contexts.n_negatives + 1))
         j = np.arange(tally.n_cells) - np.repeat(tally.offsets[:-1], tally.contexts.n_negatives + 1)
-        low, share = self._ranks(j, each)
-        return np.stack([_interpolated(metric, low, share, each) for metric in metrics], axis=1)
+        low, fraction = self._ranks(j, each)
+        return np.stack([_interpolated(metric, low, fraction, each) for metric in metrics], axis=1)
 
     def weights(self, tally: Tally) -> list[FloatArray]:
         """Return, per context, weights over J = 0..L irrelevant items above the target."""
@@ -66,26 +66,26 @@ class RankEstimate(Estimator):
         result: list[FloatArray] = []
         for row in range(len(tally.contexts)):
             context = tally.contexts.take(np.array([row]))
-            low, share = self._ranks(np.arange(int(context.n_negatives[0]) + 1), context)
+            low, fraction = self._ranks(np.arange(int(context.n_negatives[0]) + 1), context)
             counts = tally.counts(row) / tally.n_users
             size = int(context.n_candidates[0]) + 1
             weights = np.zeros(size)
-            np.add.at(weights, low, counts * (1 - share))
-            np.add.at(weights, np.minimum(low + 1, size - 1), counts * share)
+            np.add.at(weights, low, counts * (1 - fraction))
+            np.add.at(weights, np.minimum(low + 1, size - 1), counts * fraction)
             result.append(weights)
         return result
 
     def _ranks(self, j: IntArray, contexts: Contexts) -> tuple[IntArray, FloatArray]:
-        """Return floor(L j/m) in whole numbers and what is left over."""
-        low, rest = np.divmod(contexts.n_candidates * j, contexts.n_negatives)
-        share = rest / contexts.n_negatives if self.round == "linear" else np.zeros(len(j))
-        return low, share
+        """Return floor(L j/m) and the fractional part; 0 unless ``round`` is ``linear``."""
+        low, remainder = np.divmod(contexts.n_candidates * j, contexts.n_negatives)
+        fraction = remainder / contexts.n_negatives if self.round == "linear" else np.zeros(len(j))
+        return low, fraction
 
 
-def _interpolated(metric: Metric, low: IntArray, share: FloatArray, contexts: Contexts) -> FloatArray:
+def _interpolated(metric: Metric, low: IntArray, fraction: FloatArray, contexts: Contexts) -> FloatArray:
     above, relevant, pool = contexts.n_relevant_above, contexts.n_relevant, contexts.n_pool
     value = np.array(metric.gain(low + 1 + above, above, relevant, pool), dtype=np.float64)
-    if share.any():
+    if fraction.any():
         high = np.minimum(low + 1, contexts.n_candidates)
-        value += share * (metric.gain(high + 1 + above, above, relevant, pool) - value)
+        value += fraction * (metric.gain(high + 1 + above, above, relevant, pool) - value)
     return value
