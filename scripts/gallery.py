@@ -11,7 +11,7 @@ from pathlib import Path
 
 from truerank.papers.gallery import gallery_page
 from truerank.papers.recipe import RECIPES
-from truerank.papers.record import RUNS, last_runs, reference_runs, written
+from truerank.papers.record import RUNS, last_runs, reference_runs, runs_to_json
 
 PROJECT = Path(__file__).resolve().parent.parent
 RECORD = PROJECT / "src" / "truerank" / "papers" / "record.json"
@@ -24,7 +24,7 @@ if __name__ == "__main__":
         runs = last_runs(folder)
         if not runs:
             sys.exit(f"'{folder}' holds no runs. First: truerank paper run all --quick --keep {folder}")
-        RECORD.write_text(written(runs[name] for name in RECIPES if name in runs), encoding="utf-8")
+        RECORD.write_text(runs_to_json(runs[name] for name in RECIPES if name in runs), encoding="utf-8")
         shutil.rmtree(FIGURES, ignore_errors=True)
         FIGURES.mkdir(parents=True)
         for run in runs.values():

@@ -13,7 +13,15 @@ from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.papers.gallery import LEGEND, RecipeStatus, comparison_tables, recipe_statuses, runs_document
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import PAPERS, RECIPES, Settings, run_recipe
-from truerank.papers.record import RUNS, Run, keep_run, last_runs, read, reference_runs, written
+from truerank.papers.record import (
+    RUNS,
+    Run,
+    keep_run,
+    last_runs,
+    reference_runs,
+    runs_from_json,
+    runs_to_json,
+)
 from truerank.papers.store import QUICK, DatasetSetup
 
 DATE = "2026-01-02"
@@ -63,13 +71,13 @@ cells = st.builds(
 @given(st.lists(cells, max_size=5), st.text(max_size=8), st.booleans())
 def test_a_record_comes_back(found: list[PaperNumber], text: str, quick: bool) -> None:
     one = Run("a", RecipeOutcome(tuple(found), notes=(text,), reason=text), ("fig",), DATE, 1.5, 2.5, quick)
-    assert read(written([one, one])) == [one, one]
+    assert runs_from_json(runs_to_json([one, one])) == [one, one]
 
 
 @pytest.mark.parametrize("text", ["", "{}x", '[{"name": "a"}]', "[1]"])
 def test_what_is_no_record_is_refused(text: str) -> None:
-    with pytest.raises(InvalidData, match="no record of runs"):
-        read(text)
+    with pytest.raises(InvalidData, match="a record of runs must be the JSON that truerank wrote"):
+        runs_from_json(text)
 
 
 def test_last_runs(tmp_path: Path) -> None:

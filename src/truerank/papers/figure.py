@@ -1,4 +1,4 @@
-"""Lines in the house style; the figure belongs to no window and no global state."""
+"""Line plots of the paper figures in one style, without pyplot and its global state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-#: distinguishable without colour by the dashes too
+# dashes tell the lines apart without colour
 _COLOURS = ("#0b57b0", "#c4500c", "#1b8a6b", "#b8860b", "#8f3fa8", "#444c56", "#d63384", "#0f8b8d")
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2)))
 
@@ -37,7 +37,7 @@ def plot_lines(
     log: bool = False,
     legend: bool = True,
 ) -> None:
-    """Draw one line per name."""
+    """Plot one line per name, each with its own colour and dashes."""
     for index, (name, y) in enumerate(lines.items()):
         axes.plot(
             x,

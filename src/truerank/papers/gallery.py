@@ -1,8 +1,7 @@
-"""The gallery: every table and figure on one page, written from the record of a run.
+"""Reports on recipes: tables of our numbers next to the printed ones, the status of recipes, and pages.
 
-Our numbers beside the printed ones, as tables for people.
-
-Every table and figure with what its last run found.
+``runs_document`` is the page of some runs, ``gallery_page`` the Markdown page of the documentation with every
+table and figure of the papers, written from the reference runs.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ LEGEND = (
 
 
 def comparison_tables(cells: Sequence[PaperNumber], *, only_printed: bool = False) -> tuple[Table, ...]:
-    """Return cells as tables; rows that share no columns stand in tables of their own.
+    """Return our numbers with the printed ones in brackets; rows without a common column get separate tables.
 
     Parameters
     ----------
@@ -62,7 +61,7 @@ def comparison_tables(cells: Sequence[PaperNumber], *, only_printed: bool = Fals
 
 
 def runs_document(runs: Iterable[Run], *, title: str, left_out: Sequence[str] = ()) -> Document:
-    """Return a page with every run: what became of it, notes, and the numbers.
+    """Return a page of runs: verdict, notes and numbers of each.
 
     Parameters
     ----------
@@ -70,10 +69,10 @@ def runs_document(runs: Iterable[Run], *, title: str, left_out: Sequence[str] = 
     title : of the page
     left_out : sentences on what was not run
     """
-    made = list(runs)
+    listed_runs = list(runs)
     summary = Table(
         ("recipe", "status", "seconds"),
-        tuple((run.name, run.outcome.verdict, f"{run.seconds:.1f}") for run in made),
+        tuple((run.name, run.outcome.verdict, f"{run.seconds:.1f}") for run in listed_runs),
     )
     sections = [Section("Summary", tuple(left_out), (summary,))]
     sections += [
@@ -82,19 +81,19 @@ def runs_document(runs: Iterable[Run], *, title: str, left_out: Sequence[str] = 
             outcome_sentences(run.outcome),
             comparison_tables(run.outcome.cells),
         )
-        for run in made
+        for run in listed_runs
     ]
-    facts = [("quick", "yes" if any(run.quick for run in made) else "no")]
-    facts += [("seed", ", ".join(str(seed) for seed in sorted({run.seed for run in made})))]
-    facts += [("date", max((run.date for run in made), default=""))]
+    facts = [("quick", "yes" if any(run.quick for run in listed_runs) else "no")]
+    facts += [("seed", ", ".join(str(seed) for seed in sorted({run.seed for run in listed_runs})))]
+    facts += [("date", max((run.date for run in listed_runs), default=""))]
     return Document(title, LEGEND, tuple(sections), tuple(facts))
 
 
 def outcome_sentences(outcome: RecipeOutcome) -> tuple[str, ...]:
-    """Return the verdict with how often cells have each status, the notes and what is missing."""
+    """Return the verdict with the number of cells of each status, the notes, and what was left out."""
     counts = ", ".join(f"{count} {status}" for status, count in outcome.count().items())
     verdict = f"{outcome.verdict}: {counts}." if counts else f"{outcome.verdict}."
-    missing = [f"Without {one}." for one in outcome.without]
+    missing = [f"Without {part}." for part in outcome.without]
     return (verdict[0].upper() + verdict[1:], *outcome.notes, *missing)
 
 
@@ -107,7 +106,7 @@ def _cell_text(cell: PaperNumber | None) -> str:
     return f"{ours} ({MARKS[cell.status]}{cell.printed:.{cell.digits}f})"
 
 
-#: what is said of tables that cannot be computed
+#: status of recipes without a run
 NO_NUMBERS = "holds no numbers"
 NO_DATA = "data not at hand"
 NOT_RUN = "not run yet"
@@ -115,11 +114,11 @@ NOT_RUN = "not run yet"
 
 @dataclass(frozen=True)
 class RecipeStatus:
-    """A table or figure and its last run.
+    """Status of a table or figure: its recipe and its last run.
 
     Parameters
     ----------
-    recipe : which
+    recipe : the table or figure
     run : the last one; None where there is none
     is_reference : whether the run is the one that comes with the package
     """
@@ -130,7 +129,7 @@ class RecipeStatus:
 
     @property
     def status(self) -> str:
-        """What became of it, in words; ``in part`` where some of it was not run."""
+        """The verdict in words, with ``in part`` where some of it was not run."""
         if not self.recipe.function:
             return NO_NUMBERS
         if self.run is None:
@@ -167,16 +166,16 @@ class RecipeStatus:
         }
 
 
-def recipe_statuses(own: Mapping[str, Run], reference: Mapping[str, Run]) -> list[RecipeStatus]:
-    """Return one line per table and figure: the user's last run, else the reference run.
+def recipe_statuses(last: Mapping[str, Run], reference: Mapping[str, Run]) -> list[RecipeStatus]:
+    """Return the status of every recipe by the last run on this machine, else by the reference run.
 
     Parameters
     ----------
-    own : last runs of the user
-    reference : runs of the package
+    last : last runs on this machine, by recipe
+    reference : runs that come with the package
     """
     return [
-        RecipeStatus(recipe, own.get(name) or reference.get(name), name not in own and name in reference)
+        RecipeStatus(recipe, last.get(name) or reference.get(name), name not in last and name in reference)
         for name, recipe in RECIPES.items()
     ]
 
@@ -221,7 +220,7 @@ def _overview(lines: list[RecipeStatus]) -> str:
         name = _printed_name(line.recipe.name)
         linked = name if line.run is None else f"[{name}](#{anchor(line.recipe.name)})"
         seconds = "" if line.run is None else f"{line.run.cpu_seconds:.1f}"
-        # what lies on the machine that writes the page is of no interest
+        # the page must not depend on which data the machine that writes it has
         status = NOT_RUN if line.recipe.function and line.run is None else line.status
         rows.append(f"| {linked} | {line.recipe.title} | {status} | {seconds} |")
     return "\n".join(rows) + "\n"
@@ -236,9 +235,11 @@ def _entry(line: RecipeStatus, run: Run) -> Iterator[str]:
         yield f"![{line.recipe.title}](gallery/{stem}.svg)"
     for table in comparison_tables(outcome.cells, only_printed=True):
         yield table.markdown()
-    told = _differences(outcome) + [*outcome.notes] + [f"Without {one}." for one in outcome.without]
-    if told:
-        yield "\n".join(f"* {_upper(one)}" for one in told)
+    sentences = (
+        _differences(outcome) + [*outcome.notes] + [f"Without {sentence}." for sentence in outcome.without]
+    )
+    if sentences:
+        yield "\n".join(f"* {_upper(sentence)}" for sentence in sentences)
 
 
 def _counted(outcome: RecipeOutcome) -> str:
@@ -257,20 +258,20 @@ def _run_sentence(run: Run) -> str:
 
 
 def _differences(outcome: RecipeOutcome) -> list[str]:
-    """Return what is known of cells that lie beyond sampling error: each reason, and where it holds."""
-    places: dict[str, list[str]] = {}
+    """Return sentences on cells that differ beyond sampling error: each reason with its cells."""
+    where_by_note: dict[str, list[str]] = {}
     for cell in outcome.cells:
         if cell.status in ("differs", "explained"):
-            places.setdefault(cell.note, []).append(f"{cell.row} {cell.column}")
-    told = []
-    for note, where in places.items():
+            where_by_note.setdefault(cell.note, []).append(f"{cell.row} {cell.column}")
+    sentences = []
+    for note, where in where_by_note.items():
         shown = ", ".join(where[:6]) + (f" and {len(where) - 6} more" if len(where) > 6 else "")
-        told.append(f"≠ {note}: {shown}." if note else f"≠ without a reason of its own: {shown}.")
-    return told
+        sentences.append(f"≠ {note}: {shown}." if note else f"≠ without a reason of its own: {shown}.")
+    return sentences
 
 
 def anchor(name: str) -> str:
-    """Return the place of a table or figure on the page.
+    """Return the anchor of a table or figure on the page.
 
     Examples
     --------

@@ -42,7 +42,7 @@ ESTIMATED = {
     "BV_0.01": "bv(gamma=0.01)",
     "BV_0.001": "bv(gamma=0.001)",
 }
-#: sweeps and seed of X that come nearest to its printed exact row, see ``fit_x``
+#: sweeps and seed of X whose exact metrics are nearest to the printed ones, see ``fit_x``
 X_SWEEPS, X_SEED = 6, 11
 #: standard deviation over starts of X's exact metrics, in percent, as ``fit_x`` prints it for 6 sweeps
 X_SPREAD = {"Recall": 0.16, "NDCG": 0.07, "AP": 0.07, "AUC": 0.06}
@@ -88,7 +88,7 @@ _finished: dict[tuple[int, int], RepeatedMetrics] = {}
 
 
 def experiment(settings: Settings) -> RepeatedMetrics:
-    """Return the experiment behind Tables 3 and 4; the two share one run."""
+    """Return exact and sampled metrics behind Tables 3 and 4, computed once per process."""
     repeats, seed = settings.repeated(REPEATS), settings.seed
     if (repeats, seed) not in _finished:
         _finished[repeats, seed] = _experiment(repeats, seed, settings.progress)
@@ -96,17 +96,17 @@ def experiment(settings: Settings) -> RepeatedMetrics:
 
 
 def _experiment(repeats: int, seed: int, progress: Progress) -> RepeatedMetrics:
-    """Draw ``repeats`` samples per recommender, independently, and apply all corrections to each."""
+    """Sample ``repeats`` times per recommender, independently, and apply all corrections to each."""
     metrics = make_metrics(list(METRICS.values()))
     ranks = recommender_ranks()
-    exact = np.array([values(metrics, one).mean(axis=0) for one in ranks.values()])
+    exact = np.array([values(metrics, model_ranks).mean(axis=0) for model_ranks in ranks.values()])
     runs = np.empty((repeats, len(ranks), len(ESTIMATED), len(metrics)))
     with tracked(progress, "repetitions", repeats * len(ranks)) as task:
-        for index, (name, one) in enumerate(ranks.items()):
+        for index, (name, model_ranks) in enumerate(ranks.items()):
             table: FloatArray | None = None
             for repeat in range(repeats):
                 sample = simulate_sample(
-                    one, N_NEGATIVES, replacement=True, seed=seed, repeat=repeat, label=name
+                    model_ranks, N_NEGATIVES, replacement=True, seed=seed, repeat=repeat, label=name
                 )
                 counted = tally(sample)
                 if table is None:  # corrected values depend on the pools, not on what was drawn
@@ -122,37 +122,37 @@ def _corrected(counted: Tally, metrics: Sequence[Metric]) -> FloatArray:
 
 
 def table3(settings: Settings) -> RecipeOutcome:
-    """Exact, sampled and corrected metrics: means over repetitions."""
-    found = experiment(settings)
+    """Compute exact, sampled and corrected metrics, means over repetitions."""
+    results = experiment(settings)
     cells = []
     for row in printed("kr20", "table3"):
         name, metric = row["recommender"], row["metric"]
         at, column = "XYZ".index(name), list(METRICS).index(metric)
         label = f"{metric} {name}"
-        exact, shown = float(found.exact[at, column]), row["values"]["Exact"]
+        exact, shown = float(results.exact[at, column]), row["values"]["Exact"]
         note = _reason(name, metric, "Exact", exact, shown, exact)
         cells.append(PaperNumber(label, "Exact", shown, exact, note=note))
-        for place, estimator in enumerate(ESTIMATED):
-            there = row["values"][estimator]
-            runs = found.runs[:, at, place, column]
-            here = float(runs.mean())
-            error = float(np.hypot(runs.std(ddof=1) / np.sqrt(len(runs)), there["sd"] / np.sqrt(REPEATS)))
-            note = _reason(name, metric, estimator, here, there["mean"], exact)
-            cells.append(PaperNumber(label, estimator, there["mean"], here, error, note=note))
-    return RecipeOutcome(tuple(cells), reason=_REASON, repeats=len(found.runs))
+        for index, estimator in enumerate(ESTIMATED):
+            theirs = row["values"][estimator]
+            runs = results.runs[:, at, index, column]
+            ours = float(runs.mean())
+            error = float(np.hypot(runs.std(ddof=1) / np.sqrt(len(runs)), theirs["sd"] / np.sqrt(REPEATS)))
+            note = _reason(name, metric, estimator, ours, theirs["mean"], exact)
+            cells.append(PaperNumber(label, estimator, theirs["mean"], ours, error, note=note))
+    return RecipeOutcome(tuple(cells), reason=_REASON, repeats=len(results.runs))
 
 
-def _reason(name: str, metric: str, column: str, here: float, there: float, exact: float) -> str:
-    """Return why a cell may differ from print if a reason is known and large enough, else nothing."""
+def _reason(name: str, metric: str, column: str, ours: float, theirs: float, exact: float) -> str:
+    """Return why a number may differ from the printed one where a known reason explains the gap, else ''."""
     if column == "RankEstimate" and name != "Z":
         shrunk = 100 - (100 - exact) * N_NEGATIVES / (N_NEGATIVES + 1)
-        return _FLOOR_NOTE if metric == "AUC" and abs(shrunk - there) <= 0.02 else ""
+        return _FLOOR_NOTE if metric == "AUC" and abs(shrunk - theirs) <= 0.02 else ""
     if name == "X":
         depends = column in ("Exact", "Sampled") or metric == "AUC"
-        return _X_NOTE if depends and abs(here - there) <= 2 * X_SPREAD[metric] else ""
+        return _X_NOTE if depends and abs(ours - theirs) <= 2 * X_SPREAD[metric] else ""
     if name == "Z" and metric == "AUC":
         lowest, highest = (100 * _auc_of_z(ties) for ties in _TIE_EXTREMES)
-        return _Z_NOTE if lowest <= there <= highest else ""
+        return _Z_NOTE if lowest <= theirs <= highest else ""
     return ""
 
 
@@ -161,27 +161,27 @@ def _auc_of_z(ties: TiePolicy) -> float:
 
 
 def table4(settings: Settings) -> RecipeOutcome:
-    """How often, of 100 runs, a pair of recommenders is ordered as by the exact metric."""
-    found = experiment(settings)
+    """Count how often, of 100 runs, a pair of recommenders is ordered as by the exact metric."""
+    results = experiment(settings)
     rows = {(row["pair"], row["metric"]): row["values"] for row in printed("kr20", "table4")}
     cells = []
     for first, second in combinations(range(3), 2):
         pair = f"{'XYZ'[first]} vs {'XYZ'[second]}"
         for column, metric in enumerate(METRICS):
-            truth = np.sign(found.exact[first, column] - found.exact[second, column])
-            for place, estimator in enumerate(ESTIMATED):
-                gap = found.runs[:, first, place, column] - found.runs[:, second, place, column]
-                share = float((np.sign(gap) == truth).mean())
-                there = rows[pair, metric][estimator]
-                pooled = (share * len(gap) + there + 1) / (len(gap) + REPEATS + 2)
+            truth = np.sign(results.exact[first, column] - results.exact[second, column])
+            for index, estimator in enumerate(ESTIMATED):
+                gap = results.runs[:, first, index, column] - results.runs[:, second, index, column]
+                fraction = float((np.sign(gap) == truth).mean())
+                theirs = rows[pair, metric][estimator]
+                pooled = (fraction * len(gap) + theirs + 1) / (len(gap) + REPEATS + 2)
                 error = 100 * float(np.sqrt(pooled * (1 - pooled) * (1 / len(gap) + 1 / REPEATS)))
                 row = f"{metric} {pair}"
-                cells.append(PaperNumber(row, estimator, there, 100 * share, error, digits=0))
-    return RecipeOutcome(tuple(cells), repeats=len(found.runs))
+                cells.append(PaperNumber(row, estimator, theirs, 100 * fraction, error, digits=0))
+    return RecipeOutcome(tuple(cells), repeats=len(results.runs))
 
 
 def figure4(settings: Settings) -> RecipeOutcome:
-    """Draw corrected AP for m = 100 and N = 10,000: per sampled rank, and what it measures in expectation."""
+    """Plot corrected AP for m = 100 and N = 10,000: per sampled rank, and what it measures in expectation."""
     law = Binomial(9_999, N_NEGATIVES)
     (metric,) = make_metrics("ap")
     shown = {"CLS": "cls", **{f"BV {gamma}": f"bv(gamma={gamma})" for gamma in (1, 0.1, 0.01, 0.001)}}
@@ -207,7 +207,7 @@ def figure4(settings: Settings) -> RecipeOutcome:
 
 
 def figure5(settings: Settings) -> RecipeOutcome:
-    """Draw the distribution of the ranks of X, Y and Z in buckets of 100; tied users are spread."""
+    """Plot the ranks of X, Y and Z in bins of 100; a tied user counts evenly over its block of ties."""
     edges = np.arange(0, 3_801, 100)
     figure, panels = make_axes(1, 3, width=3.6)
     counts = {}
@@ -232,17 +232,19 @@ def figure5(settings: Settings) -> RecipeOutcome:
 
 
 def spread_counts(ranks: Ranks, edges: np.ndarray) -> FloatArray:
-    """Return how many users lie in each bucket (edge, next edge], each spread evenly over its tied block."""
+    """Return the users in each bin (edge, next edge]; a tied user counts evenly over its block of ties."""
     first, last = ranks.best - 1, ranks.worst
     inside = np.clip(edges[None, :], first[:, None], last[:, None]) - first[:, None]
-    shares: FloatArray = np.diff(inside, axis=1) / (last - first)[:, None]
-    return np.asarray(shares.sum(axis=0))
+    fractions: FloatArray = np.diff(inside, axis=1) / (last - first)[:, None]
+    return np.asarray(fractions.sum(axis=0))
 
 
 def figure6(settings: Settings) -> RecipeOutcome:
-    """Draw expected Recall@10 against the sample size, uncorrected and corrected by BV with gamma 0.1."""
-    n_pool = round(float(np.mean([one.n_pool.mean() for one in recommender_ranks().values()])))
-    ranks = {name: common_pool(one, n_pool) for name, one in recommender_ranks().items()}
+    """Plot expected Recall@10 against the sample size, uncorrected and corrected by BV with gamma 0.1."""
+    n_pool = round(
+        float(np.mean([model_ranks.n_pool.mean() for model_ranks in recommender_ranks().values()]))
+    )
+    ranks = {name: common_pool(model_ranks, n_pool) for name, model_ranks in recommender_ranks().items()}
     (metric,) = make_metrics("recall@10")
     sizes = np.unique(np.geomspace(10, 2_500, 50).astype(np.int64))
     figure, panels = make_axes(1, 2)
@@ -260,8 +262,8 @@ def figure6(settings: Settings) -> RecipeOutcome:
 
 def common_pool(ranks: Ranks, n_pool: int) -> np.ndarray:
     """Return mid ranks as if every pool had ``n_pool`` items."""
-    share = (ranks.n_above + ranks.n_tied / 2) / (ranks.n_pool - 1)
-    return 1 + np.rint(share * (n_pool - 1)).astype(np.int64)
+    fraction = (ranks.n_above + ranks.n_tied / 2) / (ranks.n_pool - 1)
+    return 1 + np.rint(fraction * (n_pool - 1)).astype(np.int64)
 
 
 def fit_x(settings: Settings) -> RecipeOutcome:
@@ -272,23 +274,23 @@ def fit_x(settings: Settings) -> RecipeOutcome:
         [row["values"]["Exact"] for row in printed("kr20", "table3") if row["recommender"] == "X"]
     )
     seeds, sweeps = range(settings.repeated(20)), (4, 6, 8, 12, 16, 32)
-    found = np.empty((len(sweeps), len(seeds), len(metrics)))
-    with tracked(settings.progress, "fitting X", found[:, :, 0].size) as task:
+    metrics_of_fit = np.empty((len(sweeps), len(seeds), len(metrics)))
+    with tracked(settings.progress, "fitting X", metrics_of_fit[:, :, 0].size) as task:
         for row, n_sweeps in enumerate(sweeps):
             model = MODELS.make(f"kr20-x(sweeps={n_sweeps})")
             for column, seed in enumerate(seeds):
                 ranks = exact_ranks(model.fit(split.train, seed=seed), split)
-                found[row, column] = 100 * values(metrics, ranks).mean(axis=0)
+                metrics_of_fit[row, column] = 100 * values(metrics, ranks).mean(axis=0)
                 task.advance()
-    spread = found.reshape(-1, len(metrics)).std(axis=0)
-    distance = (((found - target) / spread) ** 2).sum(axis=2)
+    spread = metrics_of_fit.reshape(-1, len(metrics)).std(axis=0)
+    distance = (((metrics_of_fit - target) / spread) ** 2).sum(axis=2)
     best = np.unravel_index(np.argmin(distance), distance.shape)
     cells = tuple(
-        PaperNumber("X", name, float(there), float(here), note=_START_NOTE)
-        for name, there, here in zip(METRICS, target, found[best], strict=True)
+        PaperNumber("X", name, float(theirs), float(ours), note=_START_NOTE)
+        for name, theirs, ours in zip(METRICS, target, metrics_of_fit[best], strict=True)
     )
     notes = [f"nearest: {sweeps[best[0]]} sweeps, seed {seeds[best[1]]}"]
-    for n_sweeps, runs in zip(sweeps, found, strict=True):
+    for n_sweeps, runs in zip(sweeps, metrics_of_fit, strict=True):
         shown = ", ".join(
             f"{name} {mean:.2f} +- {sd:.2f}"
             for name, mean, sd in zip(METRICS, runs.mean(axis=0), runs.std(axis=0), strict=True)

@@ -1,6 +1,8 @@
-"""Li et al. (2020), On Sampling Top-K Recommendation Evaluation: the tables.
+"""Li et al. (2020), On Sampling Top-K Recommendation Evaluation: the tables, and what the figures share.
 
-What the recipes of Li et al. (2020) share: data sets, models, sampling schemes and repeated samples.
+The paper maps the cut-off k of a sampled list to a cut-off K = f(k) of the whole catalogue, so that the
+sampled hit ratio SHR@k is close to the hit ratio HR@f(k). Here are its data sets, models and sampling
+schemes, the curves of both hit ratios over repeated samples, and the tables computed from them.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from truerank.ranking.exact import exact_ranks
 from truerank.ranking.simulate import simulate_sample
 from truerank.split.base import make_split
 
-#: the paper draws one sample per model; repetitions tell its noise from a difference
+#: the paper draws one sample per model; repetitions separate sampling error from real differences
 REPEATS = 20
 NEURAL = {"NeuMF": "neumf", "MultiVAE": "multi-vae", "NGCF": "ngcf"}
 #: the paper gives no hyper-parameters: those of the authors' next paper, and on ml-1m the nearest fit
@@ -92,9 +94,9 @@ FUNCTIONS = {
     "Beta@0.5": "beta(a=0.5)",
     "Beta@0.2": "beta(a=0.2)",
 }
-#: why cells that lie farther off than fits do differ
+#: why numbers differ by more than sampling error
 FITS = "the fits are ours, as the paper gives no hyper-parameters"
-#: EASE on ml-1m moves as far when its weight goes from 200 to 1500, hit ratios and exponents
+#: largest change of hit ratios and exponents of EASE on ml-1m as its regularisation goes from 200 to 1500
 SPREAD_HIT, SPREAD_EXPONENT = 0.05, 0.03
 #: book-X: books with two events, then users with ten; this gives the printed 786,690 events, 11,325 users
 #: and 139,331 books
@@ -111,13 +113,13 @@ BOOK_USERS = {"NeuMF": 1_000}
 
 @dataclass(frozen=True)
 class Scheme:
-    """How negatives are drawn and what becomes of items the user has seen."""
+    """How negatives are sampled, and whether items that the user has seen stay in the pool."""
 
     seen: SeenPolicy
     replacement: bool
 
 
-#: under ``actual`` seen items rank last and are not drawn, so removing them gives the same ranks
+#: under ``actual`` seen items rank last and are not sampled, so removing them gives the same ranks
 SCHEMES = {
     "binom": Scheme("keep", True),
     "hyper": Scheme("keep", False),
@@ -126,7 +128,7 @@ SCHEMES = {
 
 
 def why_missing(setup: DatasetSetup, model: str, settings: Settings) -> str:
-    """Return why a model does not take part on a data set here, '' if it does."""
+    """Return why a model cannot be run on a data set here, '' if it can."""
     name = setup.models[model].partition("(")[0]
     if setup.is_available and name not in MODELS.names():
         return f"model {name} is not there yet"
@@ -134,7 +136,7 @@ def why_missing(setup: DatasetSetup, model: str, settings: Settings) -> str:
 
 
 def fit_note(gap: float, spread: float) -> str:
-    """Return why a number that depends on a model's fit differs, if it differs by no more than fits do."""
+    """Return the note on a gap that is no larger than the spread between fits of the model, else ''."""
     return "the paper gives no hyper-parameters, and fits differ as much" if abs(gap) <= spread else ""
 
 
@@ -236,7 +238,7 @@ def book_split() -> Split:
 
 
 def book_ranks(settings: Settings, name: str) -> Ranks:
-    """Return exact ranks on book-X, seen items in the pool, of all users or of some drawn at random."""
+    """Return exact ranks on book-X, seen items in the pool, of all users or of a random sample of them."""
     model, n_users = MODELS.make(BOOKS.models[name]), BOOK_USERS.get(name)
     key = f"l20 book-X {BOOK_ITEM} {BOOK_USER} {model} users={n_users} seed={settings.seed}"
     names = [field.name for field in fields(Ranks)]
@@ -249,8 +251,8 @@ def book_ranks(settings: Settings, name: str) -> Ranks:
             split = Split(
                 split.train, split.test.where(np.isin(split.test.user, chosen)), method=split.method
             )
-        found = exact_ranks(scorer, split, seen="keep", progress=settings.progress)
-        return {name: getattr(found, name) for name in names}
+        exact = exact_ranks(scorer, split, seen="keep", progress=settings.progress)
+        return {name: getattr(exact, name) for name in names}
 
     return Ranks(**settings.store.arrays(key, compute))
 
@@ -266,7 +268,7 @@ _MEASURES = {
     "abs@2-10": "abs_to_10",
     "rel@2-10": "rel_to_10",
 }
-#: f takes the user's own pool, the items that can be drawn, instead of the catalogue
+#: f takes the size of the user's own pool instead of that of the catalogue
 _OWN = "Beta@0.5 (own pool)"
 _FITTED = {"Beta@P": "beta-p", "Beta@P (likelihood)": "beta-p(method=likelihood)"}
 
@@ -278,18 +280,18 @@ def table2(settings: Settings) -> RecipeOutcome:
     notes, without = [_NOTE, _PARTIAL], list[str]()
     for dataset, model in _runnable(settings, list(SETUPS), list(rows), without):
         ranks = exact_ranks_of(settings, dataset, model, "binom")
-        found = np.array(
+        exponents = np.array(
             [
                 [fit_by_iteration(histogram), fit_by_likelihood(histogram)]
                 for sample in repeated_samples(settings, ranks, "binom", N, f"{dataset} {model}")
                 for histogram in [SampledRankCounts.of(tally(sample))]
             ]
         )
-        (by_iteration, by_likelihood), (error, _) = found.mean(axis=0), single_error(found)
-        there = rows[model][dataset]
-        note = fit_note(by_iteration - there, SPREAD_EXPONENT)
+        (by_iteration, by_likelihood), (error, _) = exponents.mean(axis=0), single_error(exponents)
+        theirs = rows[model][dataset]
+        note = fit_note(by_iteration - theirs, SPREAD_EXPONENT)
         cells.append(
-            PaperNumber(model, dataset, there, float(by_iteration), float(error), digits=4, note=note)
+            PaperNumber(model, dataset, theirs, float(by_iteration), float(error), digits=4, note=note)
         )
         cells.append(PaperNumber(model, f"{dataset} (likelihood)", None, float(by_likelihood), digits=4))
     notes.append("Eq. 19 gives too large an exponent by construction; the likelihood is consistent")
@@ -297,7 +299,7 @@ def table2(settings: Settings) -> RecipeOutcome:
 
 
 def table3(settings: Settings) -> RecipeOutcome:
-    """Hit ratios of the best models, and whether sampled ones name the global winner."""
+    """Compute hit ratios of the best models, and whether SHR names the model with the best HR."""
     shown = {"SHR": "", "Bound": FUNCTIONS["Bound"], "Beta@0.5": FUNCTIONS["Beta@0.5"]}
     rows = printed("l20", "readme-table3")
     models = [name for name in rows[0] if name not in ("dataset", "k")]
@@ -305,39 +307,41 @@ def table3(settings: Settings) -> RecipeOutcome:
     without: list[str] = []
     cells: list[PaperNumber] = []
     for dataset in SETUPS:
-        found = {
+        curves_by_model = {
             model: hit_ratio_curves(settings, dataset, model, "actual", N)
             for _, model in _runnable(settings, [dataset], models, without)
         }
         for row in rows:
             if row["dataset"] == dataset:
-                for model, curves in found.items():
+                for model, curves in curves_by_model.items():
                     values = {name: curves.at(spec) for name, spec in shown.items() if spec}
                     cells += _curve_cells(f"{dataset} {model}", row["k"], row[model], curves, values)
-        if len(found) > 1:
-            cells += _winners(dataset, [row["k"] for row in rows if row["dataset"] == dataset], found, notes)
+        if len(curves_by_model) > 1:
+            cells += _winners(
+                dataset, [row["k"] for row in rows if row["dataset"] == dataset], curves_by_model, notes
+            )
     return _outcome(settings, cells, notes, without)
 
 
 def _winners(
-    dataset: str, cutoffs: Sequence[int], found: Mapping[str, HitRatioCurves], notes: list[str]
+    dataset: str, cutoffs: Sequence[int], curves_by_model: Mapping[str, HitRatioCurves], notes: list[str]
 ) -> list[PaperNumber]:
     """Return how often SHR@k names the model with the best HR@f(k), in percent of the samples."""
-    sampled = np.array([curves.sampled for curves in found.values()])
+    sampled = np.array([curves.sampled for curves in curves_by_model.values()])
     cells = []
     for name in ("Bound", "Beta@0.5"):
-        exact = np.array([curves.at(FUNCTIONS[name]) for curves in found.values()])
+        exact = np.array([curves.at(FUNCTIONS[name]) for curves in curves_by_model.values()])
         for k in cutoffs:
             best = int(exact[:, k - 1].argmax())
             runs = sampled[:, :, k - 1]
-            share = 100 * float((runs.argmax(axis=0) == best).mean())
+            named = 100 * float((runs.argmax(axis=0) == best).mean())
             # two models that are nearer to each other than samples are noisy are ordered by luck
             second = np.delete(exact[:, k - 1], best).max()
             noise = float(np.hypot(*np.sort(runs.std(axis=1, ddof=1))[-2:]))
             is_close = exact[best, k - 1] - second < 4 * noise
             note = "the two best are nearer to each other than samples are noisy" if is_close else ""
             cells.append(
-                PaperNumber(f"{dataset} winner", f"SHR@{k} = {name}", 100.0, share, digits=0, note=note)
+                PaperNumber(f"{dataset} winner", f"SHR@{k} = {name}", 100.0, named, digits=0, note=note)
             )
     right = sum(cell.value == 100 for cell in cells)
     notes.append(
@@ -347,12 +351,12 @@ def _winners(
 
 
 def table5(settings: Settings) -> RecipeOutcome:
-    """Three sampling schemes at n = 100."""
+    """Compute hit ratios under three sampling schemes at n = 100."""
     return _schemes(settings, "readme-table5", 100)
 
 
 def table6(settings: Settings) -> RecipeOutcome:
-    """Three sampling schemes at n = 1000."""
+    """Compute hit ratios under three sampling schemes at n = 1000."""
     return _schemes(settings, "readme-table6", 1000)
 
 
@@ -369,8 +373,8 @@ def _schemes(settings: Settings, table: str, n: int) -> RecipeOutcome:
                 values[_OWN] = curves.at(FUNCTIONS["Beta@0.5"], own_pool=True)
                 notes.append(f"{model} actual, {_overshoot(curves, values, n)}")
             for row in rows:
-                there = row[scheme] if model == "MultiVAE" else {}
-                cells += _curve_cells(f"{model} {scheme}", row["k"], there, curves, values)
+                theirs = row[scheme] if model == "MultiVAE" else {}
+                cells += _curve_cells(f"{model} {scheme}", row["k"], theirs, curves, values)
     return _outcome(settings, cells, notes, without)
 
 
@@ -383,14 +387,14 @@ def _overshoot(curves: HitRatioCurves, values: Mapping[str, FloatArray], n: int)
 
 
 def _curve_cells(
-    row: str, k: int, there: Mapping[str, float], curves: HitRatioCurves, values: Mapping[str, FloatArray]
+    row: str, k: int, theirs: Mapping[str, float], curves: HitRatioCurves, values: Mapping[str, FloatArray]
 ) -> list[PaperNumber]:
-    """Return SHR@k and HR@f(k) beside the printed ones."""
+    """Return SHR@k and HR@f(k) next to the printed ones."""
     where, error = f"{row} k={k}", float(curves.error[k - 1])
-    here = {"SHR": float(curves.mean[k - 1]), **{name: float(line[k - 1]) for name, line in values.items()}}
+    ours = {"SHR": float(curves.mean[k - 1]), **{name: float(line[k - 1]) for name, line in values.items()}}
     cells = []
-    for name, value in here.items():
-        shown = there.get(name)
+    for name, value in ours.items():
+        shown = theirs.get(name)
         note = "" if shown is None else fit_note(value - shown, SPREAD_HIT)
         cells.append(
             PaperNumber(where, name, shown, value, error if name == "SHR" else 0.0, digits=4, note=note)
@@ -399,7 +403,7 @@ def _curve_cells(
 
 
 def table7(settings: Settings) -> RecipeOutcome:
-    """Errors of the mapping functions."""
+    """Compute the errors of the mapping functions."""
     rows: dict[str, dict[str, Any]] = {}
     for row in printed("l20", "readme-table7"):
         rows.setdefault(row["setting"], {})[row["function"]] = row["values"]
@@ -409,17 +413,17 @@ def table7(settings: Settings) -> RecipeOutcome:
     for setting, functions in rows.items():
         model, _, dataset = setting.partition(":")
         for _ in _runnable(settings, [dataset], [model], without):
-            found = _mapping_errors(settings, dataset, model)
-            for name, runs in found.items():
+            errors = _mapping_errors(settings, dataset, model)
+            for name, runs in errors.items():
                 shown, error = functions.get(name, {}), single_error(runs)
                 for column, measure in enumerate(_MEASURES):
-                    value, there = float(runs[:, column].mean()), shown.get(measure)
-                    note = "" if there is None else _size_note(value, there)
-                    place = f"{setting} {name}"
+                    value, theirs = float(runs[:, column].mean()), shown.get(measure)
+                    note = "" if theirs is None else _size_note(value, theirs)
+                    where = f"{setting} {name}"
                     cells.append(
-                        PaperNumber(place, measure, there, value, float(error[column]), digits=4, note=note)
+                        PaperNumber(where, measure, theirs, value, float(error[column]), digits=4, note=note)
                     )
-            notes.append(f"{setting}: abs error {_order(found)}; printed {_printed_order(functions)}")
+            notes.append(f"{setting}: abs error {_order(errors)}; printed {_printed_order(functions)}")
     return _outcome(settings, cells, notes, without)
 
 
@@ -430,27 +434,27 @@ def _mapping_errors(settings: Settings, dataset: str, model: str) -> dict[str, F
         name: global_at_sampled(ranks, MAPPINGS.make(spec), N, n_items=n_items)
         for name, spec in FUNCTIONS.items()
     }
-    found: dict[str, list[list[float]]] = {name: [] for name in (*fixed, *_FITTED)}
+    errors: dict[str, list[list[float]]] = {name: [] for name in (*fixed, *_FITTED)}
     for sample in repeated_samples(settings, ranks, "binom", N, f"{dataset} {model}"):
         counted, sampled = tally(sample), sampled_hit_ratios(sample)
-        own = {
+        fitted = {
             name: global_at_sampled(ranks, MAPPINGS.make(spec).fit(counted), N, n_items=n_items)
             for name, spec in _FITTED.items()
         }
-        for name, line in {**fixed, **own}.items():
+        for name, line in {**fixed, **fitted}.items():
             error = mapping_error(line, sampled)
-            found[name].append([getattr(error, measure) for measure in _MEASURES.values()])
-    return {name: np.array(runs) for name, runs in found.items()}
+            errors[name].append([getattr(error, measure) for measure in _MEASURES.values()])
+    return {name: np.array(runs) for name, runs in errors.items()}
 
 
-def _size_note(value: float, there: float) -> str:
-    """Return a reason where the two errors are of one size."""
-    is_alike = abs(value - there) <= 0.003 or there / 2 <= value <= 2 * there
+def _size_note(value: float, theirs: float) -> str:
+    """Return a note where ours and theirs are within a factor of two, else ''."""
+    is_alike = abs(value - theirs) <= 0.003 or theirs / 2 <= value <= 2 * theirs
     return "of the same size; the paper gives no hyper-parameters" if is_alike else ""
 
 
-def _order(found: Mapping[str, FloatArray]) -> str:
-    return _sorted({name: float(runs[:, 0].mean()) for name, runs in found.items()})
+def _order(errors: Mapping[str, FloatArray]) -> str:
+    return _sorted({name: float(runs[:, 0].mean()) for name, runs in errors.items()})
 
 
 def _printed_order(functions: Mapping[str, Mapping[str, float]]) -> str:
@@ -476,7 +480,7 @@ def _outcome(
 def _runnable(
     settings: Settings, datasets: Sequence[str], models: Sequence[str], without: list[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield what takes part here; of the rest it is said why not."""
+    """Yield data sets and models that can be run here; append to ``without`` why the others cannot."""
     for dataset in datasets:
         if not SETUPS[dataset].is_available:
             without.append(f"{dataset}: data not at hand; {', '.join(models)} run once it is")

@@ -39,25 +39,25 @@ _k = ("k", "hit ratio")
 
 
 def figure1(settings: Settings) -> RecipeOutcome:
-    """Draw global and sampled curves of all models on ml-1m, with two zooms each."""
+    """Plot global and sampled curves of all models on ml-1m, with two zooms each."""
     without: list[str] = []
-    found = _curves(settings, ("itemKNN", "ALS", "EASE", "NeuMF", "MultiVAE", "NGCF"), without)
+    curves_by_model = _curves(settings, ("itemKNN", "ALS", "EASE", "NeuMF", "MultiVAE", "NGCF"), without)
     figure, panels = make_axes(2, 3, width=3.8)
     for axes, (low, high) in zip(panels[:3], ((1, N_ITEMS), (1, 350), (60, 120)), strict=True):
         cutoffs = np.arange(low, high + 1)
-        lines = {name: hit_curve(curves.ranks).at(cutoffs) for name, curves in found.items()}
+        lines = {name: hit_curve(curves.ranks).at(cutoffs) for name, curves in curves_by_model.items()}
         title = f"HR@K, K = {low} to {high}"
         plot_lines(axes, cutoffs, lines, title=title, labels=_K, legend=axes is panels[0])
     for axes, (low, high) in zip(panels[3:], ((1, N), (1, 10), (2, 5)), strict=True):
-        lines = {name: curves.mean[low - 1 : high] for name, curves in found.items()}
+        lines = {name: curves.mean[low - 1 : high] for name, curves in curves_by_model.items()}
         title = f"SHR@k, k = {low} to {high}"
         plot_lines(axes, np.arange(low, high + 1), lines, title=title, labels=_k, legend=False)
     cutoffs = np.arange(1, N + 1)
-    places = BetaMapping(0.5).rounded_locations(cutoffs, N, N_ITEMS)
-    exact = np.array([hit_curve(curves.ranks).at(places) for curves in found.values()])
-    sampled = np.array([curves.mean for curves in found.values()])
+    cutoffs_of_k = BetaMapping(0.5).rounded_locations(cutoffs, N, N_ITEMS)
+    exact = np.array([hit_curve(curves.ranks).at(cutoffs_of_k) for curves in curves_by_model.values()])
+    sampled = np.array([curves.mean for curves in curves_by_model.values()])
     same = int((exact.argmax(axis=0) == sampled.argmax(axis=0)).sum())
-    pairs = [(i, j) for i in range(len(found)) for j in range(i)]
+    pairs = [(i, j) for i in range(len(curves_by_model)) for j in range(i)]
     kept = np.mean([np.sign(exact[i] - exact[j]) == np.sign(sampled[i] - sampled[j]) for i, j in pairs])
     cells = (
         PaperNumber("SHR@k = HR@f(k), beta(a=0.5)", "k with the same winner, of 100", None, same, digits=0),
@@ -69,18 +69,18 @@ def figure1(settings: Settings) -> RecipeOutcome:
 
 
 def figure2(settings: Settings) -> RecipeOutcome:
-    """Draw how P(r <= 20) weighs the ranks, against the step at f(20)."""
+    """Plot P(r <= 20 | R), the weight of each rank in SHR@20, against the step function at f(20)."""
     notes: list[str] = []
     name, curves = _one(settings, notes)
     rank = np.arange(1, N_ITEMS + 1)
-    chance = Hypergeometric(N_ITEMS - 1, N - 1).cdf(rank - 1)[:, 19]
+    probability = Hypergeometric(N_ITEMS - 1, N - 1).cdf(rank - 1)[:, 19]
     step = float(LinearMapping().locations(20, N, N_ITEMS))
     curve = hit_curve(curves.ranks).at(np.arange(N_ITEMS + 1))
     mass = np.diff(curve)
     width = 25
     smooth = np.convolve(mass, np.full(width, 1 / width), mode="same")
     lines = {
-        "P(r ≤ 20 | R)": chance,
+        "P(r ≤ 20 | R)": probability,
         "1[R ≤ f(20)]": (rank <= step).astype(float),
         "HR@K": curve[1:],
         "SHR@k at f(k)": sampled_at_global(curves.mean, LinearMapping(), N_ITEMS, rank),
@@ -90,13 +90,15 @@ def figure2(settings: Settings) -> RecipeOutcome:
     plot_lines(axes, rank, lines, title=f"{name}, ml-1m, n = 100, k = 20", labels=("rank", ""))
     cells = (
         PaperNumber("step", "f(20) by Eq. 9", 712, step, digits=0),
-        PaperNumber(name, "E[SHR@20] - HR@f(20)", None, float(mass @ chance - curve[int(step)]), digits=4),
+        PaperNumber(
+            name, "E[SHR@20] - HR@f(20)", None, float(mass @ probability - curve[int(step)]), digits=4
+        ),
     )
     return RecipeOutcome(cells, {"l20.figure2": figure}, tuple(notes))
 
 
 def figure3(settings: Settings) -> RecipeOutcome:
-    """Draw the ranks of a model as a density beside Beta densities, on one scale."""
+    """Plot the density of the ranks of a model and Beta densities on one scale."""
     notes = ["the paper draws counts of users over densities; here both are densities of the relative rank"]
     name, curves = _one(settings, notes)
     edges = np.linspace(0, 1, 101)
@@ -113,45 +115,45 @@ def figure3(settings: Settings) -> RecipeOutcome:
     panels[0].set_yscale("log")
     x = 1 / (N_ITEMS - 1)
     cells = tuple(
-        PaperNumber(f"Beta({a}, 1)", "density at x = 1/3705", there, a * x ** (a - 1), digits=1)
-        for a, there in ((0.5, 30.4), (0.6, 16.1))
+        PaperNumber(f"Beta({a}, 1)", "density at x = 1/3705", theirs, a * x ** (a - 1), digits=1)
+        for a, theirs in ((0.5, 30.4), (0.6, 16.1))
     )
     return RecipeOutcome(cells, {"l20.figure3": figure}, tuple(notes))
 
 
 def figure4(settings: Settings) -> RecipeOutcome:
-    """Draw the locations of ``beta`` relative to those of a = 1."""
+    """Plot the locations of ``beta`` relative to those of a = 1."""
     k = np.arange(1, N + 1)
     line = BetaMapping(1.0).locations(k, N, N_ITEMS)
     lines = {f"a = {a}": BetaMapping(a).locations(k, N, N_ITEMS) / line - 1 for a in (0.2, 0.4, 0.6, 0.8)}
     figure, (axes,) = make_axes(1, 1, width=5.0, height=3.4)
     plot_lines(axes, k, lines, title="f(k; a)/f(k; 1) - 1, N = 3706, n = 100", labels=("k", ""))
-    there = (-0.336, -0.250, -0.165, -0.082)
+    theirs = (-0.336, -0.250, -0.165, -0.082)
     cells = tuple(
         PaperNumber(name, "k = 1", shown, float(values[0]), digits=3)
-        for (name, values), shown in zip(lines.items(), there, strict=True)
+        for (name, values), shown in zip(lines.items(), theirs, strict=True)
     )
     return RecipeOutcome(cells, {"l20.figure4": figure})
 
 
 def figure5(settings: Settings) -> RecipeOutcome:
-    """Draw the locations of ``beta`` around a = 0.3."""
+    """Plot the locations of ``beta`` around a = 0.3."""
     k = np.arange(1, N + 1)
     base = BetaMapping(0.3).locations(k, N, N_ITEMS)
     exponents = (0.24, 0.26, 0.28, 0.32, 0.34)
     lines = {f"a = {a}": BetaMapping(a).locations(k, N, N_ITEMS) - base for a in exponents}
     figure, (axes,) = make_axes(1, 1, width=5.0, height=3.4)
     plot_lines(axes, k, lines, title="f(k; a) - f(k; 0.3), N = 3706, n = 100", labels=("k", "ranks"))
-    there = (-1.062, -0.707, -0.353, 0.353, 0.705)
+    theirs = (-1.062, -0.707, -0.353, 0.353, 0.705)
     cells = tuple(
         PaperNumber(name, "largest, at k = 3", shown, float(values[np.abs(values).argmax()]), digits=3)
-        for (name, values), shown in zip(lines.items(), there, strict=True)
+        for (name, values), shown in zip(lines.items(), theirs, strict=True)
     )
     return RecipeOutcome(cells, {"l20.figure5": figure}, ("the paper says below 1; at a = 0.24 it is 1.062",))
 
 
 def figure6(settings: Settings) -> RecipeOutcome:
-    """Draw two recommenders with Beta ranks: the better one is read at an earlier location."""
+    """Plot two recommenders with Beta ranks: SHR@k of the better one maps to a smaller K."""
     last, k = 80, 1
     cutoffs = np.arange(1, last + 1)
     figure, (axes,) = make_axes(1, 1, width=5.6, height=3.8)
@@ -174,16 +176,16 @@ def figure6(settings: Settings) -> RecipeOutcome:
 
 
 def figure7(settings: Settings) -> RecipeOutcome:
-    """Draw the alignment in both views: of MultiVAE as in the paper, of EASE as in the authors' README."""
+    """Plot both alignments of the curves: MultiVAE as in the paper, EASE as in the authors' README."""
     without: list[str] = []
-    found = _curves(settings, ("MultiVAE", "EASE"), without)
+    curves_by_model = _curves(settings, ("MultiVAE", "EASE"), without)
     figures = {
-        "l20.figure7" if place == 0 else f"l20.figure7-{name.lower()}": _views(name, curves)
-        for place, (name, curves) in enumerate(found.items())
+        "l20.figure7" if number == 0 else f"l20.figure7-{name.lower()}": _views(name, curves)
+        for number, (name, curves) in enumerate(curves_by_model.items())
     }
     cells = [
         PaperNumber(name, f"mean |HR@f(k) - SHR@k|, {shown}", None, _gap(curves, FUNCTIONS[shown]), digits=4)
-        for name, curves in found.items()
+        for name, curves in curves_by_model.items()
         for shown in _SHOWN
     ]
     return RecipeOutcome(tuple(cells), figures, without=tuple(without), repeats=settings.repeated(REPEATS))
@@ -194,7 +196,7 @@ def _gap(curves: HitRatioCurves, mapping: str) -> float:
 
 
 def _views(name: str, curves: HitRatioCurves) -> Figure:
-    """Draw the sampled curve on the global scale, and the global curve on the sampled one."""
+    """Plot the sampled curve on the global scale, and the global curve on the sampled one."""
     figure, panels = make_axes(2, 2)
     for axes, last in zip(panels[:2], (N_ITEMS, 400), strict=True):
         cutoffs = np.arange(1, last + 1)
@@ -213,21 +215,21 @@ def _views(name: str, curves: HitRatioCurves) -> Figure:
 
 
 def figure8(settings: Settings) -> RecipeOutcome:
-    """Draw samples of 50 to 1000 items on the 139,331 items of book-X."""
+    """Plot samples of 50 to 1000 items on the 139,331 items of book-X."""
     rows = {row["n"]: row for row in printed("l20", "figure8")}
     notes: list[str] = []
     without: list[str] = []
-    found: dict[str, Ranks] = {}
+    ranks_by_model: dict[str, Ranks] = {}
     for name in BOOKS.models:
         why = why_missing(BOOKS, name, settings)
         if why:
             without.append(f"{name}: {why}")
             continue
-        found[name] = book_ranks(settings, name)
-        notes.append(f"{name}: ranks of {found[name].n_users} users")
-    figure, panels = make_axes(1, len(found), width=5.0, height=3.6)
+        ranks_by_model[name] = book_ranks(settings, name)
+        notes.append(f"{name}: ranks of {ranks_by_model[name].n_users} users")
+    figure, panels = make_axes(1, len(ranks_by_model), width=5.0, height=3.6)
     cells: list[PaperNumber] = []
-    for axes, (name, ranks) in zip(panels, found.items(), strict=True):
+    for axes, (name, ranks) in zip(panels, ranks_by_model.items(), strict=True):
         n_items = int(ranks.n_pool.max())
         cutoffs = np.unique(np.geomspace(100, n_items, 400).astype(np.int64))
         lines: dict[str, FloatArray] = {"population": hit_curve(ranks).at(cutoffs)}
@@ -267,19 +269,19 @@ def figure8(settings: Settings) -> RecipeOutcome:
 
 
 def _curves(settings: Settings, names: tuple[str, ...], without: list[str]) -> dict[str, HitRatioCurves]:
-    """Return the curves on ml-1m, seen items kept and drawn with replacement, of the models that run."""
-    found = {}
+    """Return curves on ml-1m of the models that can be run: seen items kept, sampled with replacement."""
+    curves_by_model = {}
     for name in names:
         why = why_missing(SETUPS["ml-1m"], name, settings)
         if why:
             without.append(f"{name}: {why}")
         else:
-            found[name] = hit_ratio_curves(settings, "ml-1m", name, "binom", N)
-    return found
+            curves_by_model[name] = hit_ratio_curves(settings, "ml-1m", name, "binom", N)
+    return curves_by_model
 
 
 def _one(settings: Settings, notes: list[str]) -> tuple[str, HitRatioCurves]:
-    """Return MultiVAE, or EASE where it cannot be run."""
+    """Return the curves of MultiVAE, or of EASE where MultiVAE cannot be run."""
     why = why_missing(SETUPS["ml-1m"], "MultiVAE", settings)
     name = "EASE" if why else "MultiVAE"
     if why:

@@ -1,8 +1,9 @@
-"""Recipes of Li et al. (2023): errors of the estimators, adaptive sampling, and who is named the best.
+"""Li et al. (2023), Towards Reliable Item Sampling for Recommendation Evaluation: tables and figures.
 
-Data sets and models of Li et al. (2023).
-
-Figures of Li et al. (2023), and every estimator on every data set at hand.
+The tables give relative errors of the estimators over repeated samples (fixed sizes n = 100, 500 or 1000, and
+adaptive samples), and how often each estimator names the best of five models. The fits of the models are
+ours. ``estimators`` is an experiment of this library: every estimator on every data set that is on this
+machine.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PINTEREST = "column(name=ncf_test, train=false, test=true)"
 #: in the order in which the paper names a winner among equals
 MODELS = ("EASE", "MultiVAE", "NeuMF", "itemKNN", "ALS")
 NETWORKS = ("MultiVAE", "NeuMF")
-#: per data set: how it is split and the hyper-parameters of the authors; those of the last two are ours
+#: by data set: split and hyper-parameters of the authors; those of the last two data sets are ours
 SETUPS = {
     "pinterest-20": DatasetSetup(
         "pinterest-20",
@@ -164,29 +165,27 @@ class _Errors:
     def cell(self, model: str, column: str, family: str) -> tuple[float, float]:
         """Return mean and standard deviation over repeats, in percent."""
         mean, spread = self.found.errors()
-        place = (
+        index = (
             self.found.estimators.index(self.columns[column]),
             self.found.models.index(model),
             self.found.families.index(family),
         )
-        return float(mean[place]), float(spread[place])
+        return float(mean[index]), float(spread[index])
 
 
 def _fixed(settings: Settings, dataset: str, n: int) -> _Errors:
     specs = [spec for spec, _ in ESTIMATORS.values()]
-    found = run_study(settings, dataset, paper_sampler(n), specs)
-    return _Errors(found, {name: _label(spec, avg) for name, (spec, avg) in ESTIMATORS.items()})
+    results = run_study(settings, dataset, paper_sampler(n), specs)
+    return _Errors(results, {name: _label(spec, avg) for name, (spec, avg) in ESTIMATORS.items()})
 
 
 def _adaptive(settings: Settings, dataset: str) -> _Errors:
     specs = [spec for spec, _ in ADAPTIVE_ESTIMATORS.values()]
-    found = run_study(settings, dataset, ADAPTIVE, specs)
-    return _Errors(found, {name: _label(spec, avg) for name, (spec, avg) in ADAPTIVE_ESTIMATORS.items()})
+    results = run_study(settings, dataset, ADAPTIVE, specs)
+    return _Errors(results, {name: _label(spec, avg) for name, (spec, avg) in ADAPTIVE_ESTIMATORS.items()})
 
 
 def _label(spec: str, is_averaged: bool) -> str:
-    from truerank.estimation.registry import ESTIMATORS as REGISTRY
-
     name = str(REGISTRY.make(spec))
     return f"{name}, {AVERAGED}" if is_averaged else name
 
@@ -355,7 +354,7 @@ def _cell(dataset: str, model: str, column: str, value: float, ours: float, erro
 
 
 def _agreement(cells: Sequence[PaperNumber], dataset: str) -> str:
-    """Return a sentence on what does not depend on the fits: which estimators are the better ones."""
+    """Return a sentence on whether the estimators have the printed order, which depends less on the fits."""
     rows: dict[str, list[PaperNumber]] = {}
     for cell in cells:
         if cell.row.startswith(f"{dataset} "):
@@ -365,15 +364,15 @@ def _agreement(cells: Sequence[PaperNumber], dataset: str) -> str:
         ours: FloatArray = np.array([cell.value for cell in row])
         theirs: FloatArray = np.array([cell.printed for cell in row], dtype=float)
         correlations.append(float(np.corrcoef(_ranked(ours), _ranked(theirs))[0, 1]))
-    told = ", ".join(f"{value:+.2f}" for value in correlations)
-    return f"{dataset}: rank correlation of the estimators' errors with the printed ones, by model: {told}"
+    shown = ", ".join(f"{value:+.2f}" for value in correlations)
+    return f"{dataset}: rank correlation of the estimators' errors with the printed ones, by model: {shown}"
 
 
 def _ranked(values: FloatArray) -> FloatArray:
     return np.argsort(np.argsort(values)).astype(np.float64)
 
 
-#: data sets that stand in for those of the paper's figures, which are not at hand
+#: data sets used instead of those of the paper's figures, which are not available
 FIGURE1, FIGURE2 = "ml-1m", "pinterest-20"
 ALL = ("ml-1m", "citeulike-a", "pinterest-20")
 #: models beside the paper's five
@@ -381,17 +380,17 @@ MORE = {"popularity": "popularity", "MF": "mf"}
 
 
 def figure1(settings: Settings) -> RecipeOutcome:
-    """Draw the sampled ranks of EASE at n = 100, and the error of MLE against K."""
+    """Plot the sampled ranks of EASE at n = 100, and the error of MLE against K."""
     setup, store = SETUPS[FIGURE1], settings.store
     model = setup.fitted(store, settings.seed)["EASE"]
     parts = store.split(setup.dataset, setup.split)
     scorer = model.fit(parts.train)
     drawn = sample_ranks(scorer, parts, paper_sampler(100), seen="keep", seed=settings.seed).ranks
     counts = tally(drawn).counts(0)
-    found = run_study(settings, FIGURE1, paper_sampler(100), ["mle"])
-    place = found.models.index("EASE")
-    recall = found.families.index("recall")
-    exact, runs = found.exact[place, recall], found.runs[0, place, :, recall]
+    results = run_study(settings, FIGURE1, paper_sampler(100), ["mle"])
+    index = results.models.index("EASE")
+    recall = results.families.index("recall")
+    exact, runs = results.exact[index, recall], results.runs[0, index, :, recall]
     error = 100 * np.abs(runs / np.where(exact > 0, exact, np.nan) - 1)
     figure, (left, right) = make_axes(1, 2)
     plot_lines(
@@ -406,7 +405,7 @@ def figure1(settings: Settings) -> RecipeOutcome:
     left.plot([1], [counts[0]], "o", color="#c4500c")
     plot_lines(
         right,
-        np.array(found.cutoffs),
+        np.array(results.cutoffs),
         {"mean": np.nanmean(error, axis=0), "90 % of samples": np.nanquantile(error, 0.9, axis=0)},
         title="Error of mle for Recall@K, percent",
         labels=("K", "relative error in percent"),
@@ -415,7 +414,7 @@ def figure1(settings: Settings) -> RecipeOutcome:
     return RecipeOutcome(
         figures={"l23.figure1": figure},
         without=("drawn for ml-1m: the paper's ml-20m is not at hand",),
-        repeats=found.n_repeats,
+        repeats=results.n_repeats,
         notes=(
             f"{counts[0] / counts.sum():.0%} of the users have r = 1; the error is {mean[0]:.0f} % at K = 1, "
             f"{mean[9]:.0f} % at 10 and {mean[-1]:.0f} % at 50 (in the paper it grows as K falls to 1).",
@@ -424,7 +423,7 @@ def figure1(settings: Settings) -> RecipeOutcome:
 
 
 def figure2(settings: Settings) -> RecipeOutcome:
-    """Draw what a settled target costs against the size of adaptive samples."""
+    """Plot the scores computed per settled target against the size of adaptive samples."""
     setup, store = SETUPS[FIGURE2], settings.store
     model = setup.fitted(store, settings.seed)["EASE"]
     parts = store.split(setup.dataset, setup.split)
@@ -442,17 +441,17 @@ def figure2(settings: Settings) -> RecipeOutcome:
         ).ranks
     )
     ceiling = choose_ceiling(curve)
-    share = curve.sizes / n_items
+    fraction = curve.sizes / n_items
     figure, (axes,) = make_axes(1, 1, width=5.2)
     plot_lines(
         axes,
-        100 * share[:-1],
+        100 * fraction[:-1],
         {"C": curve.cost[:-1]},
         title="Scores per settled target",
         labels=("size in percent of the items", "C"),
         legend=False,
     )
-    axes.plot(100 * share[:-1], curve.cost[:-1], "o", color="#0b57b0")
+    axes.plot(100 * fraction[:-1], curve.cost[:-1], "o", color="#0b57b0")
     axes.axvline(100 * ceiling / n_items, color="#c4500c", linestyle="--", linewidth=1)
     return RecipeOutcome(
         figures={"l23.figure2": figure},
@@ -464,7 +463,7 @@ def figure2(settings: Settings) -> RecipeOutcome:
 
 
 def estimators(settings: Settings) -> RecipeOutcome:
-    """Every estimator on the data at hand: n = 100, 500 and adaptive; priors per run and averaged."""
+    """Compute the errors of every estimator on the available data, with n = 100, 500 and adaptive samples."""
     cells: list[PaperNumber] = []
     notes: list[str] = []
     without: list[str] = []
@@ -479,28 +478,28 @@ def estimators(settings: Settings) -> RecipeOutcome:
             "n=500": run_study(settings, dataset, paper_sampler(500), fixed, MORE),
             "adaptive": run_study(settings, dataset, ADAPTIVE, adaptive, MORE),
         }
-        for name, found in studies.items():
-            cells += _cells(dataset, name, found)
+        for name, results in studies.items():
+            cells += _cells(dataset, name, results)
         notes += _comparisons(dataset, studies)
     repeats = settings.repeated(REPEATS)
     return RecipeOutcome(tuple(cells), notes=tuple(notes), without=tuple(without), repeats=repeats)
 
 
-def _cells(dataset: str, design: str, found: Study) -> list[PaperNumber]:
-    mean, spread = found.errors()
+def _cells(dataset: str, design: str, results: Study) -> list[PaperNumber]:
+    mean, spread = results.errors()
     cells = []
-    for m, model in enumerate(found.models):
-        for f, family in enumerate(found.families):
+    for m, model in enumerate(results.models):
+        for f, family in enumerate(results.families):
             row = f"{dataset} {model} {family} {design}"
             cells += [
                 PaperNumber(
-                    row, name, None, float(mean[e, m, f]), float(spread[e, m, f]) / np.sqrt(found.n_repeats)
+                    row, name, None, float(mean[e, m, f]), float(spread[e, m, f]) / np.sqrt(results.n_repeats)
                 )
-                for e, name in enumerate(found.estimators)
+                for e, name in enumerate(results.estimators)
             ]
         cells.append(
             PaperNumber(
-                f"{dataset} {model} {design}", "items", None, float(found.items_per_user[m]), digits=1
+                f"{dataset} {model} {design}", "items", None, float(results.items_per_user[m]), digits=1
             )
         )
     return cells
@@ -517,17 +516,17 @@ def _comparisons(dataset: str, studies: dict[str, Study]) -> list[str]:
     )
     notes = []
     for name, rivals, allowed in pairs:
-        own = adaptive.errors()[0][adaptive.estimators.index(name)]
+        errors = adaptive.errors()[0][adaptive.estimators.index(name)]
         best = _best(large, allowed)
         notes.append(
             f"{dataset}: adaptive {name} beats {rivals} at n = 500 (priors per run) in "
-            f"{int((own < best).sum())} of {own.size} rows, {budget}; mean error {own.mean():.2f} against "
-            f"{best.mean():.2f} %."
+            f"{int((errors < best).sum())} of {errors.size} rows, {budget}; mean error {errors.mean():.2f} "
+            f"against {best.mean():.2f} %."
         )
     for design in ("n=100", "n=500", "adaptive"):
-        found = studies[design]
-        mean, _ = found.errors()
-        smooth, em = (mean[found.estimators.index(spec)] for spec in ("smooth", "mle"))
+        results = studies[design]
+        mean, _ = results.errors()
+        smooth, em = (mean[results.estimators.index(spec)] for spec in ("smooth", "mle"))
         notes.append(
             f"{dataset} {design}: smooth beats mle in {int((smooth < em).sum())} of {em.size} rows; mean "
             f"error {smooth.mean():.2f} against {em.mean():.2f} %."
@@ -535,8 +534,8 @@ def _comparisons(dataset: str, studies: dict[str, Study]) -> list[str]:
     return notes
 
 
-def _best(found: Study, allowed: list[str]) -> FloatArray:
+def _best(results: Study, allowed: list[str]) -> FloatArray:
     """Return the smallest error over some estimators whose prior is fixed or comes from the sample itself."""
-    kept = [e for e, name in enumerate(found.estimators) if name in allowed and not name.endswith(AVERAGED)]
-    best: FloatArray = found.errors()[0][kept].min(axis=0)
+    kept = [e for e, name in enumerate(results.estimators) if name in allowed and not name.endswith(AVERAGED)]
+    best: FloatArray = results.errors()[0][kept].min(axis=0)
     return best

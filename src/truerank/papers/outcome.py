@@ -1,4 +1,4 @@
-"""What running a recipe gives: our number beside the printed one, and figures."""
+"""The outcome of a recipe: our numbers next to the printed ones, whether they agree, and figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOLERATED = 4.0
 
 @dataclass(frozen=True)
 class PaperNumber:
-    """One number of a table.
+    """One number of a printed table, and ours.
 
     Parameters
     ----------
@@ -90,11 +90,11 @@ UNCOMPARED = "no printed numbers"
 
 @dataclass(frozen=True)
 class RecipeOutcome:
-    """A recipe's cells and figures.
+    """Numbers and figures of a recipe.
 
     Parameters
     ----------
-    cells : numbers beside the printed ones
+    cells : our numbers next to the printed ones
     figures : file stem to figure
     notes : sentences on what was found
     reason : why cells differ, as far as the recipe knows: a clause that can follow "because"
@@ -143,7 +143,7 @@ class RecipeOutcome:
             return self.status
         counts = self.count()
         off = counts.get("differs", 0) + counts.get("explained", 0)
-        share = f"({off} of {len(self.cells) - counts.get('new', 0)} cells)"
+        cells = f"({off} of {len(self.cells) - counts.get('new', 0)} cells)"
         notes = dict.fromkeys(cell.note for cell in self.cells if cell.status == "explained")
         reason = self.reason or ("; ".join(notes) if self.status == "explained" else "")
-        return f"differs because {reason} {share}" if reason else f"differs, and it is not known why {share}"
+        return f"differs because {reason} {cells}" if reason else f"differs, and it is not known why {cells}"

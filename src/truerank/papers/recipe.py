@@ -1,6 +1,7 @@
-"""What a recipe is, how it is told to run, and the numbers in print.
+"""The catalogue of recipes: every table and figure of five papers, how to run one, and the printed numbers.
 
-Every table and figure of the papers, and how one is run.
+A recipe names the function that computes it as text, so that listing the catalogue imports none of the
+papers.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class Settings:
     repeats : repetitions of random experiments; None takes the paper's number
     seed : of everything random
     progress : where long jobs report
-    store : where data, exact ranks and finished pieces are kept, so that a run can be resumed
-    workers : processes of recipes that can use several; more than one needs a script that is guarded by
+    store : where data, exact ranks and finished parts are kept, so that a run can be resumed
+    workers : processes for recipes that can use several; more than one needs a script that is guarded by
         ``if __name__ == "__main__"``
     full : the paper's whole search where a recipe has a reduced one
     quick : fewer repetitions, and without what takes long to fit
@@ -58,7 +59,7 @@ class Settings:
             raise InvalidParameter("a run is either quick or full, not both.")
 
     def repeated(self, usual: int, *, quick: int | None = None) -> int:
-        """Return how often to repeat: as told, else the number of a quick run or the usual one."""
+        """Return the repetitions: ``repeats`` if given, else those of a quick run or the usual ones."""
         if self.repeats is not None:
             return self.repeats
         return quick if self.quick and quick is not None else usual

@@ -1,4 +1,4 @@
-"""What the last run of a recipe found: of the user, and of the reference run that comes with the package."""
+"""Stored runs of recipes: the last run of each on this machine, and the reference runs of the package."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Run:
     figures : file stems of its figures
     date : when it ended, as 2026-11-16 (UTC)
     seconds : how long it took, by the clock
-    cpu_seconds : how long it took processors, those of its worker processes included
+    cpu_seconds : processor time, that of its worker processes included
     quick, full : how it was run
-    repeats : repetitions as told by the user; None for the recipe's own number
+    repeats : repetitions that the user asked for; None for the recipe's own number
     seed : of everything random
     version : of truerank
     """
@@ -81,7 +81,7 @@ class Run:
 
     @property
     def command(self) -> str:
-        """What prints it on the command line.
+        """The command that repeats the run.
 
         Examples
         --------
@@ -94,60 +94,60 @@ class Run:
         return " ".join(["truerank paper run", self.name, *options])
 
     @classmethod
-    def from_dict(cls, held: dict[str, Any]) -> Run:
+    def from_dict(cls, fields: dict[str, Any]) -> Run:
         """Return the run that ``to_dict`` wrote."""
         outcome = RecipeOutcome(
-            tuple(PaperNumber(*cell) for cell in held["cells"]),
-            notes=tuple(held["notes"]),
-            reason=held["reason"],
-            without=tuple(held["without"]),
-            repeats=held["repeats"],
+            tuple(PaperNumber(*cell) for cell in fields["cells"]),
+            notes=tuple(fields["notes"]),
+            reason=fields["reason"],
+            without=tuple(fields["without"]),
+            repeats=fields["repeats"],
         )
         names = ("name", "date", "seconds", "cpu_seconds", "quick", "full", "seed", "version")
-        plain = {name: held[name] for name in names}
-        return cls(outcome=outcome, figures=tuple(held["figures"]), repeats=held["told"], **plain)
+        plain = {name: fields[name] for name in names}
+        return cls(outcome=outcome, figures=tuple(fields["figures"]), repeats=fields["told"], **plain)
 
 
 def keep_run(folder: Path, run: Run) -> None:
-    """Keep a run as the last one of its recipe; figures are kept beside it as SVG."""
+    """Store a run as the last one of its recipe, with its figures as SVG files."""
     runs = folder / RUNS
     runs.mkdir(parents=True, exist_ok=True)
-    replace_text(runs / f"{run.name}.json", written([run]), "the last run")
+    replace_text(runs / f"{run.name}.json", runs_to_json([run]), "the last run")
     for stem, figure in run.outcome.figures.items():
         replace_file(runs / f"{stem}.svg", partial(save_svg, figure), "a figure")
 
 
 def last_runs(folder: Path | None) -> dict[str, Run]:
     """Return the last run of each recipe that was run with this store; a damaged file counts as none."""
-    found = {}
+    last = {}
     for path in sorted((folder / RUNS).glob("*.json")) if folder is not None else ():
         try:
-            runs = read(path.read_text(encoding="utf-8"))
+            runs = runs_from_json(path.read_text(encoding="utf-8"))
         except (OSError, InvalidData):
             continue
-        found.update({run.name: run for run in runs})
-    return found
+        last.update({run.name: run for run in runs})
+    return last
 
 
 def reference_runs() -> dict[str, Run]:
     """Return the runs that the package holds, by recipe."""
     text = resources.files("truerank.papers").joinpath("record.json").read_text(encoding="utf-8")
-    return {run.name: run for run in read(text)}
+    return {run.name: run for run in runs_from_json(text)}
 
 
-def written(runs: Iterable[Run]) -> str:
+def runs_to_json(runs: Iterable[Run]) -> str:
     """Return runs as JSON, one cell per line.
 
     Examples
     --------
     >>> run = Run("r19.table1", RecipeOutcome((PaperNumber("A", "AUC", 0.99, 0.9901),)))
-    >>> read(written([run])) == [run]
+    >>> runs_from_json(runs_to_json([run])) == [run]
     True
     """
     return "[\n" + ",\n".join(_text(run) for run in runs) + "\n]\n"
 
 
-def read(text: str) -> list[Run]:
+def runs_from_json(text: str) -> list[Run]:
     """Return the runs of a JSON text.
 
     Raises
@@ -156,9 +156,11 @@ def read(text: str) -> list[Run]:
         When the text holds no runs.
     """
     try:
-        return [Run.from_dict(held) for held in json.loads(text)]
+        return [Run.from_dict(fields) for fields in json.loads(text)]
     except (ValueError, KeyError, TypeError) as error:
-        raise InvalidData(f"this is no record of runs ({error}). Run the recipes again.") from None
+        raise InvalidData(
+            f"a record of runs must be the JSON that truerank wrote ({error}). Run the recipes again."
+        ) from None
 
 
 def save_svg(figure: Figure, path: Path) -> None:
@@ -170,9 +172,9 @@ def save_svg(figure: Figure, path: Path) -> None:
 
 
 def _text(run: Run) -> str:
-    held = run.to_dict()
-    cells = ",\n".join(json.dumps(cell, ensure_ascii=False) for cell in held.pop("cells"))
-    head = json.dumps(held, ensure_ascii=False).removesuffix("}")
+    fields = run.to_dict()
+    cells = ",\n".join(json.dumps(cell, ensure_ascii=False) for cell in fields.pop("cells"))
+    head = json.dumps(fields, ensure_ascii=False).removesuffix("}")
     return f'{head}, "cells": [\n{cells}\n]}}'
 
 

@@ -33,19 +33,19 @@ def recommenders() -> dict[str, list[int]]:
 
 
 def exact_table(settings: Settings) -> RecipeOutcome:
-    """Section 3.2: the four metrics of A, B and C."""
+    """Compute the four exact metrics of A, B and C (Section 3.2)."""
     metrics = make_metrics(list(METRICS.values()))
     cells = []
     for row in printed("r19", "table1"):
         ranks = Ranks.single(np.array(row["ranks"]) - 1, n_pool=N_ITEMS)
-        found = values(metrics, ranks).mean(axis=0)
-        for name, value in zip(METRICS, found, strict=True):
+        results = values(metrics, ranks).mean(axis=0)
+        for name, value in zip(METRICS, results, strict=True):
             cells.append(PaperNumber(row["recommender"], name, row["values"][name], float(value), digits=3))
     return RecipeOutcome(tuple(cells))
 
 
 def sampled_table(settings: Settings) -> RecipeOutcome:
-    """Section 4.3: mean and standard deviation over repetitions of the sampled metrics, m = 99."""
+    """Compute mean and standard deviation of the sampled metrics over repetitions, m = 99 (Section 4.3)."""
     metrics = make_metrics(list(METRICS.values()))
     law, naive = Binomial(N_ITEMS - 1, N_NEGATIVES), ESTIMATORS.make("naive")
     tables = [corrected_values(naive, metric, law) for metric in metrics]
@@ -70,14 +70,14 @@ def _mean_and_sd(name: str, shown: dict[str, dict[str, float]], runs: np.ndarray
     cells = []
     for metric, run in zip(METRICS, runs.T, strict=True):
         mean, sd = float(run.mean()), float(run.std())
-        there = shown[metric]
-        error = float(np.hypot(sd / np.sqrt(len(run)), there["sd"] / np.sqrt(REPEATS)))
-        cells.append(PaperNumber(name, metric, there["mean"], mean, error, digits=3))
+        theirs = shown[metric]
+        error = float(np.hypot(sd / np.sqrt(len(run)), theirs["sd"] / np.sqrt(REPEATS)))
+        cells.append(PaperNumber(name, metric, theirs["mean"], mean, error, digits=3))
         # The sd of a sample of n has a standard error of about sd sqrt((kurtosis - 1)/(4 n)).
         kurtosis = float(np.mean((run - mean) ** 4) / sd**4) if sd else 3.0
         spread = np.sqrt(max(kurtosis - 1, 1) / 4)
-        error = float(np.hypot(sd * spread / np.sqrt(len(run)), there["sd"] * spread / np.sqrt(REPEATS)))
-        cells.append(PaperNumber(name, f"{metric} sd", there["sd"], sd, error, digits=3))
+        error = float(np.hypot(sd * spread / np.sqrt(len(run)), theirs["sd"] * spread / np.sqrt(REPEATS)))
+        cells.append(PaperNumber(name, f"{metric} sd", theirs["sd"], sd, error, digits=3))
     return cells
 
 
@@ -95,12 +95,12 @@ def _expectations() -> tuple[str, ...]:
 
 
 def figure1(settings: Settings) -> RecipeOutcome:
-    """Draw metrics against the rank: all ranks, and the first hundred."""
+    """Plot metrics against the rank: all ranks, and the first hundred."""
     metrics = make_metrics(list(METRICS.values()))
     rank = np.arange(1, N_ITEMS + 1)
-    one = np.ones_like(rank)
+    ones = np.ones_like(rank)
     gains = {
-        name: metric.gain(rank, 0 * one, one, N_ITEMS * one)
+        name: metric.gain(rank, 0 * ones, ones, N_ITEMS * ones)
         for name, metric in zip(METRICS, metrics, strict=True)
     }
     figure, (whole, zoom) = make_axes(1, 2)
@@ -116,7 +116,7 @@ def figure1(settings: Settings) -> RecipeOutcome:
 
 
 def figure2(settings: Settings) -> RecipeOutcome:
-    """Draw expected sampled metrics of A, B and C against the number of samples."""
+    """Plot expected sampled metrics of A, B and C against the number of samples."""
     figure, panels = make_axes(1, 4, width=3.6)
     notes = []
     for axes, (name, metric) in zip(panels, METRICS.items(), strict=True):
@@ -131,7 +131,7 @@ def figure2(settings: Settings) -> RecipeOutcome:
 
 
 def figure3(settings: Settings) -> RecipeOutcome:
-    """Draw expected sampled metrics against the true rank, for several numbers of samples."""
+    """Plot expected sampled metrics against the true rank, for several numbers of samples."""
     figure, panels = make_axes(1, 4, width=3.6)
     above = np.arange(1000)
     for axes, (name, written) in zip(panels, METRICS.items(), strict=True):
@@ -140,8 +140,8 @@ def figure3(settings: Settings) -> RecipeOutcome:
             f"m = {size}": expected_values(metric, Binomial(N_ITEMS - 1, size), above)[0]
             for size in (1, 10, 100, 1000)
         }
-        one = np.ones_like(above)
-        lines["exact"] = metric.gain(above + 1, 0 * one, one, N_ITEMS * one)
+        ones = np.ones_like(above)
+        lines["exact"] = metric.gain(above + 1, 0 * ones, ones, N_ITEMS * ones)
         plot_lines(
             axes, above + 1, lines, title=name, labels=("true rank", "expected"), legend=axes is panels[0]
         )

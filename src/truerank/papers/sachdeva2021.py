@@ -1,6 +1,8 @@
-"""Recipes of Sachdeva et al. (2021): Psi of sixteen strategies, scenarios, data, arithmetic of CO2.
+"""Sachdeva et al. (2021), SVP-CF: Selection via Proxy for Collaborative Filtering Data: the tables.
 
-Data sets, strategies and models of Sachdeva et al. (2021): a reduced search, and that of the paper.
+Table 1 is Psi, the mean of Kendall's tau between the order of models on sub-samples and on the full data, for
+sixteen strategies. By default each model has one configuration; the paper's search runs with ``full``. Tables
+2 to 4 are the scenarios, the sizes of the data sets, and the arithmetic behind the printed CO2.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ ALGORITHMS = {
     "SVAE": "svae",
     "SASRec": "sasrec",
 }
-#: repetitions of the whole: one, as in the paper
+#: repetitions of the whole experiment: one, as in the paper
 SEEDS = 1
 #: name of the search that is run by default: one configuration of each model
 REDUCED = "s21-reduced"
@@ -78,8 +80,8 @@ class PaperData:
     ----------
     name : as in Table 1
     dataset : what ``load`` takes
-    epochs, batch, every, patience, length : of training, from the published code; validations come after so
-        many epochs each, ``length`` is that of histories
+    epochs, batch, every, patience, length : training options of the published code; the model is validated
+        after ``every`` epochs, and histories have at most ``length`` items
     grid : the search of the paper's appendix
     short : length of histories in the reduced search
     is_slow : whether a quick run leaves it out
@@ -152,8 +154,8 @@ def plan_of(data: PaperData, *, full: bool = False, seeds: int = SEEDS, seed: in
     models, grid = data.models(full), find_grid(data.grid if full else "none")
     entrants = {
         scenario: tuple(
-            ModelGrid(one.name, configurations(scenario.adapt(MODELS.make(models[one.name])), grid))
-            for one in listed
+            ModelGrid(entrant.name, configurations(scenario.adapt(MODELS.make(models[entrant.name])), grid))
+            for entrant in listed
         )
         for scenario, listed in plan.entrants.items()
     }
@@ -162,13 +164,13 @@ def plan_of(data: PaperData, *, full: bool = False, seeds: int = SEEDS, seed: in
 
 def n_fits(plan: AgreementPlan) -> tuple[int, int]:
     """Return how many models are fitted to the full data, and how many to sub-samples."""
-    each = sum(len(one.configurations) for listed in plan.entrants.values() for one in listed)
+    each = sum(len(entrant.configurations) for listed in plan.entrants.values() for entrant in listed)
     each *= len(plan.seeds)
     return each, each * len(plan.strategies) * len(plan.fractions)
 
 
 def measure_agreement_on(settings: Settings, data: PaperData) -> Agreement:
-    """Return what the experiment finds; finished pieces and the result are kept in the store."""
+    """Return the result of the experiment on one data set; finished parts and the result are stored."""
     plan = plan_of(data, full=settings.full, seeds=settings.repeated(SEEDS), seed=settings.seed)
     events = load(data.dataset, progress=settings.progress)
     store = settings.store
@@ -182,12 +184,12 @@ def measure_agreement_on(settings: Settings, data: PaperData) -> Agreement:
 
 
 def measure_available(settings: Settings) -> tuple[dict[str, Agreement], list[str]]:
-    """Return what was found by the paper's name of each data set that takes part, and why others do not.
+    """Return results by the paper's name of the data set, and sentences on data sets that were left out.
 
     Raises
     ------
     InvalidData
-        When none takes part.
+        When no data set can be used.
     """
     why = {data.name: _missing(data, settings) for data in DATA}
     if all(why.values()):
@@ -195,8 +197,8 @@ def measure_available(settings: Settings) -> tuple[dict[str, Agreement], list[st
         raise InvalidData(
             f"a quick run needs the data set {name!r}, which is not at hand. Run without --quick."
         )
-    found = {data.name: measure_agreement_on(settings, data) for data in DATA if not why[data.name]}
-    return found, [f"{name}: {reason}" for name, reason in why.items() if reason]
+    agreements = {data.name: measure_agreement_on(settings, data) for data in DATA if not why[data.name]}
+    return agreements, [f"{name}: {reason}" for name, reason in why.items() if reason]
 
 
 def _missing(data: PaperData, settings: Settings) -> str:
@@ -206,9 +208,9 @@ def _missing(data: PaperData, settings: Settings) -> str:
 
 
 def _key(plan: AgreementPlan, data: PaperData, digest: str) -> str:
-    """Return everything the result depends on."""
+    """Return the key of the stored result: everything it depends on."""
     models = {
-        str(scenario): [[str(model) for model in one.configurations] for one in listed]
+        str(scenario): [[str(model) for model in entrant.configurations] for entrant in listed]
         for scenario, listed in plan.entrants.items()
     }
     strategies = [str(strategy) for strategy in plan.strategies.values()]
@@ -218,7 +220,7 @@ def _key(plan: AgreementPlan, data: PaperData, digest: str) -> str:
 
 #: users with fewer events are left out, before repeated pairs are merged
 LEAST_HISTORY = 3
-#: how much faster SVP-CF makes a development cycle, by the paper
+#: speed-up of a development cycle by SVP-CF that the paper states
 CLAIMED_SPEEDUP = 1.8
 #: models that give all items the same score when a user has no train events
 NEED_HISTORY = ("svae", "sasrec")
@@ -232,11 +234,11 @@ _UNITS = {"": 1.0, "k": 1e3, "M": 1e6}
 
 
 def table1(settings: Settings) -> RecipeOutcome:
-    """Psi of the sixteen strategies, with intervals."""
-    found, without = measure_available(settings)
+    """Compute Psi of the sixteen strategies, with intervals."""
+    agreements, without = measure_available(settings)
     cells: list[PaperNumber] = []
     for row in printed("s21", "table1"):
-        cells += _psi_cells(found, row["group"], row["sampler"], row["values"])
+        cells += _psi_cells(agreements, row["group"], row["sampler"], row["values"])
     seeds = settings.repeated(SEEDS)
     notes = [
         _search(settings),
@@ -246,7 +248,7 @@ def table1(settings: Settings) -> RecipeOutcome:
         "a difference takes the printed number to be as uncertain as ours; average is that of the data sets "
         "at hand, of both sides.",
     ]
-    for name, agreement in found.items():
+    for name, agreement in agreements.items():
         notes += _findings(name, agreement, [cell for cell in cells if cell.column == name])
     return RecipeOutcome(
         tuple(cells),
@@ -258,7 +260,7 @@ def table1(settings: Settings) -> RecipeOutcome:
 
 
 def table2(settings: Settings) -> RecipeOutcome:
-    """Which algorithms and metrics a scenario has, read off the scenarios themselves."""
+    """List which algorithms and metrics each scenario has, from the scenarios themselves."""
     cells = []
     for row in printed("s21", "table2"):
         scenario = REGISTRY.make(row["scenario"].lower())
@@ -272,7 +274,7 @@ def table2(settings: Settings) -> RecipeOutcome:
 
 
 def table3(settings: Settings) -> RecipeOutcome:
-    """Count events, users and items of the data sets at hand."""
+    """Count events, users and items of the available data sets."""
     cells, notes, without = [], [], []
     names = {data.name: data for data in DATA}
     for row in printed("s21", "table3"):
@@ -283,10 +285,10 @@ def table3(settings: Settings) -> RecipeOutcome:
         events = load(data.dataset, duplicates="keep", progress=settings.progress)
         events = min_history(events, LEAST_HISTORY)
         counts = {"interactions": len(events), "users": events.n_users, "items": events.n_items}
-        found = {**counts, "interactions per user": len(events) / events.n_users}
+        quantities = {**counts, "interactions per user": len(events) / events.n_users}
         for column, value in row["values"].items():
             unit = f" ({value['unit']})" if value["unit"] else ""
-            ours = found[column] / _UNITS[value["unit"]]
+            ours = quantities[column] / _UNITS[value["unit"]]
             cells.append(PaperNumber(data.name, column + unit, value["value"], ours, digits=value["digits"]))
         repeated = events.origin.get("duplicate_rows_kept", 0)
         if repeated:
@@ -328,15 +330,15 @@ def table4(settings: Settings) -> RecipeOutcome:
 
 
 def _psi_cells(
-    found: Mapping[str, Agreement], group: str, sampler: str, values: Mapping[str, float]
+    agreements: Mapping[str, Agreement], group: str, sampler: str, values: Mapping[str, float]
 ) -> list[PaperNumber]:
-    """Return Psi of one strategy on all data sets at hand, and the average."""
+    """Return Psi of one strategy on all available data sets, and the average."""
     strategy, row = STRATEGIES[group, sampler], f"{group} {sampler}"
     cells, compared = [], []
-    for name, agreement in found.items():
+    for name, agreement in agreements.items():
         score = agreement.score(strategy)
         if score.psi is None or score.low is None or score.high is None:
-            continue  # told by a note: no tau exists
+            continue  # a note says that no tau exists
         error = (score.high - score.low) / (2 * NormalDist().inv_cdf((1 + agreement.level) / 2))
         compared.append(PaperNumber(row, name, values[name], score.psi, np.sqrt(2) * error, digits=3))
         cells += [
@@ -357,23 +359,23 @@ def _psi_cells(
 def _findings(name: str, agreement: Agreement, cells: Sequence[PaperNumber]) -> list[str]:
     """Return sentences on one data set."""
     notes = []
-    told = [f"{group} {sampler}" for group, sampler in STRATEGIES]  # in the order of the scores
-    lost = [row for row, score in zip(told, agreement.scores, strict=True) if score.psi is None]
+    rows = [f"{group} {sampler}" for group, sampler in STRATEGIES]  # in the order of the scores
+    lost = [row for row, score in zip(rows, agreement.scores, strict=True) if score.psi is None]
     if lost:
         notes.append(f"{name}: no tau exists for {', '.join(lost)}.")
     if len(cells) > 1:
         ours = np.array([cell.value for cell in cells])
         theirs = np.array([cell.printed for cell in cells], dtype=np.float64)
-        ends = {row: (score.low, score.high) for row, score in zip(told, agreement.scores, strict=True)}
-        inside = sum(_holds(*ends[cell.row], cell.printed) for cell in cells)
-        best, worst = (cells[int(place)].row for place in (ours.argmax(), ours.argmin()))
+        intervals = {row: (score.low, score.high) for row, score in zip(rows, agreement.scores, strict=True)}
+        inside = sum(_holds(*intervals[cell.row], cell.printed) for cell in cells)
+        best, worst = (cells[int(index)].row for index in (ours.argmax(), ours.argmin()))
         notes.append(
             f"{name}: mean Psi {ours.mean():.3f} (printed {theirs.mean():.3f}), best {best}, worst {worst}; "
             f"{inside} of {len(cells)} printed numbers lie in our intervals; Kendall's tau between our order "
             f"of the strategies and the printed one is {float(kendall(ours, theirs)):+.2f}."
         )
-        rest = psi_without(agreement, NEED_HISTORY)
-        kept = np.array([rest[told.index(cell.row)] for cell in cells])
+        psi = psi_without(agreement, NEED_HISTORY)
+        kept = np.array([psi[rows.index(cell.row)] for cell in cells])
         notes.append(
             f"{name}: without {' and '.join(NEED_HISTORY)}, which rank at random for users whose "
             f"train events are all gone, mean Psi is {kept.mean():.3f}, and Kendall's tau with the printed "
@@ -397,7 +399,7 @@ def psi_without(agreement: Agreement, models: Sequence[str]) -> FloatArray:
     """Return Psi of each strategy when some models do not take part."""
     taus = []
     for board in agreement.boards:
-        kept = [place for place, model in enumerate(board.models) if model not in models]
+        kept = [index for index, model in enumerate(board.models) if model not in models]
         full, small = (np.array(values, dtype=np.float64)[..., kept] for values in (board.full, board.small))
         taus.append(kendall(full, small))
     return mean_of(np.array(taus), axis=(0, 2, 3))

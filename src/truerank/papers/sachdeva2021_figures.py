@@ -1,4 +1,4 @@
-"""Figures of Sachdeva et al. (2021): tau against the fraction, who moves, and tau by metric."""
+"""Sachdeva et al. (2021), SVP-CF: the figures (tau by fraction, who moves up or down, tau by metric)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ RANKED = {column: metric for column, metric in METRICS.items() if column != "MSE
 
 
 def figure1(settings: Settings) -> RecipeOutcome:
-    """Draw the mean tau over all strategies against the fraction kept, and what it saves."""
-    found, without = measure_available(settings)
+    """Plot the mean tau over all strategies against the fraction kept, and report the time saved."""
+    agreements, without = measure_available(settings)
     notes: list[str] = []
-    percents = _percents(found)
+    percents = _percents(agreements)
     lines = {
-        name: _tau_by_fraction(agreement, lambda cell: not cell.metric) for name, agreement in found.items()
+        name: _tau_by_fraction(agreement, lambda cell: not cell.metric)
+        for name, agreement in agreements.items()
     }
     if len(lines) > 1:
         lines["mean"] = mean_of(np.array(list(lines.values())), axis=0)
@@ -48,7 +49,7 @@ def figure1(settings: Settings) -> RecipeOutcome:
         labels=("percent of the train events", "Kendall's tau"),
     )
     cells = _cells(lines, percents)
-    for name, agreement in found.items():
+    for name, agreement in agreements.items():
         steps = np.diff(lines[name])
         speed = ", ".join(
             f"{np.mean(_speedups(agreement, fraction)):.2f} at {100 * fraction:g} %"
@@ -64,14 +65,14 @@ def figure1(settings: Settings) -> RecipeOutcome:
 
 
 def figure2(settings: Settings) -> RecipeOutcome:
-    """Draw how probable it is that a model moves up on sub-samples."""
-    found, without = measure_available(settings)
+    """Plot the probability that a model moves up on sub-samples."""
+    agreements, without = measure_available(settings)
     notes: list[str] = []
-    percents = _percents(found)
+    percents = _percents(agreements)
     figure, panels = make_axes(1, len(SCENARIOS), width=4.4, height=3.6)
     cells: list[PaperNumber] = []
     for scenario, axes in zip(SCENARIOS, panels, strict=True):
-        moves = _moves(found, scenario)
+        moves = _moves(agreements, scenario)
         table = np.array(list(moves.values()))
         shown = axes.imshow(table, cmap="RdBu", vmin=0, vmax=1, aspect="auto")
         axes.set_xticks(range(len(percents)), [f"{percent:g}" for percent in percents], fontsize=8)
@@ -83,8 +84,8 @@ def figure2(settings: Settings) -> RecipeOutcome:
             axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)
         cells += _cells({f"{scenario} {name}": line for name, line in moves.items()}, percents)
         extreme = sorted(moves, key=lambda name: -moves[name][-1])
-        told = ", ".join(f"{name} {moves[name][-1]:.2f}" for name in extreme)
-        notes.append(f"{scenario}, at {percents[-1]:g} %: {told}.")
+        listed = ", ".join(f"{name} {moves[name][-1]:.2f}" for name in extreme)
+        notes.append(f"{scenario}, at {percents[-1]:g} %: {listed}.")
     figure.colorbar(shown, ax=panels, label="probability to move up")
     notes.append(
         "Above one half a model stands better on sub-samples than on the full data; in the paper Bias-only "
@@ -94,15 +95,15 @@ def figure2(settings: Settings) -> RecipeOutcome:
 
 
 def figure3(settings: Settings) -> RecipeOutcome:
-    """Draw tau of the eight strategies without a proxy, metric by metric."""
-    found, without = measure_available(settings)
+    """Plot tau of the eight strategies without a proxy, metric by metric."""
+    agreements, without = measure_available(settings)
     notes: list[str] = []
-    percents = _percents(found)
+    percents = _percents(agreements)
     figure, panels = make_axes(1, len(RANKED), width=4.4, height=3.6)
     cells: list[PaperNumber] = []
     means = {}
     for (column, metric), axes in zip(RANKED.items(), panels, strict=True):
-        lines = {name: _tau_by_metric(found, strategy, metric) for name, strategy in PLAIN.items()}
+        lines = {name: _tau_by_metric(agreements, strategy, metric) for name, strategy in PLAIN.items()}
         plot_lines(
             axes,
             percents,
@@ -116,9 +117,9 @@ def figure3(settings: Settings) -> RecipeOutcome:
     figure.legend(
         *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8, frameon=False
     )
-    told = ", ".join(f"{column} {value:.3f}" for column, value in means.items())
+    shown = ", ".join(f"{column} {value:.3f}" for column, value in means.items())
     notes.append(
-        f"Mean tau, implicit and sequential scenarios: {told} (in the paper AUC suffers slightly less and "
+        f"Mean tau, implicit and sequential scenarios: {shown} (in the paper AUC suffers slightly less and "
         "nDCG slightly more)."
     )
     return _outcome(settings, cells, {"s21.figure3": figure}, notes, without)
@@ -136,8 +137,8 @@ def _outcome(
     )
 
 
-def _percents(found: Mapping[str, Agreement]) -> FloatArray:
-    first = next(iter(found.values()))
+def _percents(agreements: Mapping[str, Agreement]) -> FloatArray:
+    first = next(iter(agreements.values()))
     return 100 * np.array(first.fractions)
 
 
@@ -149,16 +150,16 @@ def _tau_by_fraction(agreement: Agreement, chosen: Callable[[Found], bool]) -> F
     )
 
 
-def _tau_by_metric(found: Mapping[str, Agreement], strategy: str, metric: str) -> FloatArray:
+def _tau_by_metric(agreements: Mapping[str, Agreement], strategy: str, metric: str) -> FloatArray:
     """Return the mean over data sets and scenarios at each fraction."""
     lines = [
         _tau_by_fraction(agreement, lambda cell: (cell.strategy, cell.metric) == (strategy, metric))
-        for agreement in found.values()
+        for agreement in agreements.values()
     ]
     return mean_of(np.array(lines), axis=0)
 
 
-def _moves(found: Mapping[str, Agreement], scenario: str) -> dict[str, FloatArray]:
+def _moves(agreements: Mapping[str, Agreement], scenario: str) -> dict[str, FloatArray]:
     """Return P_MLE of each algorithm of a scenario at each fraction, the mean over data sets."""
     moves: dict[str, FloatArray] = {}
     for name, ours in ALGORITHMS.items():
@@ -171,7 +172,7 @@ def _moves(found: Mapping[str, Agreement], scenario: str) -> dict[str, FloatArra
                 )
                 for fraction in agreement.fractions
             ]
-            for agreement in found.values()
+            for agreement in agreements.values()
         ]
         line = mean_of(np.array(lines), axis=0)
         if not np.isnan(line).all():
@@ -197,5 +198,5 @@ def _cells(lines: Mapping[str, FloatArray], percents: FloatArray) -> list[PaperN
 
 
 def _mean(values: Iterable[float | None]) -> float:
-    there = [value for value in values if value is not None]
-    return float(np.mean(there)) if there else float("nan")
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else float("nan")

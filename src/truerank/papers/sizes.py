@@ -1,4 +1,4 @@
-"""Tables of data sets: how many events, users and items there are."""
+"""Tables of data-set sizes in Li et al. (2020, 2023): events, users, items and sparsity."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DATASETS: Mapping[str, str] = {
     "book-X": BOOKS.dataset,
     "ml-20m": "ml-20m",
 }
-#: data sets that are at hand in part
+#: data sets of which only a part is available
 PARTIAL = {"pinterest-20": "of pinterest-20 the first 37,501 of 55,187 users are at hand"}
 
 

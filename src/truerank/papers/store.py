@@ -1,6 +1,7 @@
-"""Data sets, fitted models and their exact ranks, kept between recipes and between runs.
+"""Data sets, fitted models and exact ranks that recipes share, stored between recipes and between runs.
 
-Models of a recipe: which data set, split and hyper-parameters, and whether they can be run here.
+A ``DatasetSetup`` names a data set of a paper with its split and the specs of its models, and says which of
+them can be run on this machine. ``PaperStore`` loads, splits, fits and ranks, each once.
 """
 
 from __future__ import annotations
@@ -41,15 +42,15 @@ _COLUMNS = (
     "n_relevant_above",
     "n_relevant_tied",
 )
-#: scores held as a table, in bytes; a larger one is computed as needed
+#: largest table of scores that is kept, in bytes; beyond it scores are computed as needed
 _LARGEST_TABLE = 2_000_000_000
-#: tables held between recipes, in bytes: recipes go through the same models again and again
+#: bytes of all tables kept between recipes, which use the same models again and again
 _HELD_TABLES = 8_000_000_000
 _BLOCK = 20_000_000  # scores computed at once
 
 
 class PaperStore(Store):
-    """A store that knows how to prepare data and rank models.
+    """A store of splits, fitted models and exact ranks.
 
     Parameters
     ----------
@@ -85,13 +86,13 @@ class PaperStore(Store):
         key = f"ranks {dataset} {split} {data_hash(parts)} {MODELS.make(model)} seen={seen} seed={seed}"
 
         def compute() -> dict[str, np.ndarray]:
-            found = exact_ranks(
+            exact = exact_ranks(
                 self.scorer(dataset, split, model, seed=seed, progress=progress),
                 parts,
                 seen=seen,
                 progress=progress,
             )
-            return {name: getattr(found, name) for name in _COLUMNS}
+            return {name: getattr(exact, name) for name in _COLUMNS}
 
         return Ranks(**self.arrays(key, compute))
 
@@ -100,18 +101,18 @@ class PaperStore(Store):
     ) -> Scorer:
         """Return a fitted model as a table of scores, or as it is where the table would be too large."""
         parts = self.split(dataset, split)
-        made = MODELS.make(model)
+        instance = MODELS.make(model)
         n_users, n_items = parts.train.n_users, parts.train.n_items
-        key = f"fit {dataset} {split} {data_hash(parts)} {made} seed={seed}"
+        key = f"fit {dataset} {split} {data_hash(parts)} {instance} seed={seed}"
         if 4 * n_users * n_items > _LARGEST_TABLE:
-            return self._fitted(key, made, parts, seed, progress)
+            return self._fitted(key, instance, parts, seed, progress)
         if key not in self._tables:
             needed = 4 * n_users * n_items
             while (
                 self._tables and needed + sum(t.scores.nbytes for t in self._tables.values()) > _HELD_TABLES
             ):
                 self._tables.pop(next(iter(self._tables)))  # the oldest
-            self._tables[key] = _tabulated(self._fitted(key, made, parts, seed, progress), n_users)
+            self._tables[key] = _tabulated(self._fitted(key, instance, parts, seed, progress), n_users)
         return self._tables[key]
 
     def _fitted(self, key: str, model: Model, parts: Split, seed: int, progress: Progress) -> Scorer:
@@ -128,7 +129,7 @@ class PaperStore(Store):
 
 
 def _tabulated(scorer: Scorer, n_users: int) -> DenseScores:
-    """Return all scores of a model; a table answers any sampler fast and in the same bits."""
+    """Return all scores of a model as a table, which serves every sampler with the same bits."""
     step = max(1, _BLOCK // scorer.n_items)
     table = np.empty((n_users, scorer.n_items), np.float32)
     for start in range(0, n_users, step):
@@ -137,13 +138,13 @@ def _tabulated(scorer: Scorer, n_users: int) -> DenseScores:
     return DenseScores(table)
 
 
-#: why a quick run is without something
+#: why a quick run leaves something out
 QUICK = "left out of a quick run for the time it takes"
 
 
 @dataclass(frozen=True)
 class DatasetSetup:
-    """One data set of a paper.
+    """One data set of a paper with its models.
 
     Parameters
     ----------
@@ -163,11 +164,11 @@ class DatasetSetup:
         return find_local(self.dataset) is not None
 
     def missing(self, model: str, *, quick: bool = False) -> str:
-        """Return why a model cannot be run here, or is left out of a quick run; '' if it takes part."""
+        """Return why a model cannot be run here or is left out of a quick run, '' if it is run."""
         if not self.is_available:
             return f"data set {self.dataset} is not at hand"
-        made = MODELS.make(self.models[model])
-        if isinstance(made, EpochModel) and find_spec("torch") is None:
+        instance = MODELS.make(self.models[model])
+        if isinstance(instance, EpochModel) and find_spec("torch") is None:
             return f"model {model} needs torch: pip install 'truerank[torch]'"
         return QUICK if quick and model in self.slow else ""
 

@@ -213,7 +213,7 @@ def text_colour(background: Channels) -> str:
     return "#000" if (luminance + 0.05) / 0.05 >= 1.05 / (luminance + 0.05) else "#fff"
 
 
-def contrast_ratio(one: Channels, other: Channels) -> float:
+def contrast_ratio(first: Channels, second: Channels) -> float:
     """Return the contrast ratio of two colours, from 1 to 21 (WCAG 2).
 
     Examples
@@ -221,7 +221,7 @@ def contrast_ratio(one: Channels, other: Channels) -> float:
     >>> round(contrast_ratio(channels("#000000"), channels("#ffffff")), 6)
     21.0
     """
-    low, high = sorted((_luminance(one), _luminance(other)))
+    low, high = sorted((_luminance(first), _luminance(second)))
     return (high + 0.05) / (low + 0.05)
 
 

@@ -159,8 +159,8 @@ def _notes(result: Result, metrics: tuple[str, ...]) -> tuple[str, ...]:
         levels = sorted({percent(e.level) for e in with_interval if e.level is not None})
         methods = sorted({e.method for e in with_interval if e.method})
         name = " ".join([" and ".join(levels), "interval"]).strip()
-        made = f" ({'; '.join(methods)})" if methods else ""
-        notes.append(f"Below each value stands its {name}{made}.")
+        methods_text = f" ({'; '.join(methods)})" if methods else ""
+        notes.append(f"Below each value stands its {name}{methods_text}.")
     if with_interval and has_rivals:
         notes.append(
             "Each interval is about one model alone. The models share their users, so two of them can "
@@ -234,8 +234,8 @@ def _panel(metric: str, column: list[tuple[LeaderboardRow, ShownValue]]) -> Pane
     has_exact = any(cell.estimate.kind == "exact" for _, cell in column)
     before = [None, *(row.model for row, _ in column)]
     values = [cell.estimate.value for _, cell in column]
-    ends = [end for _, cell in column for end in interval_of(cell.estimate) or ()]
-    axis = linear_axis(min(values + ends), max(values + ends))
+    limits = [end for _, cell in column for end in interval_of(cell.estimate) or ()]
+    axis = linear_axis(min(values + limits), max(values + limits))
     dots = tuple(
         Dot(
             row=row,
@@ -252,8 +252,8 @@ def _panel(metric: str, column: list[tuple[LeaderboardRow, ShownValue]]) -> Pane
 
 
 def _whisker(axis: Axis, cell: ShownValue) -> tuple[float, float] | None:
-    ends = interval_of(cell.estimate)
-    return None if ends is None else (axis.position(ends[0]), axis.position(ends[1]))
+    interval = interval_of(cell.estimate)
+    return None if interval is None else (axis.position(interval[0]), axis.position(interval[1]))
 
 
 def _name(row: LeaderboardRow, *, is_first: bool) -> str:

@@ -107,21 +107,21 @@ def best_model_sentence(result: Result, board: Leaderboard) -> str:
         return "This result holds no estimates."
     board = board.leaders()
     metric = board.metrics[0]
-    has_place = result.data.get("name") and result.command != "estimate"  # sampled ranks go by their models
-    place = f" on {result.data['name']}" if has_place else ""
+    has_dataset = result.data.get("name") and result.command != "estimate"  # sampled ranks go by their models
+    on_dataset = f" on {result.data['name']}" if has_dataset else ""
     column = board.column(metric)
     if not column:
-        return f"No model has a value of {metric}{place}."
+        return f"No model has a value of {metric}{on_dataset}."
     row, cell = column[0]
     way = "" if row.label == row.model else f" by estimator {board.reference}"
     if board.reference == "exact":
         way = ""
     if len(board.rows) == 1:
-        return f"{row.model} reaches {metric} {cell.words}{place}{way}{_users(cell.estimate.n_users)}."
+        return f"{row.model} reaches {metric} {cell.words}{on_dataset}{way}{_users(cell.estimate.n_users)}."
     best = [leader.model for leader in board.best(metric)]
     verb = "has" if len(best) == 1 else "share"
     names = listed_in_words(best, most=len(best))
-    opening = f"Of {count_of(len(board.rows), 'model')}{place}, {names} {verb} the highest {metric}"
+    opening = f"Of {count_of(len(board.rows), 'model')}{on_dataset}, {names} {verb} the highest {metric}"
     return f"{opening}{way}, {cell.words}{_consistency(board, best)}."
 
 
@@ -151,8 +151,8 @@ def bound_table(result: Result) -> Table | None:
     if not result.bounds:
         return None
     metrics = tuple(dict.fromkeys(bound.metric for bound in result.bounds))
-    ends = [end for bound in result.bounds for end in (bound.low, bound.high) if end is not None]
-    places = decimals(ends)
+    limits = [end for bound in result.bounds for end in (bound.low, bound.high) if end is not None]
+    places = decimals(limits)
     texts = {
         (bound.model, bound.metric): f"{fixed(bound.low, places)} to {fixed(bound.high, places)}"
         for bound in result.bounds

@@ -57,11 +57,11 @@ def chart_data_table(chart: Chart) -> ShownTable:
     n_lost = sum(len(one.x) for one in chart.series) - sum(len(one.x) for one in known.series)
     notes = [f"{count_of(n_lost, 'point')} without a finite value left out."] if n_lost else []
     table = known.table()
-    places = sorted({x for series in known.series for x in series.x})
-    if len(places) > _MOST_ROWS:
-        keep, which = round_rows(places)
+    xs = sorted({x for series in known.series for x in series.x})
+    if len(xs) > _MOST_ROWS:
+        keep, which = round_rows(xs)
         table = replace(table, rows=tuple(compress(table.rows, keep)))
-        shown = f"{len(table.rows):,} of {len(places):,} rows are shown"
+        shown = f"{len(table.rows):,} of {len(xs):,} rows are shown"
         notes.append(f"{shown}: {which}, the first and the last.")
     return table_for_page(table, " ".join(notes))
 
@@ -75,7 +75,7 @@ def heat_map_data_table(chart: HeatMap) -> ShownTable:
     return table_for_page(replace(chart, values=values).table())
 
 
-def round_rows(places: Sequence[float]) -> tuple[list[bool], str]:
+def round_rows(values: Sequence[float]) -> tuple[list[bool], str]:
     """Return which of many ascending numbers to keep, and in words which these are.
 
     Examples
@@ -84,14 +84,14 @@ def round_rows(places: Sequence[float]) -> tuple[list[bool], str]:
     >>> sum(keep), which
     (28, 'round values')
     """
-    digits = [f"{abs(place):.11e}".split("e")[0].replace(".", "").rstrip("0") for place in places]
+    digits = [f"{abs(value):.11e}".split("e")[0].replace(".", "").rstrip("0") for value in values]
     for is_round in _ROUND:
         keep = [is_round(text) for text in digits]
         keep[0] = keep[-1] = True
         if _FEWEST_ROWS <= sum(keep) <= _MOST_ROWS:
             return keep, "round values"
-    stride = -(-len(places) // (_MOST_ROWS - 1))
-    return [at % stride == 0 or at == len(places) - 1 for at in range(len(places))], f"one in {stride}"
+    stride = -(-len(values) // (_MOST_ROWS - 1))
+    return [at % stride == 0 or at == len(values) - 1 for at in range(len(values))], f"one in {stride}"
 
 
 def _kind(table: Table, at: int) -> str:

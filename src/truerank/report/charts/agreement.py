@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     pass
 
 
-def movement_map(found: Agreement) -> HeatMap | None:
+def movement_map(agreement: Agreement) -> HeatMap | None:
     """Return P_MLE by model and fraction; None where there is none."""
-    names = list(dict.fromkeys((move.scenario, move.model) for move in found.moves))
+    names = list(dict.fromkeys((move.scenario, move.model) for move in agreement.moves))
     if not names:
         return None
-    value = {(move.scenario, move.model, move.fraction): move.probability for move in found.moves}
+    value = {(move.scenario, move.model, move.fraction): move.probability for move in agreement.moves}
     several = len({scenario for scenario, _ in names}) > 1
     rows = tuple(f"{scenario}, {model}" if several else model for scenario, model in names)
-    columns = tuple(_percent(fraction) for fraction in found.fractions)
+    columns = tuple(_percent(fraction) for fraction in agreement.fractions)
     values = tuple(
-        tuple(value.get((scenario, model, fraction)) for fraction in found.fractions)
+        tuple(value.get((scenario, model, fraction)) for fraction in agreement.fractions)
         for scenario, model in names
     )
     return HeatMap(
@@ -50,11 +50,13 @@ def movement_map(found: Agreement) -> HeatMap | None:
     )
 
 
-def fraction_chart(found: Agreement) -> Chart:
+def fraction_chart(agreement: Agreement) -> Chart:
     """Return the agreement over certain pairs against the fraction, with its interval and the threshold."""
     series = []
-    for strategy in found.strategies:
-        cells = sorted((found.cell(strategy, f) for f in found.fractions), key=lambda cell: cell.fraction)
+    for strategy in agreement.strategies:
+        cells = sorted(
+            (agreement.cell(strategy, f) for f in agreement.fractions), key=lambda cell: cell.fraction
+        )
         known = [cell for cell in cells if cell.certain is not None]
         has_interval = all(cell.certain_low is not None for cell in known)
         series.append(
@@ -68,27 +70,27 @@ def fraction_chart(found: Agreement) -> Chart:
                 model=strategy,
             )
         )
-    ends = min(found.fractions), max(found.fractions)
-    said = [
-        f"{one.strategy} does not keep the order"
-        if one.keeps_to is None
-        else f"{one.strategy} keeps the order down to {_percent(one.keeps_to)}"
-        for one in found.scores
+    limits = min(agreement.fractions), max(agreement.fractions)
+    sentences = [
+        f"{score.strategy} does not keep the order"
+        if score.keeps_to is None
+        else f"{score.strategy} keeps the order down to {_percent(score.keeps_to)}"
+        for score in agreement.scores
     ]
     return Chart(
         key="certain-against-fraction",
         title="Agreement over certain pairs against the share of train events",
         words="Agreement over certain pairs against the share of the train events kept. "
-        f"{listed_in_words(said)}.",
+        f"{listed_in_words(sentences)}.",
         x=ChartAxis("share of the train events", "log", "share"),
         y=ChartAxis("agreement over certain pairs"),
         series=(
-            Series(f"threshold {found.threshold:g}", ends, (found.threshold,) * 2, is_dashed=True),
+            Series(f"threshold {agreement.threshold:g}", limits, (agreement.threshold,) * 2, is_dashed=True),
             *series,
         ),
         notes=(
-            f"Bands: {percent(found.level)} intervals over users and seeds. The order counts as kept where "
-            f"the lower end is at least {found.threshold:g}, at this and all larger fractions.",
+            f"Bands: {percent(agreement.level)} intervals over users and seeds. The order counts as kept "
+            f"where the lower end is at least {agreement.threshold:g}, at this and all larger fractions.",
         ),
     )
 
@@ -123,39 +125,44 @@ _LABELS = {
 
 
 def heat_by_fraction(
-    found: Agreement, *, metric: str = "", scenario: str = "", what: AgreementMeasure = "tau"
+    agreement: Agreement, *, metric: str = "", scenario: str = "", what: AgreementMeasure = "tau"
 ) -> HeatMap:
     """Return strategies by fractions.
 
     Parameters
     ----------
-    found : the experiment
+    agreement : the experiment
     metric, scenario : one of them; the mean over all by default
     what : ``tau``, ``expected`` or ``certain``, as in ``StrategyAgreement``
     """
     values = [
-        [_value(found.cell(strategy, fraction, metric, scenario), what) for fraction in found.fractions]
-        for strategy in found.strategies
+        [
+            _value(agreement.cell(strategy, fraction, metric, scenario), what)
+            for fraction in agreement.fractions
+        ]
+        for strategy in agreement.strategies
     ]
     which = f", {metric}" if metric else ""
-    columns = [percent(fraction) for fraction in found.fractions]
-    return _map("fraction", f"Agreement by share of the train events{which}", found, columns, values, what)
+    columns = [percent(fraction) for fraction in agreement.fractions]
+    return _map(
+        "fraction", f"Agreement by share of the train events{which}", agreement, columns, values, what
+    )
 
 
-def heat_by_metric(found: Agreement, *, what: AgreementMeasure = "tau") -> HeatMap:
+def heat_by_metric(agreement: Agreement, *, what: AgreementMeasure = "tau") -> HeatMap:
     """Return strategies by metrics, each cell the mean over the fractions that have a value."""
-    pairs = list(dict.fromkeys((cell.scenario, cell.metric) for cell in found.cells if cell.metric))
+    pairs = list(dict.fromkeys((cell.scenario, cell.metric) for cell in agreement.cells if cell.metric))
     has_several = len({scenario for scenario, _ in pairs}) > 1
     values = []
-    for strategy in found.strategies:
+    for strategy in agreement.strategies:
         line = []
         for scenario, metric in pairs:
-            cells = [found.cell(strategy, fraction, metric, scenario) for fraction in found.fractions]
+            cells = [agreement.cell(strategy, fraction, metric, scenario) for fraction in agreement.fractions]
             known = [value for value in (_value(cell, what) for cell in cells) if value is not None]
             line.append(sum(known) / len(known) if known else None)
         values.append(line)
     columns = [f"{scenario}: {metric}" if has_several else metric for scenario, metric in pairs]
-    return _map("metric", "Agreement by metric, mean over fractions", found, columns, values, what)
+    return _map("metric", "Agreement by metric, mean over fractions", agreement, columns, values, what)
 
 
 def _value(cell: StrategyAgreement, what: AgreementMeasure) -> float | None:
@@ -166,7 +173,7 @@ def _value(cell: StrategyAgreement, what: AgreementMeasure) -> float | None:
 def _map(
     by: str,
     title: str,
-    found: Agreement,
+    agreement: Agreement,
     columns: Sequence[str],
     values: Sequence[Sequence[float | None]],
     what: AgreementMeasure,
@@ -174,8 +181,8 @@ def _map(
     return HeatMap(
         key=f"{what}-by-{by}",
         title=title,
-        words=_heat_words(found.strategies, columns, values, what),
-        rows=tuple(found.strategies),
+        words=_heat_words(agreement.strategies, columns, values, what),
+        rows=tuple(agreement.strategies),
         columns=tuple(columns),
         values=tuple(tuple(line) for line in values),
         label=_LABELS[what],
@@ -208,64 +215,67 @@ def _heat_words(
     )
 
 
-def agreement_document(found: Agreement) -> Document:
+def agreement_document(agreement: Agreement) -> Document:
     """Return a page of an experiment: the answer, strategies, maps of agreement, and the values."""
-    names = [str(counts["name"]) for counts in found.data.values() if counts.get("name")]
+    names = [str(counts["name"]) for counts in agreement.data.values() if counts.get("name")]
     return Document(
         title=f"agreement: {names[0] if names else 'which sub-samples keep the order of models'}",
-        lead=found.answer,
+        lead=agreement.answer,
         sections=(
             Section(
                 "Strategies",
-                notes=tuple(f"Not fitted: {problem}" for problem in found.problems),
-                tables=tuple(_tables(found)),
+                notes=tuple(f"Not fitted: {problem}" for problem in agreement.problems),
+                tables=tuple(_tables(agreement)),
             ),
-            Section("Agreement", charts=tuple(_agreement_charts(found))),
+            Section("Agreement", charts=tuple(_agreement_charts(agreement))),
             Section(
-                "Values on the full data", tables=tuple(_board(board, found.seeds) for board in found.boards)
+                "Values on the full data",
+                tables=tuple(_board(board, agreement.seeds) for board in agreement.boards),
             ),
         ),
         facts=(
             ("command", "truerank agreement"),
             *flat_facts(
                 {
-                    "strategies": found.strategies,
-                    "fractions": found.fractions,
-                    "seeds": found.seeds,
-                    "level": found.level,
-                    "threshold": found.threshold,
-                    "data": found.data,
-                    **found.provenance,
+                    "strategies": agreement.strategies,
+                    "fractions": agreement.fractions,
+                    "seeds": agreement.seeds,
+                    "level": agreement.level,
+                    "threshold": agreement.threshold,
+                    "data": agreement.data,
+                    **agreement.provenance,
                 }
             ),
         ),
-        version=found.version,
+        version=agreement.version,
     )
 
 
-def _agreement_charts(found: Agreement) -> Iterator[Picture]:
-    yield fraction_chart(found)
-    yield heat_by_fraction(found, what="certain")
-    yield heat_by_fraction(found)
-    if len(found.boards) > 1:
-        yield heat_by_metric(found)
-    moves = movement_map(found)
+def _agreement_charts(agreement: Agreement) -> Iterator[Picture]:
+    yield fraction_chart(agreement)
+    yield heat_by_fraction(agreement, what="certain")
+    yield heat_by_fraction(agreement)
+    if len(agreement.boards) > 1:
+        yield heat_by_metric(agreement)
+    moves = movement_map(agreement)
     if moves is not None:
         yield moves
 
 
-def _tables(found: Agreement) -> Iterator[Table]:
+def _tables(agreement: Agreement) -> Iterator[Table]:
     psi = "Psi is the mean of Kendall's tau over metrics, fractions and seeds."
-    yield replace(found.to_table("strategies"), title="How well each strategy keeps the order", notes=(psi,))
-    yield replace(found.to_table("fractions"), title="Each fraction, and what it saves")
-    if len(found.boards) > 1:
-        yield replace(found.to_table("metrics"), title="Each metric")
+    yield replace(
+        agreement.to_table("strategies"), title="How well each strategy keeps the order", notes=(psi,)
+    )
+    yield replace(agreement.to_table("fractions"), title="Each fraction, and what it saves")
+    if len(agreement.boards) > 1:
+        yield replace(agreement.to_table("metrics"), title="Each metric")
 
 
 def _board(board: MetricTaus, seeds: list[int]) -> Table:
     rows = tuple(
-        (model, *(fixed(values[place], 4) for values in board.full))
-        for place, model in enumerate(board.models)
+        (model, *(fixed(values[column], 4) for values in board.full))
+        for column, model in enumerate(board.models)
     )
     columns = ("model", *(f"seed {seed}" for seed in seeds))
     certain = f"The order of {board.n_certain} of {board.n_pairs} pairs is certain."

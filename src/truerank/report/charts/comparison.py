@@ -36,9 +36,9 @@ def difference_map(
     key : of the map
     """
     values: dict[tuple[str, str], float] = {}
-    for one in differences:
-        values[one.first, one.second] = one.value
-        values[one.second, one.first] = -one.value
+    for difference in differences:
+        values[difference.first, difference.second] = difference.value
+        values[difference.second, difference.first] = -difference.value
     wins = {name: sum(values.get((name, other), 0.0) for other in models if other != name) for name in models}
     order = sorted(models, key=lambda name: -wins[name])
     widest = max((abs(value) for value in values.values()), default=0.0) or 1.0
@@ -62,7 +62,7 @@ def difference_map(
 BOUNDS = "what all ranks allow"
 
 
-def forest_chart(found: Comparison, metric: str) -> Chart:
+def forest_chart(comparison: Comparison, metric: str) -> Chart:
     """Return the differences of all pairs in one metric; x counts the pairs.
 
     Raises
@@ -70,13 +70,13 @@ def forest_chart(found: Comparison, metric: str) -> Chart:
     InvalidData
         When the metric was not compared.
     """
-    lines = [one for one in found.differences if one.metric == metric]
+    lines = [difference for difference in comparison.differences if difference.metric == metric]
     if not lines:
-        known = ", ".join(compared_metrics(found)) or "none"
+        known = ", ".join(compared_metrics(comparison)) or "none"
         raise InvalidData(f"there is no difference in {metric!r}. Metrics that were compared: {known}.")
     bounds = _bounds(lines)
     zero = Series("no difference", (0.5, len(lines) + 0.5), (0.0, 0.0), is_dashed=True)
-    dots = tuple(_dot(place, one) for place, one in enumerate(lines, start=1))
+    dots = tuple(_dot(row, difference) for row, difference in enumerate(lines, start=1))
     return Chart(
         key=f"forest-{metric}",
         title=f"Differences in {metric}",
@@ -88,54 +88,63 @@ def forest_chart(found: Comparison, metric: str) -> Chart:
     )
 
 
-def forest_charts(found: Comparison) -> tuple[Chart, ...]:
+def forest_charts(comparison: Comparison) -> tuple[Chart, ...]:
     """Return one chart per metric."""
-    return tuple(forest_chart(found, metric) for metric in compared_metrics(found))
+    return tuple(forest_chart(comparison, metric) for metric in compared_metrics(comparison))
 
 
-def plot_forests(found: Comparison, metric: str | None = None, *, width: float | None = None) -> Figure:
+def plot_forests(comparison: Comparison, metric: str | None = None, *, width: float | None = None) -> Figure:
     """Return the forest of one metric, or a panel for each; see ``Comparison.plot``."""
     from truerank.report.matplotlib.panels import plot_panels
 
-    charts = forest_charts(found) if metric is None else (forest_chart(found, metric),)
+    charts = forest_charts(comparison) if metric is None else (forest_chart(comparison, metric),)
     caption = " ".join(dict.fromkeys(note for chart in charts for note in chart.notes))
     panels = [replace(chart, y=replace(chart.y, label="")) for chart in charts]
     return plot_panels(panels, width=width, caption=caption)
 
 
-def compared_metrics(found: Comparison) -> list[str]:
+def compared_metrics(comparison: Comparison) -> list[str]:
     """Return the metrics in the order they were asked for."""
-    return list(dict.fromkeys(one.metric for one in found.differences))
+    return list(dict.fromkeys(difference.metric for difference in comparison.differences))
 
 
-def _dot(place: int, one: Difference) -> Series:
-    label = f"{one.first} \N{MINUS SIGN} {one.second}"
-    low, high = ((one.low,), (one.high,)) if one.low is not None and one.high is not None else ((), ())
-    return Series(label, (place,), (one.value,), low, high, kind="dots", model=label)
+def _dot(row: int, difference: Difference) -> Series:
+    label = f"{difference.first} \N{MINUS SIGN} {difference.second}"
+    low, high = (
+        ((difference.low,), (difference.high,))
+        if difference.low is not None and difference.high is not None
+        else ((), ())
+    )
+    return Series(label, (row,), (difference.value,), low, high, kind="dots", model=label)
 
 
 def _bounds(lines: list[Difference]) -> Series | None:
-    ends = [
-        (place, one.bound_low, one.bound_high)
-        for place, one in enumerate(lines, start=1)
-        if one.bound_low is not None and one.bound_high is not None
+    limits = [
+        (row, difference.bound_low, difference.bound_high)
+        for row, difference in enumerate(lines, start=1)
+        if difference.bound_low is not None and difference.bound_high is not None
     ]
-    if not ends:
+    if not limits:
         return None
-    places, low, high = zip(*ends, strict=True)
+    rows, low, high = zip(*limits, strict=True)
     middle = tuple((a + b) / 2 for a, b in zip(low, high, strict=True))
-    return Series(BOUNDS, places, middle, low, high, kind="dots")
+    return Series(BOUNDS, rows, middle, low, high, kind="dots")
 
 
-def _difference_words(one: Difference) -> str:
-    ends = "" if one.low is None or one.high is None else f" ({one.low:+.4f} to {one.high:+.4f})"
-    return f"{one.first} and {one.second} {one.value:+.4f}{ends}, {headline(one)}"
+def _difference_words(difference: Difference) -> str:
+    interval = (
+        ""
+        if difference.low is None or difference.high is None
+        else f" ({difference.low:+.4f} to {difference.high:+.4f})"
+    )
+    pair = f"{difference.first} and {difference.second}"
+    return f"{pair} {difference.value:+.4f}{interval}, {headline(difference)}"
 
 
 def _notes(lines: list[Difference], *, has_bounds: bool) -> tuple[str, ...]:
-    known = [one for one in lines if one.low is not None]
+    known = [difference for difference in lines if difference.low is not None]
     notes = []
-    if known and all(math.isclose(one.low or 0.0, one.high or 0.0) for one in known):
+    if known and all(math.isclose(difference.low or 0.0, difference.high or 0.0) for difference in known):
         notes.append("All items were ranked: on these users the differences are known and have no whiskers.")
     elif known:
         notes.append(f"Whiskers are {percent(known[0].level)} intervals.")
@@ -182,32 +191,32 @@ def comparison_document(comparison: Comparison) -> Document:
 
 def _lead(comparison: Comparison) -> str:
     """Return the verdict of two models in the first metric; of more models, who leads and what is decided."""
-    found = comparison.differences
-    metric = found[0].metric
+    differences = comparison.differences
+    metric = differences[0].metric
     if len(comparison.models()) == 2:
-        start = _capital(found[0].sentence, comparison.models())
+        start = _capital(differences[0].sentence, comparison.models())
     else:
         best = max((one for one in comparison.estimates if one.metric == metric), key=lambda one: one.value)
         start = f"{best.model} has the highest {metric}, {best.value:.4f}."
-    if len(found) == 1:
+    if len(differences) == 1:
         return start
-    decided = sum(one.verdict.is_decided for one in found)
-    return f"{start} Of {len(found)} comparisons {decided} {'is' if decided == 1 else 'are'} decided."
+    decided = sum(one.verdict.is_decided for one in differences)
+    return f"{start} Of {len(differences)} comparisons {decided} {'is' if decided == 1 else 'are'} decided."
 
 
 def _comparison_charts(comparison: Comparison) -> Iterator[Picture]:
     models = comparison.models()
     for position, metric in enumerate(compared_metrics(comparison), start=1):
         yield forest_chart(comparison, metric)
-        own = [one for one in comparison.differences if one.metric == metric]
-        if len(models) >= _MAPPED and len(own) == len(models) * (len(models) - 1) // 2:
-            yield difference_map(metric, models, own, key=f"ahead-{position}")
+        differences = [difference for difference in comparison.differences if difference.metric == metric]
+        if len(models) >= _MAPPED and len(differences) == len(models) * (len(models) - 1) // 2:
+            yield difference_map(metric, models, differences, key=f"ahead-{position}")
 
 
 def _values(comparison: Comparison) -> Table:
-    metrics = list(dict.fromkeys(one.metric for one in comparison.estimates))
-    ways = {one.model: one.estimator for one in comparison.estimates}
-    value = {(one.model, one.metric): one.value for one in comparison.estimates}
+    metrics = list(dict.fromkeys(estimate.metric for estimate in comparison.estimates))
+    ways = {estimate.model: estimate.estimator for estimate in comparison.estimates}
+    value = {(estimate.model, estimate.metric): estimate.value for estimate in comparison.estimates}
     rows = tuple(
         (model, ways[model], *(f"{value[model, metric]:.4f}" for metric in metrics))
         for model in comparison.models()

@@ -31,34 +31,34 @@ def ranking_costs(result: Result) -> list[RankingCost]:
 
 def cost_chart(result: Result) -> Chart | None:
     """Return scores against seconds by model, beside those of exact ranking; None if they are not known."""
-    found = ranking_costs(result)
-    if not found:
+    costs = ranking_costs(result)
+    if not costs:
         return None
     full = _exact_scores(result)
-    seconds = [one.seconds for one in found]
-    ends = min(seconds) / 2, max(seconds) * 2
-    scores = [one.n_scores for one in found] + ([full] if full else [])
+    seconds = [cost.seconds for cost in costs]
+    limits = min(seconds) / 2, max(seconds) * 2
+    scores = [cost.n_scores for cost in costs] + ([full] if full else [])
     reference = (
-        (Series("all items for all users", ends, (full, full), is_dashed=True),) if full is not None else ()
+        (Series("all items for all users", limits, (full, full), is_dashed=True),) if full is not None else ()
     )
     return Chart(
         key="cost",
         title="What ranking took",
-        words=f"Scores computed against seconds of ranking. {_summary(found, full)}",
-        x=ChartAxis("seconds of ranking", "log", "number", *ends),
+        words=f"Scores computed against seconds of ranking. {_summary(costs, full)}",
+        x=ChartAxis("seconds of ranking", "log", "number", *limits),
         y=ChartAxis("scores computed", "log", "count", min(scores) / 2, max(scores) * 2),
         series=(
             *reference,
             *(
                 Series(
-                    one.model if one.way == "exact" else f"{one.model}, {one.way}",
-                    (one.seconds,),
-                    (float(one.n_scores),),
+                    cost.model if cost.way == "exact" else f"{cost.model}, {cost.way}",
+                    (cost.seconds,),
+                    (float(cost.n_scores),),
                     kind="dots",
-                    model=one.model,
-                    is_dashed=one.way != "exact",
+                    model=cost.model,
+                    is_dashed=cost.way != "exact",
                 )
-                for one in found
+                for cost in costs
             ),
         ),
         notes=(
@@ -80,9 +80,9 @@ def _iterate_costs(result: Result) -> Iterator[RankingCost]:
             continue
         is_both = "sample" in took and "rank" in took
         if "sample" in took and took["sample"] > 0:
-            own = int(n_scores) - (full or 0) if is_both else int(n_scores)
-            if own > 0:
-                yield RankingCost(model, "sampled", own, float(took["sample"]))
+            n_sampled = int(n_scores) - (full or 0) if is_both else int(n_scores)
+            if n_sampled > 0:
+                yield RankingCost(model, "sampled", n_sampled, float(took["sample"]))
         if took.get("rank", 0) > 0:
             n_exact = full if is_both and full else int(n_scores)
             yield RankingCost(model, "exact" if n_exact == full else "part", n_exact, float(took["rank"]))
@@ -93,10 +93,10 @@ def _exact_scores(result: Result) -> int | None:
     return int(users) * int(items) if users and items else None
 
 
-def _summary(found: list[RankingCost], full: int | None) -> str:
-    said = [
-        f"{one.model} ({one.way}): {one.n_scores:,} scores in {rounded(one.seconds)} s"
-        + (f", {one.n_scores / full:.2g} of all" if full and one.n_scores != full else "")
-        for one in found
+def _summary(costs: list[RankingCost], full: int | None) -> str:
+    clauses = [
+        f"{cost.model} ({cost.way}): {cost.n_scores:,} scores in {rounded(cost.seconds)} s"
+        + (f", {cost.n_scores / full:.2g} of all" if full and cost.n_scores != full else "")
+        for cost in costs
     ]
-    return f"{joined_clauses(said)}."
+    return f"{joined_clauses(clauses)}."

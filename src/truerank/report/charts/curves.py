@@ -78,13 +78,13 @@ def bound_curves(
     """
     if not samples:
         return {}
-    share = seconds / (len(samples) * len(metrics))
-    found = {}
+    seconds_each = seconds / (len(samples) * len(metrics))
+    curves = {}
     with tracked(progress, "bounds for charts", len(samples)) as task:
         for name, ranks in samples.items():
-            found[name] = _bound_curves_of(ranks, metrics, level=level, ties=ties, seconds=share)
+            curves[name] = _bound_curves_of(ranks, metrics, level=level, ties=ties, seconds=seconds_each)
             task.advance()
-    return found
+    return curves
 
 
 def _bound_curves_of(
@@ -97,7 +97,7 @@ def _bound_curves_of(
             return tuple(BoundCurve(metric, {}, why) for metric in metrics)
         largest = int(ranks.n_pool.max())
         cutoffs = {metric: informative_cutoffs(metric, largest, number) for metric in metrics}
-        every = [one for metric in metrics for one in at_cutoffs(metric, cutoffs[metric])]
+        every = [variant for metric in metrics for variant in at_cutoffs(metric, cutoffs[metric])]
         bounds = iter(identification_bounds(ranks, every, level=level, ties=ties))
     except CannotEstimate as error:
         return tuple(BoundCurve(metric, {}, str(error)) for metric in metrics)
@@ -141,14 +141,14 @@ def estimated_series(
         When the estimator cannot treat the sample.
     """
     cutoffs = _affordable(metric, ranks, setting)
-    found = list(estimate_each(name, ranks, setting.estimation(at_cutoffs(metric, cutoffs))))
-    has_interval = all(one.low is not None for one in found)
+    estimates = list(estimate_each(name, ranks, setting.estimation(at_cutoffs(metric, cutoffs))))
+    has_interval = all(estimate.low is not None for estimate in estimates)
     return Series(
         label or name,
         tuple(map(float, cutoffs)),
-        tuple(one.value for one in found),
-        low=_limits_of(found, "low") if has_interval else (),
-        high=_limits_of(found, "high") if has_interval else (),
+        tuple(estimate.value for estimate in estimates),
+        low=_limits_of(estimates, "low") if has_interval else (),
+        high=_limits_of(estimates, "high") if has_interval else (),
         model=name,
         is_dashed=True,
     )
@@ -160,9 +160,9 @@ def bound_series(name: str, limits: BoundCurve, level: float) -> Series:
     return Series(
         f"every value the sample allows, at {percent(level)}",
         tuple(map(float, limits.bounds)),
-        tuple((one.low + one.high) / 2 for one in bounds),
-        low=tuple(one.low for one in bounds),
-        high=tuple(one.high for one in bounds),
+        tuple((bound.low + bound.high) / 2 for bound in bounds),
+        low=tuple(bound.low for bound in bounds),
+        high=tuple(bound.high for bound in bounds),
         kind="band",
         model=name,
     )
@@ -185,12 +185,12 @@ def curves_chart(
     key : of the chart
     notes : what to read with it
     """
-    lines = [*exact.values(), *(replace(one, low=(), high=()) for one in estimated.values())]
-    said = [_value_at_cutoff(one, metric) for one in lines]
+    lines = [*exact.values(), *(replace(series, low=(), high=()) for series in estimated.values())]
+    values_at_cutoff = [_value_at_cutoff(series, metric) for series in lines]
     return Chart(
         key=key,
         title=f"{family_name(metric)} of all models",
-        words=f"{family_name(metric)} against K. At K = {metric.cutoff}: {joined_clauses(said)}.",
+        words=f"{family_name(metric)} against K. At K = {metric.cutoff}: {joined_clauses(values_at_cutoff)}.",
         x=ChartAxis("K", "log", "count"),
         y=ChartAxis(family_name(metric), low=0.0),
         series=tuple(lines),
@@ -219,38 +219,38 @@ def curve_chart(
     key : of the chart
     notes : what to read with it
     """
-    kind, own = family_name(metric), metric.cutoff
-    series, said, told = [], [], list(notes)
+    kind, cutoff = family_name(metric), metric.cutoff
+    series, clauses, all_notes = [], [], list(notes)
     if limits is not None and limits.bounds:
         series.append(bound_series(name, limits, setting.level))
-        bound = limits.bounds.get(int(own or 0))
+        bound = limits.bounds.get(int(cutoff or 0))
         if bound is not None:
-            said.append(f"the sample allows {bound.low:.3f} to {bound.high:.3f}")
-        told.append(
+            clauses.append(f"the sample allows {bound.low:.3f} to {bound.high:.3f}")
+        all_notes.append(
             "The wide band holds every value that some distribution of ranks, which fits the sample, gives; "
             "no estimator enters. Where it is wide, the line depends on the estimator."
         )
     elif limits is not None:
-        told.append(f"No bounds are shown: {limits.why}")
+        all_notes.append(f"No bounds are shown: {limits.why}")
     if estimated is not None:
         series.append(replace(estimated, label=str(setting.estimator)))
-        said.append(_value_at_cutoff(series[-1], metric))
+        clauses.append(_value_at_cutoff(series[-1], metric))
         if estimated.low:
-            told.append(
+            all_notes.append(
                 f"The narrow band is the {percent(setting.level)} interval of the estimate, made as in the "
                 "table but with fewer resamples, if any; where that ignores bias, so does the band."
             )
     if exact is not None:
         series.append(replace(exact, label="exact"))
-        said.append(_value_at_cutoff(series[-1], metric))
+        clauses.append(_value_at_cutoff(series[-1], metric))
     return Chart(
         key=key,
         title=f"{kind} of {name}",
-        words=f"{kind} of {name} against K. At K = {own}: {joined_clauses(said)}.",
+        words=f"{kind} of {name} against K. At K = {cutoff}: {joined_clauses(clauses)}.",
         x=ChartAxis("K", "log", "count"),
         y=ChartAxis(kind, low=0.0),
         series=tuple(series),
-        notes=tuple(told),
+        notes=tuple(all_notes),
     )
 
 
@@ -272,8 +272,10 @@ def _affordable(metric: Metric, ranks: SampledRanks, setting: ChartSettings) -> 
     return every if number >= len(every) else informative_cutoffs(metric, largest, max(number, _FEWEST))
 
 
-def _limits_of(found: Sequence[Estimate], which: str) -> tuple[float, ...]:
-    return tuple(float(np.nan if (end := getattr(one, which)) is None else end) for one in found)
+def _limits_of(estimates: Sequence[Estimate], which: str) -> tuple[float, ...]:
+    return tuple(
+        float(np.nan if (end := getattr(estimate, which)) is None else end) for estimate in estimates
+    )
 
 
 def _value_at_cutoff(series: Series, metric: Metric) -> str:
@@ -295,23 +297,23 @@ def blind_spot_chart(
     wanted : half-width up to which a metric counts as resolved
     key : of the chart
     """
-    known = {name: one for name, one in limits.items() if one.bounds}
+    known = {name: curve for name, curve in limits.items() if curve.bounds}
     if not known:
         return None
     kind = family_name(next(iter(known.values())).metric)
-    lines = {name: half_widths(one) for name, one in known.items()}
-    places = sorted({k for line in lines.values() for k in line})
+    lines = {name: half_widths(curve) for name, curve in known.items()}
+    cutoffs = sorted({k for line in lines.values() for k in line})
     blind = {name: unresolved(line, wanted) for name, line in lines.items()}
-    said = [_blind_sentence(name, blind[name], lines[name], kind, wanted) for name in lines]
-    missing = [f"{name}: {one.why}" for name, one in limits.items() if not one.bounds]
+    sentences = [_blind_sentence(name, blind[name], lines[name], kind, wanted) for name in lines]
+    missing = [f"{name}: {curve.why}" for name, curve in limits.items() if not curve.bounds]
     return Chart(
         key=key,
         title=f"Blind spot: which {kind} this sample resolves",
-        words=f"Half the width of what {n_negatives} allow, against K. {' '.join(said)}",
+        words=f"Half the width of what {n_negatives} allow, against K. {' '.join(sentences)}",
         x=ChartAxis("K", "log", "count"),
         y=ChartAxis(f"{kind} is known to within \N{PLUS-MINUS SIGN}", low=0.0),
         series=(
-            Series(f"wanted: {wanted:g}", (places[0], places[-1]), (wanted, wanted), is_dashed=True),
+            Series(f"wanted: {wanted:g}", (cutoffs[0], cutoffs[-1]), (wanted, wanted), is_dashed=True),
             *(
                 Series(name, tuple(map(float, line)), tuple(line.values()), model=name)
                 for name, line in lines.items()
@@ -345,7 +347,7 @@ def unresolved(line: Mapping[int, float], wanted: float) -> list[tuple[float, fl
     []
     """
     points = list(line.items())
-    found: list[tuple[float, float]] = []
+    spans: list[tuple[float, float]] = []
     if len(points) == 1 and points[0][1] > wanted:
         return [(float(points[0][0]), float(points[0][0]))]
     for (left, a), (right, b) in pairwise(points):
@@ -356,8 +358,8 @@ def unresolved(line: Mapping[int, float], wanted: float) -> list[tuple[float, fl
             at = (wanted - a) / (b - a)
             crossing = round(math.exp(math.log(left) + at * math.log(right / left)), 6)
             low, high = (crossing, high) if b > wanted else (low, crossing)
-        found.append((low, high))
-    return merged_spans(found)
+        spans.append((low, high))
+    return merged_spans(spans)
 
 
 def merged_spans(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -368,13 +370,13 @@ def merged_spans(spans: Sequence[tuple[float, float]]) -> list[tuple[float, floa
     >>> merged_spans([(5, 9), (1, 3), (3, 4), (6, 7)])
     [(1, 4), (5, 9)]
     """
-    found: list[tuple[float, float]] = []
+    merged: list[tuple[float, float]] = []
     for low, high in sorted(spans):
-        if found and low <= found[-1][1]:
-            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        if merged and low <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
         else:
-            found.append((low, high))
-    return found
+            merged.append((low, high))
+    return merged
 
 
 def _blind_sentence(

@@ -116,7 +116,7 @@ def list_sizes(most: int, n_terms: int) -> IntArray:
     return np.unique(np.rint(np.geomspace(1, most, number)).astype(np.int64))
 
 
-def expected_metric(found: GainContexts, metric: Metric, sizes: IntArray) -> FloatArray:
+def expected_metric(contexts: GainContexts, metric: Metric, sizes: IntArray) -> FloatArray:
     r"""Return the mean over users of a metric when each target is compared with fewer items, (n_sizes,).
 
     Of the M items that a target was compared with, s are drawn without replacement. With J of them above it,
@@ -129,7 +129,7 @@ def expected_metric(found: GainContexts, metric: Metric, sizes: IntArray) -> Flo
 
     Parameters
     ----------
-    found : targets
+    contexts : targets
     metric : with a cut-off
     sizes : s
 
@@ -146,35 +146,35 @@ def expected_metric(found: GainContexts, metric: Metric, sizes: IntArray) -> Flo
     """
     if metric.cutoff is None:
         raise CannotEstimate(f"'{metric}' has no cut-off. Use for example 'recall@10'.")
-    table = _log_factorials(int(found.n_listed.max(initial=0)) + 1)
-    return np.array([_at_size(found, metric, size, table) for size in sizes.tolist()])
+    table = _log_factorials(int(contexts.n_listed.max(initial=0)) + 1)
+    return np.array([_at_size(contexts, metric, size, table) for size in sizes.tolist()])
 
 
-def _at_size(found: GainContexts, metric: Metric, size: int, table: FloatArray) -> float:
+def _at_size(contexts: GainContexts, metric: Metric, size: int, table: FloatArray) -> float:
     cutoff = metric.cutoff or 0
-    drawn = np.minimum(size, found.n_listed)
-    above, relevant, length = found.n_relevant_above, found.n_relevant, drawn + found.n_relevant
+    drawn = np.minimum(size, contexts.n_listed)
+    above, relevant, length = contexts.n_relevant_above, contexts.n_relevant, drawn + contexts.n_relevant
     beyond = np.broadcast_to(
-        metric.gain(np.full(len(found), cutoff + 1), above, relevant, length), (len(found),)
+        metric.gain(np.full(len(contexts), cutoff + 1), above, relevant, length), (len(contexts),)
     )
     total = beyond.astype(np.float64)
-    is_tied = found.n_tied > 0
-    below = np.zeros((2, len(found)))  # chances of at most j among the first a, and the first a + t + 1
+    is_tied = contexts.n_tied > 0
+    below = np.zeros((2, len(contexts)))  # chances of at most j among the first a, and the first a + t + 1
     for j in range(cutoff):
-        chance = np.zeros(len(found))
+        probability = np.zeros(len(contexts))
         plain = ~is_tied & (j + above < cutoff)
-        chance[plain] = _probabilities(table, found.n_listed, found.n_above, drawn, j, plain)
+        probability[plain] = _probabilities(table, contexts.n_listed, contexts.n_above, drawn, j, plain)
         if is_tied.any():
-            for side, first in enumerate((found.n_above, found.n_above + found.n_tied + 1)):
+            for side, first in enumerate((contexts.n_above, contexts.n_above + contexts.n_tied + 1)):
                 below[side, is_tied] += _probabilities(
-                    table, found.n_listed + 1, first, drawn + 1, j, is_tied
+                    table, contexts.n_listed + 1, first, drawn + 1, j, is_tied
                 )
-            factor = (found.n_listed + 1) / ((drawn + 1) * (found.n_tied + 1))
-            chance[is_tied] = (factor * (below[0] - below[1]))[is_tied]
-        rows = np.flatnonzero((chance > 0) & (j + above < cutoff))
+            factor = (contexts.n_listed + 1) / ((drawn + 1) * (contexts.n_tied + 1))
+            probability[is_tied] = (factor * (below[0] - below[1]))[is_tied]
+        rows = np.flatnonzero((probability > 0) & (j + above < cutoff))
         gain = metric.gain(j + 1 + above[rows], above[rows], relevant[rows], length[rows])
-        total[rows] += chance[rows] * (gain - beyond[rows])
-    return float(found.weight @ total)
+        total[rows] += probability[rows] * (gain - beyond[rows])
+    return float(contexts.weight @ total)
 
 
 def _broken_ties(
@@ -215,17 +215,17 @@ def _probabilities(
 ) -> FloatArray:
     """Return, for the rows asked, the chance that j of those drawn are among the ones above."""
     size, above, drawn = size[is_asked], above[is_asked], drawn[is_asked]
-    below, rest = size - above, drawn - j
-    is_possible = (j <= above) & (rest >= 0) & (rest <= below)
-    chance = np.zeros(len(size))
+    below, n_below = size - above, drawn - j
+    is_possible = (j <= above) & (n_below >= 0) & (n_below <= below)
+    probability = np.zeros(len(size))
     size, above, drawn = size[is_possible], above[is_possible], drawn[is_possible]
-    below, rest = below[is_possible], rest[is_possible]
-    chance[is_possible] = np.exp(
+    below, n_below = below[is_possible], n_below[is_possible]
+    probability[is_possible] = np.exp(
         (table[above] - table[j] - table[above - j])
-        + (table[below] - table[rest] - table[below - rest])
+        + (table[below] - table[n_below] - table[below - n_below])
         - (table[size] - table[drawn] - table[size - drawn])
     )
-    return chance
+    return probability
 
 
 _EQUAL = 1e-9  # relative difference below which two values count as equal
@@ -269,12 +269,12 @@ def order_flip_chart(
     CannotEstimate
         When the metric is no sum over targets, or samples grew by a rule.
     """
-    found = {name: GainContexts.of(one, ties=ties, seed=seed) for name, one in ranks.items()}
-    most = max(int(one.n_listed.max()) for one in found.values())
-    n_terms = sum(map(len, found.values())) * int(metric.cutoff or 1)
+    contexts = {name: GainContexts.of(of_model, ties=ties, seed=seed) for name, of_model in ranks.items()}
+    most = max(int(of_model.n_listed.max()) for of_model in contexts.values())
+    n_terms = sum(map(len, contexts.values())) * int(metric.cutoff or 1)
     sizes = list_sizes(most, n_terms)
-    lines = {name: expected_metric(one, metric, sizes) for name, one in found.items()}
-    is_exact = all(isinstance(one, Ranks) for one in ranks.values())
+    lines = {name: expected_metric(of_model, metric, sizes) for name, of_model in contexts.items()}
+    is_exact = all(isinstance(of_model, Ranks) for of_model in ranks.values())
     turns = [crossings(*pair, lines, sizes) for pair in combinations(lines, 2)]
     flips = (_flips(turns),) if len(lines) > 1 else ()
     x = tuple(map(float, sizes.tolist()))
@@ -309,15 +309,15 @@ def crossings(first: str, second: str, lines: Mapping[str, FloatArray], sizes: I
     left, right = lines[first], lines[second]
     gap = left - right
     gap = np.where(np.abs(gap) <= _EQUAL * np.maximum(np.abs(left), np.abs(right)), 0.0, gap)
-    places = np.flatnonzero(gap)
-    found = []
-    for a, b in pairwise(places):
+    nonzero = np.flatnonzero(gap)
+    changes = []
+    for a, b in pairwise(nonzero):
         if gap[a] * gap[b] < 0:
             at = gap[a] / (gap[a] - gap[b])
             size = float(np.exp(np.log(sizes[a]) + at * np.log(sizes[b] / sizes[a])))
             better = (first, second) if gap[a] > 0 else (second, first)
-            found.append(Crossing(*better, size))
-    return found
+            changes.append(Crossing(*better, size))
+    return changes
 
 
 def _words(metric: Metric, lines: Mapping[str, FloatArray], sizes: IntArray, *, is_exact: bool) -> str:
@@ -334,14 +334,14 @@ def _flips(turns: Sequence[Sequence[Crossing]]) -> str:
     crossing = sorted((pair for pair in turns if pair), key=lambda pair: -pair[-1].size)
     if not crossing:
         return "No pair of models changes its order with m."
-    said = []
+    clauses = []
     for pair in crossing:
         last, size = pair[-1], rounded(pair[-1].size)
         if len(pair) == 1:
-            said.append(f"{last.small} is ahead of {last.large} up to about m = {size}, behind it beyond")
+            clauses.append(f"{last.small} is ahead of {last.large} up to about m = {size}, behind it beyond")
         else:
-            said.append(
+            clauses.append(
                 f"{last.small} and {last.large} change places {len(pair)} times, and {last.large} is ahead "
                 f"beyond about m = {size}"
             )
-    return f"Order that depends on m: {joined_clauses(said, most=6)}."
+    return f"Order that depends on m: {joined_clauses(clauses, most=6)}."

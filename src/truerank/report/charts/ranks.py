@@ -87,8 +87,8 @@ def sampled_below(counted: Tally, edges: IntArray) -> FloatArray:
     width = (contexts.n_candidates[of] + 1) / (contexts.n_negatives[of] + 1)
     first = 1 + contexts.n_relevant_above[of] + (cells - counted.offsets[of]) * width
     start, length = np.log(first), np.log1p(width / first)
-    shares = [weight @ np.clip((np.log(edge) - start) / length, 0, 1) for edge in edges.tolist()]
-    return np.array(shares) / counted.n_rows
+    fractions = [weight @ np.clip((np.log(edge) - start) / length, 0, 1) for edge in edges.tolist()]
+    return np.array(fractions) / counted.n_rows
 
 
 def inferred_below(counted: Tally, edges: IntArray, estimator: MixtureEstimator) -> FloatArray:
@@ -106,8 +106,8 @@ def inferred_below(counted: Tally, edges: IntArray, estimator: MixtureEstimator)
     below = np.zeros(len(edges))
     for context in range(len(contexts)):
         above = edges - 1 - contexts.n_relevant_above[context]
-        share = np.clip(above / (contexts.n_candidates[context] + 1), 0, 1)
-        below += weight[context] * likelihood.grid.cdf(masses[kind[context]], share)
+        fraction = np.clip(above / (contexts.n_candidates[context] + 1), 0, 1)
+        below += weight[context] * likelihood.grid.cdf(masses[kind[context]], fraction)
     return below
 
 
@@ -124,17 +124,17 @@ def exact_rank_chart(ranks: Mapping[str, Ranks], ties: TiePolicy = "expected") -
     ranks : by model, at least one
     ties : ``best`` and ``worst`` put targets first and last among equal scores, others spread them
     """
-    largest = max(int(one.n_pool.max()) for one in ranks.values())
+    largest = max(int(of_model.n_pool.max()) for of_model in ranks.values())
     edges = rank_edges(largest)
-    below = {name: exact_below(one, edges, ties) for name, one in ranks.items()}
-    said = [_summary(name, one, edges) for name, one in below.items()]
+    below = {name: exact_below(of_model, edges, ties) for name, of_model in ranks.items()}
+    summaries = [_summary(name, of_model, edges) for name, of_model in below.items()]
     return Chart(
         key="rank-distribution",
         title="Where targets stand",
-        words=f"Share of targets by rank. {' '.join(said)}",
+        words=f"Share of targets by rank. {' '.join(summaries)}",
         x=ChartAxis(_X, "log", "count", 1, largest + 1),
         y=ChartAxis(_Y, unit="share", low=0.0),
-        series=tuple(_step(name, edges, one, model=name) for name, one in below.items()),
+        series=tuple(_step(name, edges, of_model, model=name) for name, of_model in below.items()),
         notes=(_axis_note(edges), *_target_note(next(iter(ranks.values())))),
     )
 
@@ -207,8 +207,8 @@ def _step(
     label: str, edges: IntArray, below: FloatArray, *, model: str = "", is_dashed: bool = False
 ) -> Series:
     density = np.append(np.maximum(per_doubling(below, edges), 0.0), 0.0)
-    places = tuple(map(float, edges.tolist()))
-    return Series(label, places, tuple(density.tolist()), kind="step", model=model, is_dashed=is_dashed)
+    positions = tuple(map(float, edges.tolist()))
+    return Series(label, positions, tuple(density.tolist()), kind="step", model=model, is_dashed=is_dashed)
 
 
 def _summary(name: str, below: FloatArray, edges: IntArray) -> str:

@@ -88,10 +88,10 @@ class ResultCharts:
         cls, result: Result, sampled: Mapping[str, SampledRanks], has_bounds: bool, progress: Progress
     ) -> ResultCharts:
         """Choose the metrics."""
-        exact = {name: one for name, one in result.ranks.items() if len(one)}
-        drawn = {name: one for name, one in sampled.items() if len(one)}
-        pools = [int(one.n_pool.max()) for one in exact.values()]
-        pools += [int(one.n_pool.max()) for one in drawn.values()]
+        exact = {name: ranks for name, ranks in result.ranks.items() if len(ranks)}
+        drawn = {name: ranks for name, ranks in sampled.items() if len(ranks)}
+        pools = [int(ranks.n_pool.max()) for ranks in exact.values()]
+        pools += [int(ranks.n_pool.max()) for ranks in drawn.values()]
         metrics = charted_metrics(result.metrics(), min(pools)) if pools else ()
         metrics = tuple(metric for metric in metrics if (metric.cutoff or 1) <= min(pools, default=1))
         return cls(result, ChartSettings.of(result), exact, drawn, has_bounds, progress, metrics)
@@ -100,18 +100,18 @@ class ResultCharts:
         """Return the charts; what could not be shown, and why, stands in the notes of the last one."""
         limits = self._limits()
         order = self._order_chart()
-        found = [*self._rank_charts(), *self._metric_charts(limits), *self._blind_spots(limits)]
+        charts = [*self._rank_charts(), *self._metric_charts(limits), *self._blind_spots(limits)]
         omitted = [order] if isinstance(order, str) else []
         if isinstance(order, Chart):
-            found.append(order)
+            charts.append(order)
         cost = cost_chart(self.result)
         if cost is not None:
-            found.append(cost)
+            charts.append(cost)
         if len(self.sampled) > _EACH:
             omitted.append(f"Only the first {_EACH} models have charts of their own.")
-        if found and omitted:
-            found[-1] = replace(found[-1], notes=(*found[-1].notes, *omitted))
-        return found
+        if charts and omitted:
+            charts[-1] = replace(charts[-1], notes=(*charts[-1].notes, *omitted))
+        return charts
 
     @property
     def _own(self) -> dict[str, SampledRanks]:
@@ -154,15 +154,20 @@ class ResultCharts:
         for position, metric in enumerate(self.metrics):
             exact = {
                 name: exact_series(
-                    name, one, metric, ties=setting.ties, seed=setting.seed, label=self._label(name, "exact")
+                    name,
+                    ranks,
+                    metric,
+                    ties=setting.ties,
+                    seed=setting.seed,
+                    label=self._label(name, "exact"),
                 )
-                for name, one in self.exact.items()
+                for name, ranks in self.exact.items()
             }
             tried = {
                 name: estimated_series_or_reason(
-                    name, one, metric, setting, self._label(name, str(setting.estimator))
+                    name, ranks, metric, setting, self._label(name, str(setting.estimator))
                 )
-                for name, one in self.sampled.items()
+                for name, ranks in self.sampled.items()
             }
             estimated = {name: series for name, (series, _) in tried.items() if series is not None}
             why = tuple(dict.fromkeys(sentence for _, sentence in tried.values() if sentence))
@@ -173,17 +178,17 @@ class ResultCharts:
                 yield curves_chart(metric, exact, estimated, key=key, notes=why)
             if metric not in self._bounded_metrics:
                 continue
-            for place, name in enumerate(self._own):
-                own = limits[name][position] if name in limits else None
-                if name in estimated or name in exact or (own is not None and own.bounds):
+            for number, name in enumerate(self._own):
+                curve = limits[name][position] if name in limits else None
+                if name in estimated or name in exact or (curve is not None and curve.bounds):
                     yield curve_chart(
                         name,
                         metric,
                         exact=exact.get(name),
                         estimated=estimated.get(name),
-                        limits=own,
+                        limits=curve,
                         setting=setting,
-                        key=f"{key}-{place + 1}",
+                        key=f"{key}-{number + 1}",
                         notes=[tried[name][1]] if tried[name][1] else [],
                     )
 
@@ -196,9 +201,9 @@ class ResultCharts:
 
     def _blind_spots(self, limits: Mapping[str, tuple[BoundCurve, ...]]) -> Iterator[Chart]:
         for position in range(len(self._bounded_metrics) if limits else 0):
-            own = {name: each[position] for name, each in limits.items()}
+            curves = {name: each[position] for name, each in limits.items()}
             key = "blind-spot" if position == 0 else f"blind-spot-{position + 1}"
-            chart = blind_spot_chart(own, n_negatives=self._drawn(), key=key)
+            chart = blind_spot_chart(curves, n_negatives=self._drawn(), key=key)
             if chart is not None:
                 yield chart
 
@@ -213,5 +218,5 @@ class ResultCharts:
             return f"There is no chart of the order of models against m: {error}"
 
     def _drawn(self) -> str:
-        sizes = np.unique(np.concatenate([np.unique(one.n_negatives) for one in self.sampled.values()]))
+        sizes = np.unique(np.concatenate([np.unique(ranks.n_negatives) for ranks in self.sampled.values()]))
         return f"{int(sizes[0]):,} negatives" if len(sizes) == 1 else "these samples"

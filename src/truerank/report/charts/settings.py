@@ -64,13 +64,13 @@ class ChartSettings(RunSettings):
     @property
     def estimator(self) -> Estimator:
         """The first that corrects, or the first there is."""
-        correcting = [one for one in self.estimators if one.is_global]
+        correcting = [estimator for estimator in self.estimators if estimator.is_global]
         return (*correcting, *self.estimators, ESTIMATORS.make(DEFAULT_ESTIMATORS))[0]
 
     @property
     def mixture(self) -> MixtureEstimator | None:
         """The first that fits a distribution of ranks."""
-        fitting = [one for one in self.estimators if isinstance(one, MixtureEstimator)]
+        fitting = [estimator for estimator in self.estimators if isinstance(estimator, MixtureEstimator)]
         return fitting[0] if fitting else None
 
     def estimation(self, metrics: Sequence[Metric]) -> EstimateOptions:
@@ -125,13 +125,13 @@ def charted_metrics(metrics: Iterable[str], largest: int) -> tuple[Metric, ...]:
     >>> [str(metric) for metric in charted_metrics(["auc"], 7)]
     ['recall@7']
     """
-    found: dict[Metric, Metric] = {}
+    by_family: dict[Metric, Metric] = {}
     for metric in make_metrics(list(metrics)):
         if metric.cutoff is not None:
-            found.setdefault(replace(metric, cutoff=1), metric)
-    if not found:
+            by_family.setdefault(replace(metric, cutoff=1), metric)
+    if not by_family:
         return make_metrics(f"recall@{min(_STAND_IN, largest)}")
-    return tuple(found.values())[:_FAMILIES]
+    return tuple(by_family.values())[:_FAMILIES]
 
 
 def at_cutoffs(metric: Metric, cutoffs: Iterable[int]) -> tuple[Metric, ...]:
@@ -158,8 +158,8 @@ def curve_cutoffs(metric: Metric, largest: int, *, least: int = 1) -> tuple[int,
     >>> curve_cutoffs(make_metrics("recall@12")[0], 25)
     (1, 2, 3, 5, 7, 10, 12, 15, 20)
     """
-    own = set() if metric.cutoff is None else {metric.cutoff}
-    return tuple(sorted(k for k in {*CURVE_CUTOFFS, *own} if least <= k <= largest))
+    cutoffs = set() if metric.cutoff is None else {metric.cutoff}
+    return tuple(sorted(k for k in {*CURVE_CUTOFFS, *cutoffs} if least <= k <= largest))
 
 
 def informative_cutoffs(metric: Metric, largest: int, number: int) -> tuple[int, ...]:
@@ -170,6 +170,6 @@ def informative_cutoffs(metric: Metric, largest: int, number: int) -> tuple[int,
     >>> informative_cutoffs(make_metrics("recall@7")[0], 60, 4)
     (1, 7, 10, 30)
     """
-    own = [] if metric.cutoff is None else [metric.cutoff]
-    ordered = dict.fromkeys([*own, *(k for k in INFORMATIVE_CUTOFFS if k <= largest)])
+    cutoffs = [] if metric.cutoff is None else [metric.cutoff]
+    ordered = dict.fromkeys([*cutoffs, *(k for k in INFORMATIVE_CUTOFFS if k <= largest)])
     return tuple(sorted(list(ordered)[: min(number, len(INFORMATIVE_CUTOFFS))]))

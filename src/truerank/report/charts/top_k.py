@@ -31,18 +31,21 @@ def top_k_chart(ranks: Mapping[str, Ranks], models: Iterable[str]) -> Chart | No
         return None
     largest = max(int(ranks[model].n_pool.max()) for model in known)
     cutoffs = thinned_cutoffs(largest)
-    shares = {model: fraction_in_top(ranks[model], cutoffs) for model in known}
-    chance = random_fraction_in_top(ranks[known[0]].n_pool, cutoffs)
+    fractions = {model: fraction_in_top(ranks[model], cutoffs) for model in known}
+    by_chance = random_fraction_in_top(ranks[known[0]].n_pool, cutoffs)
     xs = tuple(cutoffs.tolist())
     return Chart(
         key="top-share",
         title="Share of targets ranked within the top K",
-        words=_words(cutoffs, shares),
+        words=_words(cutoffs, fractions),
         x=ChartAxis(f"K, up to {largest:,}", "log", "count"),
         y=ChartAxis("share of targets", unit="share", low=0.0, high=1.0),
         series=(
-            Series("random order", xs, tuple(chance.tolist()), is_dashed=True),
-            *(Series(model, xs, tuple(share.tolist()), model=model) for model, share in shares.items()),
+            Series("random order", xs, tuple(by_chance.tolist()), is_dashed=True),
+            *(
+                Series(model, xs, tuple(fraction.tolist()), model=model)
+                for model, fraction in fractions.items()
+            ),
         ),
         notes=(
             "Every target counts alike, so with several targets per user this is not the average of recall "
@@ -88,12 +91,14 @@ def random_fraction_in_top(n_pool: IntArray, cutoffs: IntArray) -> FloatArray:
     [0.3, 0.75]
     """
     pools, counts = np.unique(n_pool, return_counts=True)
-    shares = [np.average(np.minimum(cutoff / pools, 1), weights=counts) for cutoff in cutoffs]
-    return np.array(shares, dtype=np.float64)
+    fractions = [np.average(np.minimum(cutoff / pools, 1), weights=counts) for cutoff in cutoffs]
+    return np.array(fractions, dtype=np.float64)
 
 
-def _words(cutoffs: IntArray, shares: Mapping[str, FloatArray]) -> str:
+def _words(cutoffs: IntArray, fractions: Mapping[str, FloatArray]) -> str:
     shown = min(10, int(cutoffs[-1]))
     at = int(np.searchsorted(cutoffs, shown))
-    listed = "; ".join(f"{model} {percent(round(float(share[at]), 4))}" for model, share in shares.items())
+    listed = "; ".join(
+        f"{model} {percent(round(float(fraction[at]), 4))}" for model, fraction in fractions.items()
+    )
     return f"Share of targets ranked within the top K, by model. Within the top {shown}: {listed}."

@@ -202,33 +202,33 @@ def bar_slots(series: Sequence[Series], scale: Scale) -> list[Slots]:
     >>> [slots[2] for slots in bar_slots([one, other], "linear")]
     [(1.5, 2.25), (2.25, 3.0)]
     """
-    places = sorted({x for one in series for x in one.x})
-    if not places:
+    positions = sorted({x for line in series for x in line.x})
+    if not positions:
         return [{} for _ in series]
-    at = np.asarray(places, dtype=np.float64)
+    at = np.asarray(positions, dtype=np.float64)
     edges = _edges(np.log(at) if scale == "log" else at)
-    is_shared = sum(len(one.x) for one in series) > len(places)
+    is_shared = sum(len(line.x) for line in series) > len(positions)
     n_parts = len(series) if is_shared else 1
-    found: list[Slots] = []
-    for position, one in enumerate(series):
+    slots_by_series: list[Slots] = []
+    for position, line in enumerate(series):
         part = position if is_shared else 0
         slots: Slots = {}
-        for x in one.x:
-            index = places.index(x)
+        for x in line.x:
+            index = positions.index(x)
             begin, length = edges[index], (edges[index + 1] - edges[index]) / n_parts
             cut = begin + part * length, begin + (part + 1) * length
             slots[x] = (
                 (math.exp(cut[0]), math.exp(cut[1])) if scale == "log" else (float(cut[0]), float(cut[1]))
             )
-        found.append(slots)
-    return found
+        slots_by_series.append(slots)
+    return slots_by_series
 
 
-def _edges(places: FloatArray) -> FloatArray:
-    if len(places) == 1:
-        return np.array([places[0] - 0.5, places[0] + 0.5])
-    middles = (places[1:] + places[:-1]) / 2
-    return np.concatenate([[2 * places[0] - middles[0]], middles, [2 * places[-1] - middles[-1]]])
+def _edges(positions: FloatArray) -> FloatArray:
+    if len(positions) == 1:
+        return np.array([positions[0] - 0.5, positions[0] + 0.5])
+    middles = (positions[1:] + positions[:-1]) / 2
+    return np.concatenate([[2 * positions[0] - middles[0]], middles, [2 * positions[-1] - middles[-1]]])
 
 
 _ABOVE, _BELOW = LIGHT[0], LIGHT[1]
@@ -376,19 +376,19 @@ def _plot_into(axes: Axes, chart: Chart, models: Sequence[str], wide: float, tit
     from matplotlib.patches import Patch
 
     _check(chart)
-    bars = {position: one for position, one in enumerate(chart.series) if one.kind == "bars"}
+    bars = {position: line for position, line in enumerate(chart.series) if line.kind == "bars"}
     slots = dict(zip(bars, bar_slots(list(bars.values()), chart.x.scale), strict=True))
-    edges = [edge for found in slots.values() for slot in found.values() for edge in slot]
+    edges = [edge for of_series in slots.values() for slot in of_series.values() for edge in slot]
     spans = [end for span in chart.spans for end in (span.low, span.high) if math.isfinite(end)]
     heights = [
-        y for one in chart.series for y in (*(() if one.kind == "band" else one.y), *one.low, *one.high)
+        y for line in chart.series for y in (*(() if line.kind == "band" else line.y), *line.low, *line.high)
     ]
     style_axes(axes, grid="y", title=chart.title if title else "", wide=wide - _BESIDE)
     x = set_axis(
         axes,
         "x",
         chart.x,
-        [*(x for one in chart.series for x in one.x), *edges, *spans],
+        [*(x for line in chart.series for x in line.x), *edges, *spans],
         wide=0.8 * wide,
     )
     y = set_axis(axes, "y", chart.y, heights, wide=0.45 * wide, has_zero=bool(bars))
@@ -421,11 +421,11 @@ def _check(chart: Chart) -> None:
     for name, axis in (("x", chart.x), ("y", chart.y)):
         if axis.scale != "log":
             continue
-        for one in chart.series:
-            wrong = [value for value in _points(one, name) if value <= 0]
+        for line in chart.series:
+            wrong = [value for value in _points(line, name) if value <= 0]
             if wrong:
                 raise InvalidData(
-                    f"a logarithmic axis needs values above 0, but {one.label!r} of the chart {chart.key!r} "
+                    f"a logarithmic axis needs values above 0, but {line.label!r} of the chart {chart.key!r} "
                     f"has {name} = {wrong[0]:g}. Use a linear axis, or leave the point out."
                 )
 

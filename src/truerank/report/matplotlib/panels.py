@@ -69,7 +69,9 @@ def plot_panels(
 
     if not charts:
         raise InvalidData("a figure needs at least one estimate or difference, but there is none.")
-    names = {one.x[0]: one.label for chart in charts for one in chart.series if one.model and one.x}
+    names = {
+        series.x[0]: series.label for chart in charts for series in chart.series if series.model and series.x
+    }
     longest = _LONGEST if width is None else max(12, int(0.5 * width / (LETTER * MIDDLE)))
     beside = width_of(names.values(), longest=longest) + 0.15
     across = min(columns or len(charts), len(charts))
@@ -107,28 +109,32 @@ def _plot_panel(axes: Axes, chart: Chart, styles: ModelStyles, bold: set[str], w
     from matplotlib.patheffects import withStroke
 
     style_axes(axes, grid="x", title=chart.title, wide=wide)
-    values = [value for one in chart.series for value in (*one.y, *one.low, *one.high)]
+    values = [value for series in chart.series for value in (*series.y, *series.low, *series.high)]
     set_axis(axes, "x", chart.y, values, wide=wide, most=5, room=0.15)
-    known = [y for one in chart.series if one.model for y in one.y if math.isfinite(y)]
+    known = [y for series in chart.series if series.model for y in series.y if math.isfinite(y)]
     places = decimals(known)
-    for position, (one, style) in enumerate(zip(chart.series, styles.of_series(chart.series), strict=True)):
+    for position, (series, style) in enumerate(
+        zip(chart.series, styles.of_series(chart.series), strict=True)
+    ):
         depth, colour = 2 + 0.1 * position, colour_of(style)
-        if one.kind != "dots":
-            axes.plot(one.y, one.x, color=colour, linewidth=1.0, linestyle=DASHES[style.dash], zorder=depth)
+        if series.kind != "dots":
+            axes.plot(
+                series.y, series.x, color=colour, linewidth=1.0, linestyle=DASHES[style.dash], zorder=depth
+            )
             continue
-        _plot_whiskers(axes, one, colour, depth)
-        if not one.model or style.marker is None:
+        _plot_whiskers(axes, series, colour, depth)
+        if not series.model or style.marker is None:
             continue
         axes.plot(
-            one.y,
-            one.x,
+            series.y,
+            series.x,
             style.marker.code,
             color=colour,
             markersize=5.5,
             markeredgewidth=0,
             zorder=depth + 0.01,
         )
-        for x, y in zip(one.x, one.y, strict=True):
+        for x, y in zip(series.x, series.y, strict=True):
             if math.isfinite(y):
                 axes.annotate(
                     fixed(y, places),
@@ -137,7 +143,7 @@ def _plot_panel(axes: Axes, chart: Chart, styles: ModelStyles, bold: set[str], w
                     textcoords="offset points",
                     ha="center",
                     fontsize=SMALL,
-                    fontweight="bold" if one.label in bold else "normal",
+                    fontweight="bold" if series.label in bold else "normal",
                     color=INK,
                     zorder=9,
                     path_effects=[withStroke(linewidth=2, foreground="white")],

@@ -65,10 +65,10 @@ def bar_middles(series: Series, x: Axis, y: Axis, *, slot: float, turn: int, of:
 
 def bar_slot(series: Iterable[Series], x: Axis) -> float:
     """Return the width of all bars at one x, in percent: most of the smallest gap, or what one bar needs."""
-    places = sorted({x.position(a) for one in series for a in one.x if x.can_show(a)})
-    if len(places) == 1:
-        return max(min(20.0, 2 * places[0], 2 * (100 - places[0])), 5.0)
-    return 0.86 * min((after - before for before, after in pairwise(places)), default=20.0)
+    positions = sorted({x.position(a) for line in series for a in line.x if x.can_show(a)})
+    if len(positions) == 1:
+        return max(min(20.0, 2 * positions[0], 2 * (100 - positions[0])), 5.0)
+    return 0.86 * min((after - before for before, after in pairwise(positions)), default=20.0)
 
 
 def svg_points(points: Iterable[Point]) -> str:
@@ -91,11 +91,10 @@ def _can_show(x: Axis, a: float, y: Axis, b: float) -> bool:
 
 
 def _clipped(
-    places: Sequence[float], values: Sequence[float], known: Sequence[bool], y: Axis
+    xs: Sequence[float], values: Sequence[float], known: Sequence[bool], y: Axis
 ) -> list[Point | None]:
     return [
-        (a, y.clip(value)) if is_known else None
-        for a, value, is_known in zip(places, values, known, strict=True)
+        (a, y.clip(value)) if is_known else None for a, value, is_known in zip(xs, values, known, strict=True)
     ]
 
 
@@ -158,26 +157,26 @@ def dot_markers(chart: Chart, styles: Sequence[SeriesStyle], x: Axis, y: Axis) -
 
     Dots of models at one x stand side by side; a grey reference stays at its x, behind later series.
     """
-    series = [(one, style) for one, style in zip(chart.series, styles, strict=True) if one.kind == "dots"]
+    series = [(line, style) for line, style in zip(chart.series, styles, strict=True) if line.kind == "dots"]
     shared: dict[float, list[int]] = {}  # by x which models have a dot there
-    for number, (one, _) in enumerate(series):
-        for a in dict.fromkeys(one.x if one.model else ()):
+    for number, (line, _) in enumerate(series):
+        for a in dict.fromkeys(line.x if line.model else ()):
             shared.setdefault(a, []).append(number)
     markers = []
-    for number, (one, style) in enumerate(series):
-        for at, (a, b) in enumerate(zip(one.x, one.y, strict=True)):
+    for number, (line, style) in enumerate(series):
+        for at, (a, b) in enumerate(zip(line.x, line.y, strict=True)):
             if not (x.holds(a) and y.holds(b)):
                 continue
-            rivals = shared[a] if one.model else [number]
+            rivals = shared[a] if line.model else [number]
             apart = min(_APART, 90 / len(rivals))
             markers.append(
                 PlacedMarker(
                     style,
                     x.position(a),
                     _from_above(y, b),
-                    _point_text(chart, one, at),
+                    _point_text(chart, line, at),
                     round((rivals.index(number) - (len(rivals) - 1) / 2) * apart, 1),
-                    _whisker(one, at, y),
+                    _whisker(line, at, y),
                 )
             )
     return markers
@@ -199,14 +198,14 @@ def line_markers(chart: Chart, styles: Sequence[SeriesStyle], x: Axis, y: Axis) 
 
 def bar_markers(chart: Chart, styles: Sequence[SeriesStyle], x: Axis, y: Axis) -> list[PlacedMarker]:
     """Return markers on some bars of each series, where there are several."""
-    bars = [(one, style) for one, style in zip(chart.series, styles, strict=True) if one.kind == "bars"]
-    slot = bar_slot([one for one, _ in bars], x)
+    bars = [(line, style) for line, style in zip(chart.series, styles, strict=True) if line.kind == "bars"]
+    slot = bar_slot([line for line, _ in bars], x)
     markers = []
-    for turn, (one, style) in enumerate(bars):
-        tops = bar_middles(one, x, y, slot=slot, turn=turn, of=len(bars)) if style.marker else []
+    for turn, (line, style) in enumerate(bars):
+        tops = bar_middles(line, x, y, slot=slot, turn=turn, of=len(bars)) if style.marker else []
         stride = max(1, -(-len(tops) // _BAR_MARKERS))
         markers += [
-            PlacedMarker(style, round(left, 2), round(top, 2), one.label) for left, top in tops[::stride]
+            PlacedMarker(style, round(left, 2), round(top, 2), line.label) for left, top in tops[::stride]
         ]
     return markers
 
@@ -216,20 +215,20 @@ def _from_above(y: Axis, value: float) -> float:
 
 
 def _whisker(series: Series, at: int, y: Axis) -> tuple[float, float] | None:
-    ends = [ends[at] for ends in (series.low, series.high) if ends]
-    if not ends or any(math.isnan(end) for end in ends):
+    limits = [limits[at] for limits in (series.low, series.high) if limits]
+    if not limits or any(math.isnan(end) for end in limits):
         return None
-    low, high = min(ends), max(ends)
+    low, high = min(limits), max(limits)
     return _from_above(y, y.clip(high)), _from_above(y, y.clip(low))
 
 
 def _point_text(chart: Chart, series: Series, at: int) -> str:
-    ends = ""
+    interval = ""
     if series.low and series.high:
         low, high = (_number(end[at], chart.y.unit) for end in (series.low, series.high))
-        ends = f" ({low} to {high})"
-    place = f"{chart.x.label} {_number(series.x[at], chart.x.unit)}"
-    return f"{series.label}, {place}: {_number(series.y[at], chart.y.unit)}{ends}"
+        interval = f" ({low} to {high})"
+    at_x = f"{chart.x.label} {_number(series.x[at], chart.x.unit)}"
+    return f"{series.label}, {at_x}: {_number(series.y[at], chart.y.unit)}{interval}"
 
 
 def _number(value: float, unit: Unit) -> str:
@@ -325,49 +324,49 @@ def paint_chart(chart: Chart, styles: ModelStyles) -> PaintedChart:
 
 def _x_axis(chart: Chart) -> Axis:
     """Return the flat axis, with room for half a bar or a dot at its ends."""
-    values = [a for one in chart.series for a in one.x]
+    values = [a for line in chart.series for a in line.x]
     named = chart.x
     if named.scale == "linear" and named.unit == "number" and all(float(a).is_integer() for a in values):
         named = replace(named, unit="count")  # no ticks between whole numbers
     axis = chart_axis(named, values)
-    bars = [one for one in chart.series if one.kind == "bars"]
-    dots = [one for one in chart.series if one.kind == "dots"]
+    bars = [line for line in chart.series if line.kind == "bars"]
+    dots = [line for line in chart.series if line.kind == "dots"]
     slots = [bar_slot(bars, axis) if bars else 0.0, min(bar_slot(dots, axis), 16.0) if dots else 0.0]
-    share = max(slots) / 200
-    if not values or not share:
+    fraction = max(slots) / 200
+    if not values or not fraction:
         return axis
     if axis.is_log:
-        factor = (axis.high / axis.low) ** share
+        factor = (axis.high / axis.low) ** fraction
         return chart_axis(named, (*values, axis.low / factor, axis.high * factor))
-    room = (axis.high - axis.low) * share
+    room = (axis.high - axis.low) * fraction
     return chart_axis(named, (*values, axis.low - room, axis.high + room))
 
 
 def _heights(chart: Chart) -> Iterator[float]:
-    for one in chart.series:
-        if one.kind != "band" or not one.low:
-            yield from one.y
-        yield from one.low
-        yield from one.high
-        if one.kind == "bars":  # from 0, or on a logarithmic axis from below the lowest
+    for line in chart.series:
+        if line.kind != "band" or not line.low:
+            yield from line.y
+        yield from line.low
+        yield from line.high
+        if line.kind == "bars":  # from 0, or on a logarithmic axis from below the lowest
             yield 0.0
-            yield min((value / 2 for value in one.y if value > 0), default=0.0)
+            yield min((value / 2 for value in line.y if value > 0), default=0.0)
 
 
 def _shapes(series: Sequence[Series], styles: Sequence[SeriesStyle], x: Axis, y: Axis) -> Iterator[Shape]:
     """Yield areas, then bars, then lines: what is thin lies on top."""
-    for one, style in zip(series, styles, strict=True):
-        if one.kind == "band" or (one.kind in ("line", "step") and one.low and one.high):
-            css = f"bound d{style.dash}" if one.kind == "band" else "band"
-            yield from _as_shapes("polygon", f"{css} {_colour(style)}", band_paths(one, x, y))
-    bars = [(one, style) for one, style in zip(series, styles, strict=True) if one.kind == "bars"]
-    slot = bar_slot([one for one, _ in bars], x)
-    for turn, (one, style) in enumerate(bars):
+    for line, style in zip(series, styles, strict=True):
+        if line.kind == "band" or (line.kind in ("line", "step") and line.low and line.high):
+            css = f"bound d{style.dash}" if line.kind == "band" else "band"
+            yield from _as_shapes("polygon", f"{css} {_colour(style)}", band_paths(line, x, y))
+    bars = [(line, style) for line, style in zip(series, styles, strict=True) if line.kind == "bars"]
+    slot = bar_slot([line for line, _ in bars], x)
+    for turn, (line, style) in enumerate(bars):
         css = f"bar {css_classes(style)}"
-        yield from _as_shapes("polygon", css, bar_paths(one, x, y, slot=slot, turn=turn, of=len(bars)))
-    for one, style in zip(series, styles, strict=True):
-        if one.kind in ("line", "step"):
-            yield from _as_shapes("polyline", f"line d{style.dash} {_colour(style)}", line_paths(one, x, y))
+        yield from _as_shapes("polygon", css, bar_paths(line, x, y, slot=slot, turn=turn, of=len(bars)))
+    for line, style in zip(series, styles, strict=True):
+        if line.kind in ("line", "step"):
+            yield from _as_shapes("polyline", f"line d{style.dash} {_colour(style)}", line_paths(line, x, y))
 
 
 def _as_shapes(tag: Literal["polyline", "polygon"], css: str, outlines: list[list[Point]]) -> Iterator[Shape]:
@@ -396,9 +395,9 @@ def _count_unshown(chart: Chart, x: Axis, y: Axis) -> tuple[int, int]:
     """Return how many points lie beyond the axes, and how many have no place at all."""
     points = [
         (a, b)
-        for one in chart.series
-        if one.kind != "band"
-        for a, b in zip(one.x, one.y, strict=True)
+        for line in chart.series
+        if line.kind != "band"
+        for a, b in zip(line.x, line.y, strict=True)
         if math.isfinite(b)
     ]
     placed = [(a, b) for a, b in points if x.can_show(a) and y.can_show(b)]
@@ -407,7 +406,7 @@ def _count_unshown(chart: Chart, x: Axis, y: Axis) -> tuple[int, int]:
 
 
 def _warnings(chart: Chart, n_out: int, n_lost: int) -> Iterator[str]:
-    if not any(one.x for one in chart.series):
+    if not any(line.x for line in chart.series):
         yield "There is nothing to draw: no series has a point."
     if n_out:
         lies = "lies" if n_out == 1 else "lie"
