@@ -51,7 +51,7 @@ def test_block_inverse(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_indefinite_matrix_asks_for_more_regularisation() -> None:
-    with pytest.raises(InvalidParameter, match="reg is too small to invert the item-item matrix"):
+    with pytest.raises(InvalidParameter, match="reg is too small: the item-item matrix cannot be inverted"):
         symmetric.negate_inverse_lower(-np.eye(3), SILENT.task("inverse"))
 
 

@@ -21,18 +21,18 @@ class BiasOnly(FactorModel):
     Parameters
     ----------
     loss : bpr or mse
-    epochs : at most so many
+    epochs : largest number of epochs; without validation all are run
     batch : events per step
     learning_rate, weight_decay, beta2 : of Adam; the decay is coupled, an L2 term on all parameters
     offset : where alpha starts under mse
-    patience : validations without a better one before training stops
-    every : validate after so many epochs each
+    patience : validations without an improvement before training stops
+    every : epochs between validations
 
     Notes
     -----
     The model and its training are those of [sachdeva2022]_ (preset ``s21-bias-only``). Users without events
-    get the items' biases (plus alpha under mse); items without events have bias 0 under mse and are learnt
-    from as items nobody took under bpr.
+    get the items' biases (plus alpha under mse); items without events have bias 0 under mse and are
+    trained as negatives under bpr.
 
     Examples
     --------

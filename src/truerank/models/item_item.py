@@ -231,7 +231,7 @@ def _inverse(block: FloatArray) -> FloatArray:
         factor = cholesky(block, lower=True, check_finite=False)
     except LinAlgError:
         raise InvalidParameter(
-            "reg is too small to invert the item-item matrix in float64. Use a larger reg."
+            "reg is too small: the item-item matrix cannot be inverted in float64. Use a larger reg."
         ) from None
     inverse: FloatArray = cho_solve((factor, True), np.eye(len(block)))
     return (inverse + inverse.T) / 2

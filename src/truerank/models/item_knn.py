@@ -39,13 +39,13 @@ class ItemKNN(Model):
 
     Parameters
     ----------
-    power : q > 0; larger trusts near items more
+    power : q > 0; a larger one gives near items more weight
     neighbours : how many similarities are kept per row or column; none keeps all
     keep : ``row`` keeps for each candidate its nearest history items, ``column`` for each history item its
         nearest candidates, which leaves more candidates tied at zero
     norm : ``l1``, ``l2`` or none: what each candidate's kept similarities are divided by
     include_self : whether s_ii = 1 takes part in the mask, the norm and the sum, or is 0
-    shrink : h >= 0; larger distrusts similarities that rest on few users
+    shrink : h >= 0; a larger one lowers similarities that rest on few users
 
     Notes
     -----

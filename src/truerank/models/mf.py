@@ -24,13 +24,13 @@ class MF(FactorModel):
     ----------
     loss : bpr or mse
     factors : d >= 1
-    epochs : at most so many
+    epochs : largest number of epochs; without validation all are run
     batch : events per step
     learning_rate, weight_decay, beta2 : of Adam; the decay is coupled, an L2 term on all parameters
     dropout : probability that an entry of either vector is dropped while training
     offset : where alpha starts under mse
-    patience : validations without a better one before training stops
-    every : validate after so many epochs each
+    patience : validations without an improvement before training stops
+    every : epochs between validations
 
     Notes
     -----
@@ -38,7 +38,7 @@ class MF(FactorModel):
     [sachdeva2022]_ (preset ``s21-mf``). Compiled, on one thread: a fit depends on the seed alone, not on the
     order of events. Repeated pairs count once under bpr, as often as they come under mse. Users without train
     events have a zero vector and get the items' biases. Items without events have, under mse, zero
-    parameters; under bpr they are learnt from as items nobody took.
+    parameters; under bpr they are trained as negatives.
 
     Examples
     --------

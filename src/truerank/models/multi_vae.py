@@ -42,22 +42,22 @@ class MultiVAE(AnnealedModel[Factors]):
     ----------
     hidden, latent : widths of the layers: catalogue - hidden - latent - hidden - catalogue
     dropout : probability that an item of the history is dropped in training
-    epochs : at most so many
+    epochs : largest number of epochs; without validation all are run
     batch : users per step
     learning_rate, weight_decay, beta2 : of Adam; the decay is coupled, an L2 term on all parameters
     anneal_cap : beta at its largest
     anneal_start : beta in the first step
     anneal_epochs : epochs over which beta grows from start to cap
-    normalise : whether histories have length 1
-    patience : validations without a better one before training stops
-    every : validate after so many epochs each
+    normalise : whether histories are scaled to Euclidean length 1
+    patience : validations without an improvement before training stops
+    every : epochs between validations
     device : auto (a GPU when there is one), cpu or cuda
 
     Notes
     -----
     [liang2018]_ with its layers, dropout and cap; that work anneals over 200,000 steps of large data, here
-    it is a number of epochs. Repeated pairs count once. Users without train events are decoded from what the
-    encoder says of an empty history; items without events are learnt from as items nobody took. Preset
+    it is a number of epochs. Repeated pairs count once. Users without train events are decoded from
+    the encoding of an empty history; items without events are trained as items that no history has. Preset
     ``s21-multi-vae`` has the sizes and weights of [sachdeva2022]_'s code, without its samples of z while
     ranking and its mix-up of log sigma and log variance.
 

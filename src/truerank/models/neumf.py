@@ -42,7 +42,7 @@ class NeuMF(TorchModel[Scorer]):
 
     .. math:: \hat y_{ui} = w^\top [\, p_u \odot q_i \,;\, \mathrm{MLP}(p'_u ; q'_i) \,]
 
-    Layers of up to 256 units are trained on one thread of a CPU: their steps are too small to be shared.
+    Layers of up to 256 units are trained on one thread of a CPU: their steps are too small to be divided.
     Slow to rank with: a pair costs the layers of the perceptron above its first one, whose halves are
     computed once per user and item.
 
@@ -53,24 +53,24 @@ class NeuMF(TorchModel[Scorer]):
     loss : bce (events against sampled negatives), bpr (each event against one negative) or mse (ratings)
     negatives : per event, sampled in every epoch from the items the user has not met (bce)
     pretrain : train both towers alone first, for ``epochs`` each, and start from them
-    epochs : at most so many
+    epochs : largest number of epochs; without validation all are run
     batch : samples per step
     learning_rate, weight_decay, beta2 : of Adam
     dropout : of the perceptron's input
     variant : he2017 (ReLU after every layer; last layers halved when towers are joined) or s21 (biases of
         users and items, no ReLU after the last layer, last layers joined as they are)
-    patience : validations without a better one before training stops
-    every : validate after so many epochs each
+    patience : validations without an improvement before training stops
+    every : epochs between validations
     device : auto (a GPU when there is one), cpu or cuda
 
     Notes
     -----
     [he2017]_; ``l23-neumf`` has the sizes of [li2023]_, ``s21-neumf`` the variant of [sachdeva2022]_'s code.
     Defaults were chosen on the last train events of MovieLens-1M (``docs/models_neural.md``).
-    Where a pre-training is validated its best epoch is kept too; ``on_epoch`` sees the joint training alone.
+    A validated pre-training keeps its best epoch too; ``on_epoch`` is called in the joint training alone.
     Repeated pairs count once (under mse as often as they come). Users without train events have the mean of
-    the other users' embeddings; so have, under mse, items without events, which under bce and bpr are learnt
-    from as items nobody took.
+    the other users' embeddings; so have, under mse, items without events, which under bce and bpr are trained
+    as negatives.
 
     Examples
     --------

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NGCF(TorchModel[Factors]):
-    r"""Vectors that travel along the user-item graph before they are multiplied, trained by BPR.
+    r"""Embeddings propagated along the user-item graph, scored by dot products, trained by BPR.
 
     Each step of training propagates the vectors of all nodes through all layers, in about 8 n_pairs d +
     12 (n_users + n_items) d^2 operations each, so large batches pay. Ranking costs as much as matrix
@@ -50,8 +50,8 @@ class NGCF(TorchModel[Factors]):
     reg : weight of the squared norms of the vectors in a batch
     learning_rate : of Adam
     batch : train pairs per step
-    epochs : at most so many; exactly so many without validation
-    patience : validations without a better one before training stops
+    epochs : largest number of epochs; without validation all are run
+    patience : validations without an improvement before training stops
     every : epochs between validations
     device : auto (a GPU when there is one), cpu or cuda
 

@@ -54,8 +54,8 @@ class SASRec(TorchModel[Factors]):
     negatives : sampled for each step
     learning_rate, weight_decay : of Adam with betas 0.9 and 0.98
     batch : users per step of training
-    epochs : at most so many; exactly so many without validation
-    patience : validations without a better one before training stops
+    epochs : largest number of epochs; without validation all are run
+    patience : validations without an improvement before training stops
     every : epochs between validations
     device : auto (a GPU when there is one), cpu or cuda
 

@@ -33,7 +33,7 @@ _SCORED = 128  # users whose states are computed together
 
 @dataclass(frozen=True)
 class SVAE(AnnealedModel[Factors]):
-    r"""A recurrent net reads the history, a variational autoencoder says after each event what comes next.
+    r"""A recurrent network over the history; a variational autoencoder predicts the next items at each event.
 
     Needs timestamps. An epoch costs about 6 n_events n_items hidden operations for the softmax over the
     catalogue; its memory is bounded whatever the catalogue. Ranking costs no more than matrix factorisation.
@@ -55,8 +55,8 @@ class SVAE(AnnealedModel[Factors]):
     anneal_epochs : epochs over which beta grows from start to cap
     learning_rate, weight_decay : of Adam
     batch : users per step of training
-    epochs : at most so many; exactly so many without validation
-    patience : validations without a better one before training stops
+    epochs : largest number of epochs; without validation all are run
+    patience : validations without an improvement before training stops
     every : epochs between validations
     device : auto (a GPU when there is one), cpu or cuda
 

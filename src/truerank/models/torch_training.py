@@ -119,8 +119,8 @@ class TorchParts(Generic[BatchT]):
         NumPy generator that depends on the seed, the stage and the epoch alone
     loss : batch to its mean loss, with gradients
     make_scorer : the fitted model as it is now; called in eval mode under ``no_grad``, copies what it keeps
-    n_threads : at most so many in torch; 1 where steps are too small to be divided, because torch's threads
-        wait by spinning
+    n_threads : largest number of threads in torch; 1 where steps are too small to be divided, because torch's
+        threads wait by spinning
     """
 
     module: torch.nn.Module
@@ -253,7 +253,7 @@ class AnnealedModel(TorchModel[ScorerT], ABC):
             check_finite(name, getattr(self, name))
 
     def beta(self, epochs_done: float) -> float:
-        """Return the weight of the divergence after so many epochs, which need not be whole."""
+        """Return the weight of the divergence after a number of epochs, which need not be whole."""
         grown = min(1.0, epochs_done / self.anneal_epochs)
         return self.anneal_start + (self.anneal_cap - self.anneal_start) * grown
 

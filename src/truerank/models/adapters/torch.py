@@ -96,7 +96,7 @@ def from_torch(
         one score per pair, with ``layout='rows'`` a function of user codes that returns a row of scores over
         all items; None calls the module itself
     batch : scores per call at most
-    device : where the module and the codes shall be; None leaves the module where it is
+    device : to which the module and the codes are moved; None leaves the module where it is
 
     Raises
     ------
