@@ -110,6 +110,22 @@ def test_names_come_from_the_field() -> None:
     assert not [path for path in ROOT.rglob("*") if path.stem in FORBIDDEN_NAMES]
 
 
+def test_no_two_public_names_are_alike() -> None:
+    """One name, one thing: twin kernels, commands and the papers' own numbers excepted."""
+    twins = {"ranking/gpu/torch_blocks.py", "ranking/gpu/triton_count.py"}
+    homes: dict[str, list[str]] = {}
+    for path in MODULES:
+        name = str(path.relative_to(ROOT))
+        for node in ast.parse(path.read_text()).body:
+            if not isinstance(node, ast.ClassDef | ast.FunctionDef) or node.name.startswith("_"):
+                continue
+            is_numbered = name.startswith("papers/") and re.fullmatch(r"(table|figure)\d+", node.name)
+            is_command = name.startswith("cli/") and node.name == path.stem
+            if not is_numbered and not is_command:
+                homes.setdefault(node.name, []).append("twin" if name in twins else name)
+    assert {name: found for name, found in homes.items() if len(set(found)) > 1} == {}
+
+
 def test_modules_stay_readable() -> None:
     """A module is a subject that a reader can hold in the head, a folder a list that fits a glance."""
     long = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in MODULES}

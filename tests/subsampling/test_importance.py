@@ -18,6 +18,7 @@ from tests.subsampling.strategies import drawn_events, rows_of
 from tests.subsampling.test_difficulty import literal_lost
 from tests.subsampling.test_svp_cf import SIXTEEN
 from truerank.core.checkpoint import Store
+from truerank.core.digest import events_hash
 from truerank.core.errors import InvalidData, InvalidParameter, MissingDependency, NotConverged, UnknownName
 from truerank.core.interactions import Interactions
 from truerank.core.model import Epoch, EpochModel, OnEpoch, Validate
@@ -32,7 +33,7 @@ from truerank.models.mf import MF
 from truerank.models.registry import MODELS
 from truerank.split.base import make_split
 from truerank.subsampling.base import STRATEGIES
-from truerank.subsampling.importance import events_hash, importance, make_proxy, make_strategy
+from truerank.subsampling.importance import importance, make_proxy, make_strategy
 from truerank.subsampling.subsample import select_events as draw
 from truerank.subsampling.subsample import subsample
 
@@ -213,7 +214,10 @@ def test_legacy_does_not_depend_on_the_order(feedback: str) -> None:
 
 
 def test_legacy_watches_two_proxies_alone() -> None:
-    with pytest.raises(InvalidParameter, match="legacy needs the proxy mf or bias, whose steps can be"):
+    with pytest.raises(
+        InvalidParameter,
+        match="legacy measures errors within the training steps of mf or bias, got the proxy",
+    ):
         importance(events(20), Flat(), legacy=True)
     for spec in ("svp-cf(legacy=true, negatives=2)", "svp-cf(legacy=true, auc=inverse)"):
         with pytest.raises(InvalidParameter, match="legacy fixes negatives and auc"):

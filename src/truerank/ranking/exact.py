@@ -166,11 +166,11 @@ def _count_blocks(scorer: Scorer, queries: Queries, n_threads: int, advance: Cal
 
 
 def _count_block(scorer: Scorer, block: Queries) -> Counts:
-    from truerank.ranking.cpu.rows import count_rows, count_sparse_rows
+    from truerank.ranking.cpu.rows import count_dense_rows, count_sparse_rows
 
     if isinstance(scorer, HasSparseRows):
         return count_sparse_rows(scorer.sparse_rows(block.users), *_csr(block))
-    return count_rows(checked_scores(scorer, block.users, np.arange(scorer.n_items)), *_csr(block))
+    return count_dense_rows(checked_scores(scorer, block.users, np.arange(scorer.n_items)), *_csr(block))
 
 
 def _csr(queries: Queries) -> tuple[IntArray, IntArray, IntArray, IntArray]:

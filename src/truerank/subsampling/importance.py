@@ -8,7 +8,6 @@ the proxies of the paper by name.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, cast
@@ -16,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from truerank.core.checkpoint import Store
+from truerank.core.digest import events_hash
 from truerank.core.errors import InvalidData, InvalidParameter, NotConverged
 from truerank.core.interactions import Interactions
 from truerank.core.model import EpochModel
@@ -365,14 +365,3 @@ def importance(
         return compute()["importance"]
     asked = f"proxy={model} feedback={feedback} negatives={negatives} auc={auc} legacy={legacy} seed={seed}"
     return store.arrays(f"importance {asked} events={events_hash(train)}", compute)["importance"]
-
-
-def events_hash(train: Interactions) -> str:
-    """Return a digest of the events in their order."""
-    digest = hashlib.blake2b(f"{train.n_users} {train.n_items}".encode(), digest_size=16)
-    for name in ("user", "item", "value", "time"):
-        column = getattr(train, name)
-        if column is not None:
-            digest.update(f"{name} {column.dtype}".encode())
-            digest.update(np.ascontiguousarray(column).view(np.uint8).data)
-    return digest.hexdigest()

@@ -25,7 +25,7 @@ from truerank.estimation.mapping.functions import (
     log_fraction,
     mean_digamma,
     recurrence,
-    rounded,
+    round_to_ranks,
 )
 from truerank.estimation.tally import tally
 
@@ -181,9 +181,9 @@ def test_sizes_of_the_paper() -> None:
 
 def test_rounding_rules() -> None:
     given_at = np.array([0.4, 1.5, 2.5, 2.51, 9.7])
-    assert rounded(given_at, 9, "nearest").tolist() == [1, 2, 2, 3, 9]
-    assert rounded(given_at, 9, "floor").tolist() == [1, 1, 2, 2, 9]
-    assert rounded(given_at, 9, "interpolate").tolist() == given_at.tolist()
+    assert round_to_ranks(given_at, 9, "nearest").tolist() == [1, 2, 2, 3, 9]
+    assert round_to_ranks(given_at, 9, "floor").tolist() == [1, 1, 2, 2, 9]
+    assert round_to_ranks(given_at, 9, "interpolate").tolist() == given_at.tolist()
     assert LinearMapping().rounded_locations([2], 100, 3706).tolist() == [38]
     assert LinearMapping(round="floor").rounded_locations([3], 100, 3706).tolist() == [75]
     assert LinearMapping().rounded_locations([3], 100, 3706).tolist() == [76]

@@ -13,7 +13,7 @@ from tests.ranking.cpu.problems import draw_lists, rows_of
 from tests.reference.exact_counts import literal_counts
 from truerank.core.errors import InvalidData
 from truerank.ranking.cpu.counts import ScoreIsNaN
-from truerank.ranking.cpu.rows import count_rows
+from truerank.ranking.cpu.rows import count_dense_rows
 
 PATHS = ["numpy", "compiled"]
 
@@ -43,7 +43,7 @@ def test_both_paths_equal_the_definition(
     values = scores.tolist()
     literal = literal_counts(lambda row, item: values[row][item], lists.targets, lists.seen, n_items)
     for path in PATHS:
-        assert rows_of(count_rows(scores, *lists.arguments, path=path)) == literal  # type: ignore[arg-type]
+        assert rows_of(count_dense_rows(scores, *lists.arguments, path=path)) == literal  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("most_targets", [1, 100, 900])
@@ -53,25 +53,25 @@ def test_long_rows(most_targets: int) -> None:
     scores = np.rint(draw.standard_normal((7, 9001)) * 50).astype(np.float32)
     arguments = draw_lists(draw, 7, 9001, most_targets=most_targets, seen="some").arguments
     assert most_targets < 900 or np.diff(arguments[0]).max() > 128
-    compiled = count_rows(scores, *arguments, path="compiled")
-    assert rows_of(compiled) == rows_of(count_rows(scores, *arguments, path="numpy"))
+    compiled = count_dense_rows(scores, *arguments, path="compiled")
+    assert rows_of(compiled) == rows_of(count_dense_rows(scores, *arguments, path="numpy"))
 
 
 def test_memmaps_and_other_orders_count_the_same(tmp_path: Any) -> None:
     draw = np.random.default_rng(0)
     scores = draw.standard_normal((9, 50)).astype(np.float32)
     arguments = draw_lists(draw, 9, 50, most_targets=3, seen="some").arguments
-    counts = rows_of(count_rows(scores, *arguments, path="compiled"))
+    counts = rows_of(count_dense_rows(scores, *arguments, path="compiled"))
     stored = np.memmap(tmp_path / "scores", np.float32, "w+", shape=(11, 50))
     stored[1:10] = scores
     for view in (stored[1:10], np.asfortranarray(scores), np.repeat(scores, 2, axis=1)[:, ::2]):
-        assert rows_of(count_rows(view, *arguments, path="compiled")) == counts
+        assert rows_of(count_dense_rows(view, *arguments, path="compiled")) == counts
 
 
 def test_scores_are_not_changed() -> None:
     scores = np.arange(12.0).reshape(2, 6)
     scores.flags.writeable = False
-    count_rows(scores, [0, 1, 2], [0, 1], [0, 1, 2], [2, 2], path="compiled")
+    count_dense_rows(scores, [0, 1, 2], [0, 1], [0, 1, 2], [2, 2], path="compiled")
     assert (scores == np.arange(12.0).reshape(2, 6)).all()
 
 
@@ -84,16 +84,16 @@ def test_nan_names_its_row(path: str, targets: list[int], place: int) -> None:
     scores[1, place] = np.nan
     indptr = np.arange(4) * len(targets)
     with pytest.raises(ScoreIsNaN, match="row 1 holds a NaN") as error:
-        count_rows(scores, indptr, targets * 3, [0, 1, 2, 3], [33] * 3, path=path)  # type: ignore[arg-type]
+        count_dense_rows(scores, indptr, targets * 3, [0, 1, 2, 3], [33] * 3, path=path)  # type: ignore[arg-type]
     assert error.value.row == 1
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_bad_input_is_refused(path: Any) -> None:
     with pytest.raises(InvalidData, match="one row per row of target_indptr, 1, got 2"):
-        count_rows(np.zeros((2, 3)), [0, 1], [0], [0, 0], [], path=path)
+        count_dense_rows(np.zeros((2, 3)), [0, 1], [0], [0, 0], [], path=path)
     with pytest.raises(InvalidData, match="must be a matrix of numbers"):
-        count_rows(np.zeros(3), [0, 1], [0], [0, 0], [], path=path)
+        count_dense_rows(np.zeros(3), [0, 1], [0], [0, 0], [], path=path)
     for seen in ([1, 3], [2, 1], [1, 1], [-1, 1]):
         with pytest.raises(InvalidData, match=r"seen_items must ascend within 0\.\.2 in every row, row 0"):
-            count_rows(np.zeros((1, 3)), [0, 1], [0], [0, 2], seen, path=path)
+            count_dense_rows(np.zeros((1, 3)), [0, 1], [0], [0, 2], seen, path=path)

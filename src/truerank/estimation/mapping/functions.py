@@ -87,7 +87,7 @@ class MappingFunction(Plugin, ABC):
 
     def rounded_locations(self, k: ArrayLike, n: int, n_pool: int) -> FloatArray:
         """Return f(k; n, N) rounded by the rule: whole numbers unless the rule is ``interpolate``."""
-        return rounded(self.locations(k, n, n_pool), n_pool, self.round)
+        return round_to_ranks(self.locations(k, n, n_pool), n_pool, self.round)
 
     def inverse(self, location: ArrayLike, n: int, n_pool: int) -> FloatArray:
         """Return the real k in [0, n] with f(k) = location, clipped to [0, n].
@@ -109,12 +109,12 @@ class MappingFunction(Plugin, ABC):
         return high
 
 
-def rounded(locations: FloatArray, n_pool: int, rule: Rounding) -> FloatArray:
+def round_to_ranks(locations: FloatArray, n_pool: int, rule: Rounding) -> FloatArray:
     """Return locations as ranks within 1..N by a named rule.
 
     Examples
     --------
-    >>> rounded(np.array([0.2, 371.5, 372.5, 9.0]), 400, "nearest").tolist()
+    >>> round_to_ranks(np.array([0.2, 371.5, 372.5, 9.0]), 400, "nearest").tolist()
     [1.0, 372.0, 372.0, 9.0]
     """
     if rule == "interpolate":

@@ -60,7 +60,7 @@ def above_and_tied(pool: NDArray[Any], targets: NDArray[Any]) -> NDArray[Any]:
 SMALL_WORK = 1_000_000
 
 
-def count_rows(
+def count_dense_rows(
     scores: NDArray[Any],
     target_indptr: ArrayLike,
     target_items: ArrayLike,
@@ -93,7 +93,7 @@ def count_rows(
 
     Examples
     --------
-    >>> counts = count_rows(np.array([[0.5, 0.1, 0.9, 0.5]]), [0, 1], [0], [0, 0], [])
+    >>> counts = count_dense_rows(np.array([[0.5, 0.1, 0.9, 0.5]]), [0, 1], [0], [0, 0], [])
     >>> counts.n_above.tolist(), counts.n_tied.tolist()
     ([1], [1])
     """
