@@ -52,12 +52,22 @@ def test_a_run_without_a_pool(truerank: Truerank, tmp_path: Path) -> None:
     assert "Give --n-pool." in truerank("trec", run, qrels, "--metrics", "auc").err
 
 
+def test_messages_about_data_name_options(truerank: Truerank, tmp_path: Path) -> None:
+    ranks, events = tmp_path / "ranks.csv", tmp_path / "events.csv"
+    ranks.write_text("user_id,rank\n1,0\n")
+    events.write_text("user,user_id,item\n1,2,3\n")
+    assert "Or give --n-items N." in truerank("estimate", ranks, "--negatives", "9").err
+    assert "set --zero-based." in truerank("estimate", ranks, "--negatives", "9", "--n-items", "20").err
+    done = truerank("evaluate", events, "--model", "popularity")
+    assert "Choose with --columns user=user." in done.err
+
+
 @pytest.mark.parametrize(
     ("message", "named"),
     [
         ("users and n_threads must be positive.", "--users and --threads must be positive."),
         ("Leave out users, or leave seen out.", "Leave out --users, or leave --seen out."),
-        ("Read it with columns={'user': 'name', 'item': ID}.", "Read it with --columns user=name,item=ID."),
+        ("Name it with columns={'user': 'my id', 'item': ID}.", "Name it with --columns user=my id,item=ID."),
         (
             "a user has no item (see users). Use seen=keep.",
             "a user has no item (see users). Use --seen keep.",
@@ -73,8 +83,9 @@ def test_ordinary_words_stay(message: str, named: str) -> None:
 
 def test_columns_of_a_table_are_no_options() -> None:
     options = {"n_items": "--n-items", "seen": "--seen"}
-    said = "n_items must be a column. Use seen='keep'."
-    assert name_options(said, options, is_argument=False) == "n_items must be a column. Use --seen keep."
+    said = "n_items must be a column. Use seen='keep', or leave n_items out."
+    named = "n_items must be a column. Use --seen keep, or leave --n-items out."
+    assert name_options(said, options, is_argument=False) == named
 
 
 def test_renamed_arguments_belong_to_a_command() -> None:

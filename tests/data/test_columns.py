@@ -54,7 +54,7 @@ def test_by_position() -> None:
         (
             ["user", "user_id", "item"],
             {},
-            "one user column, but 'user' and 'user_id' both.*--columns user=user",
+            "one user column, but 'user' and 'user_id' both.*Choose with columns={'user': 'user'}\\.",
         ),
         (["user", "item", "date", "ts"], {}, "one timestamp column, but 'date' and 'ts' both"),
         (["user", "thing"], {}, "must have an item column, but none of 'user', 'thing' is known as one"),

@@ -152,7 +152,7 @@ def test_users_in_several_files(tmp_path: Path) -> None:
         with pytest.raises(
             InvalidData,
             match=r"must lie in one file, but \d+ users have theirs in several, such as \d+ in '.*f000.pa"
-            r"rquet' and '.*f001.parquet'. Repartition them with --gather 64",
+            r"rquet' and '.*f001.parquet'. Repartition them with gather=64",
         ):
             subsample_files(source, tmp_path / "out", strategy, 0.5, columns=COLUMNS)
 

@@ -95,7 +95,8 @@ def test_without_times() -> None:
     with pytest.raises(
         InvalidData,
         match=r"model 'svae' learns from the order of events and needs a timestamp for each, but 'mine' has "
-        r"none\. Name the column with --columns timestamp=NAME or use a model without order, such as 'ease'",
+        r"none\. Name the column with columns=\{'timestamp': NAME\} or use a model without order, such as "
+        "'ease'",
     ):
         Histories.of("svae", train)
 

@@ -144,8 +144,8 @@ FLAGS: dict[str, Any] = {"n_items": 50, "n_negatives": 9}
         ("user_id,rank\n1,2\n2,NaN\n", FLAGS, r"rank of .* must be integers, but row 1 .* holds nan"),
         ("user_id,rank\n1,2\n2,first\n", FLAGS, r"rank of .* must be integers, but row 1 .* holds 'first'"),
         ("user_id,rank\n1,2\n,3\n", FLAGS, "user_id of .* must have no gaps"),
-        ("user_id,rank\n1,2\n", {"n_negatives": 9}, r"must say N.*column n_items\. Give it with --n-items"),
-        ("user_id,rank\n1,2\n", {"n_items": 9}, r"must say m.*column n_negatives\. Give it with --negatives"),
+        ("user_id,rank\n1,2\n", {"n_negatives": 9}, r"must say N.*column n_items\. Or give n_items=N\."),
+        ("user_id,rank\n1,2\n", {"n_items": 9}, r"must say m.*column n_negatives\. Or give n_negatives=m\."),
         ("user_id,rank,m\n1,2,9\n2,2,8\n", FLAGS, r"n_negatives of .* must be 9 as given.*got 8"),
         ("user_id,rank\n1,2\n", {**FLAGS, "n_items": 9}, r"n_negatives must be at most the candidates"),
         (
@@ -163,7 +163,7 @@ FLAGS: dict[str, Any] = {"n_items": 50, "n_negatives": 9}
         (
             "user_id,rank,replacement\n1,2,true\n",
             {**FLAGS, "replacement": False},
-            "replacement of .* must be false as given with --replacement, got true",
+            "replacement of .* must be false as given, got true. Leave replacement out.",
         ),
         ("user_id,rank,n_above\n1,2,2\n", FLAGS, r"rank of .* must be n_above \+ 1, but row 0"),
         ("user_id,n_tied\n1,2\n", FLAGS, "must have a column rank or n_above"),

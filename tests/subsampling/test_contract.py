@@ -143,7 +143,7 @@ def test_bad_seed() -> None:
 def test_times_are_needed(spec: str, fraction: float) -> None:
     sentence = (
         f"strategy '{spec}' needs a timestamp for each event, but 'data' has none. "
-        "Name the column with --columns timestamp=NAME or use strategy 'stratified'."
+        "Name the column with columns={'timestamp': NAME} or use strategy 'stratified'."
     )
     with pytest.raises(InvalidData, match=re.escape(sentence)):
         STRATEGIES.make(spec).keep(Interactions.from_codes([0], [0]), fraction)

@@ -246,7 +246,7 @@ def test_importance_is_for_proxies() -> None:
 def test_ratings_are_needed(fraction: float) -> None:
     sentence = (
         "strategy 'svp-cf(feedback=explicit)' compares ratings with those of its proxy, but 'data' has none. "
-        "Name the column with --columns rating=NAME or use feedback=implicit."
+        "Name the column with columns={'rating': NAME} or use feedback=implicit."
     )
     train = Interactions.from_codes([0, 1], [0, 1])
     with pytest.raises(InvalidData, match=re.escape(sentence)):

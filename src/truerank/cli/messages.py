@@ -86,15 +86,17 @@ def name_options(message: str, options: Mapping[str, str], *, is_argument: bool 
             named = re.sub(name, lambda match: options[match[0]], subject[0])
             message = named + message[subject.end() :]
     forms = [r"\([^()]*\)", rf"(?P<name>{name})=(?P<value>\{{[^{{}}]*\}}|'[^']*'|[\w@:/-]+(?:\.\w+)*)"]
+    left_out = rf"(?<=[Ll]eave ){name}(?= out)"
     if is_argument:
         unusual = _any_of(argument for argument in options if "_" in argument)
-        forms += [rf"(?P<bare>(?<=[Ll]eave ){name}(?= out)|(?<=[Ll]eave out ){name}|{unusual})"]
+        left_out += rf"|(?<=[Ll]eave out ){name}|{unusual}"
+    forms.append(f"(?P<bare>{left_out})")
 
     def replace(match: re.Match[str]) -> str:
         groups = match.groupdict()
         if groups["name"]:
             return _assign(options[groups["name"]], groups["value"])
-        return options[groups["bare"]] if groups.get("bare") else match[0]
+        return options[groups["bare"]] if groups["bare"] else match[0]
 
     return re.sub("|".join(forms), replace, message)
 
@@ -109,6 +111,10 @@ def _assign(option: str, value: str) -> str:
     if value in ("True", "False"):
         return option if value == "True" else option.replace("--", "--no-", 1)
     if value.startswith("{"):
-        pairs = re.findall(r"'?([\w-]+)'?: *'?([\w-]+)'?", value)
-        return f"{option} {','.join(f'{key}={name}' for key, name in pairs)}"
-    return f"{option} {value.strip(chr(39))}"
+        pairs = [pair.partition(": ") for pair in value.strip("{}").split(", ")]
+        return f"{option} {','.join(f'{_bare(key)}={_bare(column)}' for key, _, column in pairs)}"
+    return f"{option} {_bare(value)}"
+
+
+def _bare(value: str) -> str:
+    return value.strip("'")

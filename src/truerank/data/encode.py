@@ -260,7 +260,7 @@ class Reader:
     def _error(self, column: str, rule: str, came: str) -> InvalidData:
         return InvalidData(
             f"{rule}, but in column {column!r} of {self.table.where} {came}. "
-            f"Clean the column or choose another with --columns."
+            "Clean the column or choose another one by columns."
         )
 
 

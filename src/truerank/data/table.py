@@ -383,7 +383,7 @@ def _match(role: str, free: Sequence[str], found: Sequence[str], where: str) -> 
     if len(matches) > 1:
         raise InvalidData(
             f"{where} must have one {role} column, but {' and '.join(map(repr, matches))} both may be it. "
-            f"Choose with --columns {role}={matches[0]} (columns={{{role!r}: {matches[0]!r}}} in Python)."
+            f"Choose with columns={{{role!r}: {matches[0]!r}}}."
         )
     return matches[0] if matches else None
 
@@ -394,7 +394,7 @@ def _needed(role: str, chosen: Mapping[str, str | None], found: Sequence[str], w
         article = "an" if role == "item" else "a"
         raise InvalidData(
             f"{where} must have {article} {role} column, but none of {_listed(found)} is known as one. "
-            f"Name it with --columns user=NAME,item=NAME (without a header, columns are called 1, 2, ...)."
+            "Name it with columns={'user': NAME, 'item': NAME} (without a header, columns are 1, 2, ...)."
         )
     return column
 

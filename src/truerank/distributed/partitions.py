@@ -299,8 +299,8 @@ def _check_apart(users: pl.DataFrame, partitions: Sequence[Partition]) -> None:
     first, second = (partitions[number][0] for number in spread["part"][0].sort()[:2])
     raise InvalidData(
         f"all events of a user must lie in one file, but {spread.height:,} users have theirs in several, "
-        f"such as {spread['id'][0]!r} in '{first}' and '{second}'. Repartition them with --gather 64 "
-        "(gather=64 in Python), or write the files by user."
+        f"such as {spread['id'][0]!r} in '{first}' and '{second}'. Repartition them with gather=64, "
+        "or write the files by user."
     )
 
 

@@ -103,7 +103,7 @@ def make_selection(strategy: Strategy, census: EventCounts, fraction: float, see
     if isinstance(strategy, MostRecent) and census.time is None:
         raise InvalidData(
             f"strategy {str(strategy)!r} needs a timestamp for each event, but the files have none. "
-            "Name the column with --columns timestamp=NAME or use strategy 'stratified'."
+            "Name the column with columns={'timestamp': NAME} or use strategy 'stratified'."
         )
     if fraction in (0, 1):
         return QuotaPerUser("", counts if fraction == 1 else np.zeros_like(counts), "user")

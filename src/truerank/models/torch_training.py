@@ -309,7 +309,7 @@ class Histories:
         if train.time is None:
             raise InvalidData(
                 f"model {model!r} learns from the order of events and needs a timestamp for each, but "
-                f"{train.name!r} has none. Name the column with --columns timestamp=NAME or use a model "
+                f"{train.name!r} has none. Name the column with columns={{'timestamp': NAME}} or use a model "
                 "without order, such as 'ease'."
             )
         order = np.lexsort((train.time, train.user))

@@ -112,7 +112,7 @@ def counts_above(counts: dict[str, IntArray], zero_based: bool, where: str) -> I
         if name in counts and counts[name].min() < least:
             lowest = counts[name].min()
             advice = (
-                "If the best rank is 0 in this file, say so with --zero-based (zero_based=True)."
+                "If the best rank is 0 in this file, set zero_based=True."
                 if (name, lowest) == ("rank", 0)
                 else "Correct the table."
             )
@@ -130,7 +130,7 @@ def counts_above(counts: dict[str, IntArray], zero_based: bool, where: str) -> I
 
 
 def with_constant(
-    frame: pl.DataFrame, name: str, value: int | None, what: str, flag: str, where: str
+    frame: pl.DataFrame, name: str, value: int | None, symbol: str, what: str, where: str
 ) -> pl.DataFrame:
     """Add a column that is the same for all rows, unless the table has it."""
     import polars as pl
@@ -139,13 +139,13 @@ def with_constant(
     if name not in frame.columns:
         if value is None:
             raise InvalidData(
-                f"{where} must say {what} in a column {argument}. Give it with {flag} ({argument}=...)."
+                f"{where} must say {symbol}, {what}, in a column {argument}. Or give {argument}={symbol}."
             )
         return frame.with_columns(pl.lit(value, dtype=pl.Int64).alias(name))
     if value is not None and not (frame[name] == value).all():
         other = frame[name].filter(frame[name] != value).first()
         raise InvalidData(
-            f"{argument} of {where} must be {value} as given with {flag}, got {other!r}. Leave {flag} out."
+            f"{argument} of {where} must be {value} as given, got {other!r}. Leave {argument} out."
         )
     return frame
 
@@ -193,8 +193,8 @@ def read_design(frame: pl.DataFrame, replacement: bool | None, where: str) -> De
         )
     if replacement is not None and constants.setdefault("replacement", replacement) != replacement:
         raise InvalidData(
-            f"replacement of {where} must be {str(replacement).lower()} as given with --replacement, "
-            f"got {str(constants['replacement']).lower()}. Leave --replacement out."
+            f"replacement of {where} must be {str(replacement).lower()} as given, "
+            f"got {str(constants['replacement']).lower()}. Leave replacement out."
         )
     return Design(**constants)  # type: ignore[arg-type]
 

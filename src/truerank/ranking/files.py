@@ -213,10 +213,8 @@ def tabulate(
             raise InvalidData(
                 f"{ALIASES[name][0]} of {where} must have no gaps. Fill them or remove the rows."
             )
-    frame = with_constant(frame, "n_pool", n_items, "N, the items in the pool,", "--n-items", where)
-    frame = with_constant(
-        frame, "n_negatives", n_negatives, "m, the sampled negatives,", "--negatives", where
-    )
+    frame = with_constant(frame, "n_pool", n_items, "N", "the items in the pool", where)
+    frame = with_constant(frame, "n_negatives", n_negatives, "m", "the sampled negatives", where)
     design = read_design(frame, replacement, where)
     counts = {name: integers(frame, name, where) for name in ("rank", *COUNTS) if name in frame.columns}
     counts["n_above"] = counts_above(counts, zero_based, where)
@@ -414,7 +412,7 @@ def _exact(frame: pl.DataFrame, where: str, *, n_items: int | None, zero_based: 
     for name in ("user", "item", "model"):
         if name in frame.columns and frame[name].null_count():
             raise InvalidData(f"{name} of {where} must have no gaps. Fill them or remove the rows.")
-    frame = with_constant(frame, "n_pool", n_items, "N, the items in the pool,", "--n-items", where)
+    frame = with_constant(frame, "n_pool", n_items, "N", "the items in the pool", where)
     counts = {name: integers(frame, name, where) for name in ("rank", *_COUNTS) if name in frame.columns}
     counts["n_above"] = counts_above(counts, zero_based, where)
     counts.pop("rank", None)

@@ -84,7 +84,7 @@ def times_of(interactions: Interactions, rule: str, instead: str) -> AnyArray:
     if interactions.time is None:
         raise InvalidData(
             f"split {rule!r} needs a timestamp for each event, but {interactions.name!r} has none. "
-            f"Name the column with --columns timestamp=NAME or use split {instead!r}."
+            f"Name the column with columns={{'timestamp': NAME}} or use split {instead!r}."
         )
     return interactions.time
 

@@ -114,7 +114,7 @@ class ProxyStrategy(Strategy):
         if self.feedback == "explicit" and train.value is None:
             raise InvalidData(
                 f"strategy {str(self)!r} compares ratings with those of its proxy, but {train.name!r} has "
-                "none. Name the column with --columns rating=NAME or use feedback=implicit."
+                "none. Name the column with columns={'rating': NAME} or use feedback=implicit."
             )
 
     def choose(self, train: Interactions, fraction: float, seed: int, progress: Progress) -> BoolArray:

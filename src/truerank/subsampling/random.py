@@ -106,7 +106,7 @@ class MostRecent(Strategy):
         if train.time is None:
             raise InvalidData(
                 f"strategy {str(self)!r} needs a timestamp for each event, but {train.name!r} has none. "
-                "Name the column with --columns timestamp=NAME or use strategy 'stratified'."
+                "Name the column with columns={'timestamp': NAME} or use strategy 'stratified'."
             )
 
     def choose(self, train: Interactions, fraction: float, seed: int, progress: Progress) -> BoolArray:

@@ -258,7 +258,7 @@ class Explicit(Scenario):
         if events.value is None:
             raise InvalidData(
                 f"scenario 'explicit' needs a rating for each event, but {events.name!r} has none. Name the "
-                "column with --columns rating=NAME or use scenario 'implicit'."
+                "column with columns={'rating': NAME} or use scenario 'implicit'."
             )
 
     def metric_names(self) -> tuple[str, ...]:
@@ -353,7 +353,7 @@ class Sequential(RankingScenario):
         if events.time is None:
             raise InvalidData(
                 f"scenario 'sequential' needs a timestamp for each event, but {events.name!r} has none. Name "
-                "the column with --columns timestamp=NAME or use scenario 'implicit'."
+                "the column with columns={'timestamp': NAME} or use scenario 'implicit'."
             )
 
 
