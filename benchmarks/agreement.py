@@ -98,14 +98,14 @@ def experiment(n_users: int, models: str) -> list[dict[str, Any]]:
                 for fraction in plan.fractions
             ]
             for train in drawn:
-                arena = scenario.arena(split, train)
-                validated = arena.validated
-                for entrant in plan.entrants[scenario]:
-                    model = entrant.configurations[0]
-                    scorer = model.fit(arena.train, validate=scenario.watch(arena), seed=seed)
-                    scenario.totals(scorer, arena.judged)
+                setup = scenario.fit_setup(split, train)
+                validated = setup.validated
+                for model_grid in plan.model_grids[scenario]:
+                    model = model_grid.configurations[0]
+                    scorer = model.fit(setup.train, validate=scenario.validator(setup), seed=seed)
+                    scenario.user_totals(scorer, setup.evaluated)
                     if validated is not None:
-                        scenario.totals(scorer, validated)
+                        scenario.user_totals(scorer, validated)
                     n_fits += 1
 
     with tempfile.TemporaryDirectory() as name:

@@ -84,7 +84,9 @@ def literal_psi(strategy: str) -> float:
             rows = []
             for model in scenario.models:
                 fitted = scenario.adapt(MODELS.make(CHEAP[model]))
-                scorer = fitted.fit(train, validate=scenario.watch(scenario.arena(full, train)), seed=0)
+                scorer = fitted.fit(
+                    train, validate=scenario.validator(scenario.fit_setup(full, train)), seed=0
+                )
                 if name == "explicit":
                     guess = np.array(
                         [
@@ -274,14 +276,14 @@ def test_strategies_and_models_of_both_searches(monkeypatch: pytest.MonkeyPatch)
         assert setup.n_fits(small) == (15, 15 * 16 * len(FRACTIONS))
         counts = {
             (scenario.key, one.name): len(one.configurations)
-            for scenario, listed in large.entrants.items()
+            for scenario, listed in large.model_grids.items()
             for one in listed
         }
         rates = 3 if data.grid == "paper" else 1
         assert counts["implicit", "popularity"] == 1
         assert counts["explicit", "bias-only"] == rates
         assert counts["sequential", "mf"] == counts["sequential", "sasrec"] == 15 * rates
-        trained = next(iter(large.entrants.values()))[1].configurations[0]
+        trained = next(iter(large.model_grids.values()))[1].configurations[0]
         assert f"epochs={data.epochs}" in str(trained)
 
 

@@ -152,19 +152,23 @@ def plan_of(data: PaperData, *, full: bool = False, seeds: int = SEEDS, seed: in
     """
     plan = make_plan(list(STRATEGIES.values()), PAPER_FRACTIONS, SCENARIOS, seeds=seeds, seed=seed)
     models, grid = data.models(full), find_grid(data.grid if full else "none")
-    entrants = {
+    model_grids = {
         scenario: tuple(
-            ModelGrid(entrant.name, configurations(scenario.adapt(MODELS.make(models[entrant.name])), grid))
-            for entrant in listed
+            ModelGrid(
+                model_grid.name, configurations(scenario.adapt(MODELS.make(models[model_grid.name])), grid)
+            )
+            for model_grid in listed
         )
-        for scenario, listed in plan.entrants.items()
+        for scenario, listed in plan.model_grids.items()
     }
-    return replace(plan, entrants=entrants, grid=data.grid if full else REDUCED)
+    return replace(plan, model_grids=model_grids, grid=data.grid if full else REDUCED)
 
 
 def n_fits(plan: AgreementPlan) -> tuple[int, int]:
     """Return how many models are fitted to the full data, and how many to sub-samples."""
-    each = sum(len(entrant.configurations) for listed in plan.entrants.values() for entrant in listed)
+    each = sum(
+        len(model_grid.configurations) for listed in plan.model_grids.values() for model_grid in listed
+    )
     each *= len(plan.seeds)
     return each, each * len(plan.strategies) * len(plan.fractions)
 
@@ -210,8 +214,8 @@ def _missing(data: PaperData, settings: Settings) -> str:
 def _key(plan: AgreementPlan, data: PaperData, digest: str) -> str:
     """Return the key of the stored result: everything it depends on."""
     models = {
-        str(scenario): [[str(model) for model in entrant.configurations] for entrant in listed]
-        for scenario, listed in plan.entrants.items()
+        str(scenario): [[str(model) for model in model_grid.configurations] for model_grid in listed]
+        for scenario, listed in plan.model_grids.items()
     }
     strategies = [str(strategy) for strategy in plan.strategies.values()]
     parts = (plan.fractions, plan.seeds, plan.seed, plan.level, plan.resamples, plan.threshold)

@@ -1,4 +1,4 @@
-"""The experiment on engines: the digits of one process, whoever made the pieces and whoever was killed."""
+"""The experiment on engines: the digits of one process, whoever ran the tasks and whoever was killed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ASKED: dict[str, Any] = {
     "resamples": 60,
 }
 STRATEGIES, FRACTIONS = "random,svp-cf(proxy=bias(epochs=2))", [0.5, 0.2]
-N_PIECES = 1 + 4 + 3 * (1 + 4)
+N_TASKS = 1 + 4 + 3 * (1 + 4)
 
 
 def measure(**changed: Any) -> Agreement:
@@ -53,10 +53,10 @@ def test_threads(found: Agreement, tmp_path: Path) -> None:
     """Pieces are kept as without an engine, and found again without it."""
     folder = tmp_path / "kept"
     assert plain(measure(engine="local(threads=2)", keep=folder)) == plain(found)
-    assert len(list(folder.glob("agreement-*.npz"))) == N_PIECES
+    assert len(list(folder.glob("agreement-*.npz"))) == N_TASKS
     assert not list(folder.glob("splits*"))
     experiment = AgreementExperiment(make_plan(STRATEGIES, FRACTIONS, **ASKED), SMALL, folder=folder)
-    assert experiment.progress() == (N_PIECES, N_PIECES)
+    assert experiment.progress() == (N_TASKS, N_TASKS)
     assert plain(measure()) == plain(found)
 
 
@@ -67,11 +67,13 @@ def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         measure(engine="local", workers=2)
     experiment = AgreementExperiment(make_plan(STRATEGIES, FRACTIONS, **ASKED), SMALL)
     with pytest.raises(InvalidParameter, match="an engine needs a folder"):
-        run_tasks_on(Local(), experiment.workshop, experiment.pieces()[0], SILENT.task("x"))
+        run_tasks_on(Local(), experiment.runner, experiment.tasks()[0], SILENT.task("x"))
     monkeypatch.setattr(
         "truerank.workflows.agreement.parallel.AgreementJob.run", lambda *_: b"made"
     )  # in a folder of its own
-    with pytest.raises(JobFailed, match=r"must leave what they finish in '.*', but 1 of 1 pieces are not th"):
+    with pytest.raises(
+        JobFailed, match=r"must write their results to .*, but those of 1 of 1 tasks are not th"
+    ):
         measure(engine="local", keep=tmp_path / "kept")
 
 
@@ -102,4 +104,4 @@ def test_a_killed_worker_and_a_failing_one(found: Agreement, tmp_path: Path) -> 
                 progress=CallOnce(interrupt),
                 seeds=3,
             )
-        assert len(list((tmp_path / "third").glob("agreement-*.npz"))) < 3 * N_PIECES
+        assert len(list((tmp_path / "third").glob("agreement-*.npz"))) < 3 * N_TASKS

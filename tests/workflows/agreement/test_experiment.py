@@ -25,13 +25,14 @@ from truerank.models.registry import MODELS
 from truerank.subsampling.base import ProxyStrategy
 from truerank.subsampling.importance import make_strategy
 from truerank.subsampling.subsample import subsample
-from truerank.workflows.agreement import parallel as runner
+from truerank.workflows.agreement import parallel
 from truerank.workflows.agreement.experiment import AgreementExperiment, measure_agreement
 from truerank.workflows.agreement.order import kendall, resample_users
-from truerank.workflows.agreement.parallel import run_tasks, stopped_at_once
+from truerank.workflows.agreement.parallel import interrupted_at_once, run_tasks
 from truerank.workflows.agreement.plan import make_plan
 from truerank.workflows.agreement.result import Agreement
-from truerank.workflows.agreement.tasks import FitTask, ImportanceTask, SubsampleTask, TaskRunner
+from truerank.workflows.agreement.runner import TaskRunner
+from truerank.workflows.agreement.tasks import FitTask, ImportanceTask, SubsampleTask
 from truerank.workflows.evaluate import evaluate
 
 SMALL = demo(n_users=80, n_items=150)
@@ -76,7 +77,7 @@ def test_values_and_taus_are_those_of_a_literal_twin(found: Agreement) -> None:
                 small = subsample(split, strategy, fraction, seed=seed)
                 values = []
                 for name in names:
-                    watch = scenario.watch(scenario.arena(split, small.train))
+                    watch = scenario.validator(scenario.fit_setup(split, small.train))
                     scorer = MODELS.make(name).fit(small.train, validate=watch, seed=seed)
                     values.append(
                         evaluate({name: scorer}, split, "ndcg@10", interval="normal").value("ndcg@10")
@@ -114,19 +115,19 @@ def test_resampled_taus_are_those_of_a_literal_bootstrap() -> None:
     plan = make_plan("random", [0.2], SCENARIO, models, seeds=2, resamples=50)
     experiment = AgreementExperiment(plan, SMALL)
     found = experiment.run()
-    (scenario,) = plan.entrants
-    models = [entrant.configurations[0] for entrant in plan.entrants[scenario]]
-    counts = resample_users(0, int((experiment.workshop.splits[scenario].test.user_counts() > 0).sum()), 50)
+    (scenario,) = plan.model_grids
+    models = [model_grid.configurations[0] for model_grid in plan.model_grids[scenario]]
+    counts = resample_users(0, int((experiment.runner.splits[scenario].test.user_counts() > 0).sum()), 50)
     resampled: dict[str, list[list[float]]] = {"full": [], "small": []}
     for seed in plan.seeds:
         draw = SubsampleTask(scenario, plan.strategies["random"], 0.2, seed)
         for b in range(50):
             users = np.repeat(np.arange(counts.shape[1]), counts[b])
             for name, drawn in (("full", None), ("small", draw)):
-                pieces = [
-                    experiment.workshop.judged(FitTask(scenario, model, seed, drawn)) for model in models
+                fits = [
+                    experiment.runner.fit_values(FitTask(scenario, model, seed, drawn)) for model in models
                 ]
-                resampled[name].append([float(one.per_user[users, 1].mean(dtype=float)) for one in pieces])
+                resampled[name].append([float(one.per_user[users, 1].mean(dtype=float)) for one in fits])
     taus = [kendalltau(x, y).statistic for x, y in zip(resampled["full"], resampled["small"], strict=True)]
     board = found.boards[1]
     assert board.metric == "recall@20"
@@ -193,7 +194,7 @@ def plain(result: Agreement) -> dict[str, Any]:
     return fields
 
 
-def test_kept_pieces_are_found_again_and_extended(
+def test_kept_tasks_are_found_again_and_extended(
     found: Agreement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "kept"
@@ -201,13 +202,13 @@ def test_kept_pieces_are_found_again_and_extended(
     n_files = len(list(folder.iterdir()))
     assert n_files == 1 + 8 + 6 + 24  # what it is for, sub-samples, full fits, fits
     made: list[str] = []
-    original = TaskRunner._fit
+    original = TaskRunner._compute_fit
 
     def counted(self: TaskRunner, fit: FitTask) -> Any:
         made.append(str(fit.model))
         return original(self, fit)
 
-    monkeypatch.setattr(TaskRunner, "_fit", counted)
+    monkeypatch.setattr(TaskRunner, "_compute_fit", counted)
     assert plain(measure(keep=folder)) == plain(found)
     assert made == []
     wider = measure(keep=folder, models=MODELS_ + ",ease")
@@ -243,7 +244,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_fraction_that_keeps_nothing_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match=r"a fraction of 0.0001 keeps none of the \d+ train events"):
+    with pytest.raises(InvalidParameter, match=r"0.0001 keeps none of the \d+ of scenario"):
         measure(fractions=[0.5, 0.0001])
     with pytest.raises(InvalidParameter, match="workers must be at least 1"):
         measure(workers=0)
@@ -315,20 +316,20 @@ def test_configurations_are_chosen_by_validation_or_by_test() -> None:
         assert board.n_certain == 0
     plain_board = measure(**asked).boards[0]
     assert np.array(plain_board.full)[0, 1] < np.array(plain_board.full)[0, 0]
-    with pytest.raises(InvalidData, match="choosing hyper-parameters needs validation events"):
+    with pytest.raises(InvalidData, match="selecting hyper-parameters needs validation events"):
         measure(**asked, grid="paper", scenario="implicit(split=leave-one-out)")
 
 
 def test_test_selection_takes_the_best_test_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """The two selections differ where validation is wrong."""
-    original = TaskRunner._fit
+    original = TaskRunner._compute_fit
 
     def misled(self: TaskRunner, fit: FitTask) -> Any:
         arrays = dict(original(self, fit))
         arrays["valid"] = -arrays["valid"]
         return arrays
 
-    monkeypatch.setattr(TaskRunner, "_fit", misled)
+    monkeypatch.setattr(TaskRunner, "_compute_fit", misled)
     asked: dict[str, Any] = {"models": ["popularity", Tuned()], "strategies": "random", "fractions": [0.5]}
     boards = {
         selection: np.array(
@@ -356,7 +357,7 @@ def test_explicit_orders_small_errors_first() -> None:
     assert "random keeps the order of the models down to 80 % of the train events" in found.answer
 
 
-def test_pieces_are_made_once() -> None:
+def test_tasks_are_run_once() -> None:
     plan = make_plan(
         "svp-cf(proxy=bias(epochs=1)),svp-cf(proxy=bias(epochs=1), unit=user),random",
         [0.5, 0.2],
@@ -365,20 +366,20 @@ def test_pieces_are_made_once() -> None:
         seeds=2,
     )
     experiment = AgreementExperiment(plan, SMALL)
-    weighs, draws, fits = experiment.pieces()
+    weighs, draws, fits = experiment.tasks()
     assert len(weighs) == 2 * 2  # scenarios and seeds: both strategies and fractions ask the same proxy
     assert len(draws) == 3 * 2 * 2 * 2
     assert len(fits) == 3 * 2 * 2 * (1 + 3 * 2)
     assert isinstance(weighs[0], ImportanceTask)
     assert isinstance(draws[0], SubsampleTask)
     assert experiment.progress() == (0, len(weighs) + len(draws) + len(fits))
-    run_tasks(experiment.workshop, [*weighs[:1], *draws[:1]], 1, SILENT.task("x"))
+    run_tasks(experiment.runner, [*weighs[:1], *draws[:1]], 1, SILENT.task("x"))
     assert experiment.progress()[0] == 2
     draw = draws[0]
     assert isinstance(draw, SubsampleTask)
-    mask, seconds = experiment.workshop.drawn(draw)
-    expected = subsample(experiment.workshop.splits[draw.scenario], draw.strategy, 0.5, seed=draw.seed).train
-    train = experiment.workshop.splits[draw.scenario].train
+    mask, seconds = experiment.runner.subsample_of(draw)
+    expected = subsample(experiment.runner.splits[draw.scenario], draw.strategy, 0.5, seed=draw.seed).train
+    train = experiment.runner.splits[draw.scenario].train
     np.testing.assert_array_equal(train.where(mask).item, expected.item)
     assert seconds > 0
 
@@ -409,8 +410,8 @@ def test_the_answer_says_where_the_order_is_lost() -> None:
     assert found.cell("random", 0.1).certain == -1
     assert found.answer.startswith(
         "On demo (implicit), random keeps the order of the models down to 50 % of the train events: over the "
-        "2 of 2 pairs of models (2 metrics together) that are certain on the full data, the agreement is "
-        "1.00 [1.00, 1.00]."
+        "2 of 2 pairs of models (2 metrics together) whose order is certain on the full data, the agreement "
+        "is 1.00 [1.00, 1.00]."
     )
     lost = measure(**asked, fractions=[0.1])
     assert lost.score("random").keeps_to is None
@@ -418,17 +419,17 @@ def test_the_answer_says_where_the_order_is_lost() -> None:
         "No strategy that was tried keeps the order of the models on demo (implicit). Over the 2 of 2 pairs"
     )
     same = measure(models=["popularity", Tuned(learning_rate=0.006)])
-    assert same.answer.startswith("On demo (implicit) no order can be lost")
+    assert same.answer.startswith("On demo (implicit) there is no order to keep")
     assert same.cell("random", 0.5).certain is None
     assert same.cell("random", 0.5).tau is None  # all values are equal
 
 
 def test_an_interrupt_passes_what_keeps_half_a_training() -> None:
-    """Models take Ctrl-C as a wish to keep the best epoch so far; a piece must not be kept then."""
+    """Models take Ctrl-C as a wish to keep the best epoch so far; a result must not be kept then."""
     kept = False
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     try:
-        with pytest.raises(KeyboardInterrupt), stopped_at_once():
+        with pytest.raises(KeyboardInterrupt), interrupted_at_once():
             try:
                 os.kill(os.getpid(), signal.SIGINT)
                 time.sleep(5)
@@ -440,23 +441,28 @@ def test_an_interrupt_passes_what_keeps_half_a_training() -> None:
         signal.signal(signal.SIGINT, before)
 
 
+def test_unknown_keyword() -> None:
+    with pytest.raises(TypeError, match="worker"):
+        measure_agreement(SMALL, "random", [0.5], worker=2)  # type: ignore[call-arg]
+
+
 def test_several_workers_need_a_folder() -> None:
     experiment = AgreementExperiment(make_plan("random", [0.5], SCENARIO, MODELS_), SMALL)
     with pytest.raises(InvalidParameter, match="several workers need a folder"):
-        run_tasks(experiment.workshop, experiment.pieces()[1], 2, SILENT.task("x"))
+        run_tasks(experiment.runner, experiment.tasks()[1], 2, SILENT.task("x"))
 
 
 def test_a_worker_sends_the_sentence_of_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = make_plan("random", [0.5], SCENARIO, ["popularity", Fragile(at_least=10**6)])
     experiment = AgreementExperiment(plan, SMALL)
     with pytest.raises(RuntimeError, match="no worker"):
-        runner._make(experiment.pieces()[1][0])
-    monkeypatch.setattr(runner, "_workshop", experiment.workshop)
-    assert runner._make(experiment.pieces()[1][0]) is None
+        parallel._run_in_worker(experiment.tasks()[1][0])
+    monkeypatch.setattr(parallel, "_worker_runner", experiment.runner)
+    assert parallel._run_in_worker(experiment.tasks()[1][0]) is None
     failing = next(
-        one for one in experiment.pieces()[2] if isinstance(one, FitTask) and one.model.key == "fragile"
+        one for one in experiment.tasks()[2] if isinstance(one, FitTask) and one.model.key == "fragile"
     )
-    assert runner._make(failing) == "training went astray."
+    assert parallel._run_in_worker(failing) == "training went astray."
 
 
 def test_what_a_strategy_needs_is_asked_before_any_work() -> None:
@@ -465,7 +471,7 @@ def test_what_a_strategy_needs_is_asked_before_any_work() -> None:
 
 
 def test_importance_depends_on_the_proxy_and_not_on_the_unit() -> None:
-    (scenario,) = make_plan("random", [0.5], SCENARIO, MODELS_).entrants
+    (scenario,) = make_plan("random", [0.5], SCENARIO, MODELS_).model_grids
     written = [
         "",
         "unit=user",

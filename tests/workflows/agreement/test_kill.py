@@ -20,7 +20,7 @@ from truerank.workflows.agreement.experiment import measure_agreement
 ASKED = ("--strategies", "random,head-user", "--fractions", "0.5,0.2", "--seeds", "1", "--resamples", "60")
 SCENARIO = "implicit(metrics='ndcg@10,recall@20')"
 MODELS = "popularity,bias-only(epochs=20, patience=20),mf(factors=16, epochs=60, patience=60)"
-N_PIECES = 4 + 3 * (1 + 4)
+N_TASKS = 4 + 3 * (1 + 4)
 
 
 def start(data: Path, folder: Path) -> subprocess.Popen[str]:
@@ -72,8 +72,8 @@ def test_killed_and_restarted_it_ends_with_the_same_digits(tmp_path: Path) -> No
     out, err = interrupted.communicate(timeout=60)
     assert (interrupted.returncode, out) == (130, "")
     n_kept = len(list(folder.glob("agreement-*.npz")))
-    assert before <= n_kept < N_PIECES
-    assert f"{n_kept} of {N_PIECES} parts are finished and kept in" in err
+    assert before <= n_kept < N_TASKS
+    assert f"{n_kept} of {N_TASKS} parts are finished and kept in" in err
     assert "give the same command again to go on" in err
 
     killed = start(data, folder)
@@ -81,12 +81,12 @@ def test_killed_and_restarted_it_ends_with_the_same_digits(tmp_path: Path) -> No
     killed.kill()
     killed.communicate(timeout=60)
     assert killed.returncode == -signal.SIGKILL
-    assert n_kept < len(list(folder.glob("agreement-*.npz"))) < N_PIECES
+    assert n_kept < len(list(folder.glob("agreement-*.npz"))) < N_TASKS
 
     last = start(data, folder)
     out, err = last.communicate(timeout=120)
     assert last.returncode == 0, err
-    assert f"of {N_PIECES} parts were finished by earlier runs; continuing" in err
+    assert f"of {N_TASKS} parts were finished by earlier runs; continuing" in err
 
     undisturbed = measure_agreement(
         read_interactions(data),

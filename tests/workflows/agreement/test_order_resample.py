@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from truerank.workflows.agreement.assemble import percentile_interval
-from truerank.workflows.agreement.order import draw_seeds, means_of_resamples, resample_users
+from truerank.workflows.agreement.order import means_of_resamples, resample_seeds, resample_users
+from truerank.workflows.agreement.taus import percentile_interval
 
 
 def test_means_are_those_of_a_literal_bootstrap() -> None:
@@ -30,8 +30,8 @@ def test_draws_are_a_function_of_the_seed() -> None:
     )  # more resamples do not change the first
     assert (first.sum(axis=1) == 50).all()
     assert (first != resample_users(4, 50, 10)).any()
-    assert draw_seeds(0, 3, 5).shape == (5, 3)
-    assert draw_seeds(0, 1, 5).tolist() == [[0]] * 5
+    assert resample_seeds(0, 3, 5).shape == (5, 3)
+    assert resample_seeds(0, 1, 5).tolist() == [[0]] * 5
 
 
 def test_differences_are_paired() -> None:

@@ -13,11 +13,11 @@ from truerank.workflows.agreement.plan import GRIDS, configurations, make_plan
 
 def test_a_plan_has_the_models_of_the_paper_by_default() -> None:
     plan = make_plan("random,s21-svp-cf-mf-user", scenario="explicit,implicit,sequential")
-    assert [len(entrants) for entrants in plan.entrants.values()] == [3, 5, 7]
+    assert [len(model_grids) for model_grids in plan.model_grids.values()] == [3, 5, 7]
     assert list(plan.strategies) == ["random", "s21-svp-cf-mf-user"]
     assert plan.fractions == (0.8, 0.6, 0.4, 0.2, 0.1, 0.01)
-    explicit = next(iter(plan.entrants.values()))
-    assert all("loss=mse" in str(entrant.configurations[0]) for entrant in explicit)
+    explicit = next(iter(plan.model_grids.values()))
+    assert all("loss=mse" in str(model_grid.configurations[0]) for model_grid in explicit)
 
 
 @pytest.mark.parametrize(

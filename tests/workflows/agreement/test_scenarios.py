@@ -69,11 +69,11 @@ def test_mse_is_the_literal_mean_over_events() -> None:
     for user, item, rating in zip(split.test.user, split.test.item, split.test.value, strict=True):
         squares += (float(scorer.score(np.array([user]), np.array([item]))[0, 0]) - rating) ** 2
         total += 1
-    totals, weights = scenario.totals(scorer, split), scenario.weights(split.test)
+    totals, weights = scenario.user_totals(scorer, split), scenario.weights(split.test)
     assert totals.shape == (len(weights), 1)
     assert totals.sum() / weights.sum() == pytest.approx(squares / total, rel=1e-6)
     np.testing.assert_allclose(squared_errors(scorer, split.test).mean(), squares / total, rtol=1e-6)
-    watch = scenario.watch(scenario.arena(split, split.train))
+    watch = scenario.validator(scenario.fit_setup(split, split.train))
     assert watch is not None
     assert split.valid is not None
     assert watch(scorer) == -squared_errors(scorer, split.valid).mean()
@@ -84,8 +84,8 @@ def test_values_on_the_full_data_are_those_of_evaluate(scenario: Implicit | Sequ
     split = scenario.divide(SMALL, seed=0)
     model = MODELS.make("item-knn(neighbours=5)")
     scorer = model.fit(split.train)
-    arena = scenario.arena(split, split.train)
-    found = scenario.totals(scorer, arena.judged).sum(axis=0) / scenario.weights(split.test).sum()
+    setup = scenario.fit_setup(split, split.train)
+    found = scenario.user_totals(scorer, setup.evaluated).sum(axis=0) / scenario.weights(split.test).sum()
     expected = evaluate("item-knn(neighbours=5)", split, scenario.metrics)
     for name, value in zip(scenario.metric_names(), found, strict=True):
         assert value == pytest.approx(expected.value(name), rel=1e-12)
@@ -98,12 +98,13 @@ def half(split: Split) -> Interactions:
 def test_the_full_catalogue_keeps_every_pool() -> None:
     scenario = Implicit(metrics="ndcg@10")
     split = scenario.divide(SMALL, seed=0)
-    arena = scenario.arena(split, half(split))
-    assert len(arena.train) < len(split.train)
-    assert arena.judged is split
-    scorer = MODELS.make("popularity").fit(arena.train)
+    setup = scenario.fit_setup(split, half(split))
+    assert len(setup.train) < len(split.train)
+    assert setup.evaluated is split
+    scorer = MODELS.make("popularity").fit(setup.train)
     on_half, on_full = (
-        exact_ranks(scorer, judged) for judged in (arena.judged, Split(split.train, split.test, split.valid))
+        exact_ranks(scorer, evaluated)
+        for evaluated in (setup.evaluated, Split(split.train, split.test, split.valid))
     )
     np.testing.assert_array_equal(on_half.n_pool, on_full.n_pool)
 
@@ -112,14 +113,16 @@ def test_the_surviving_catalogue_is_what_is_left_in_any_part() -> None:
     scenario = Implicit(metrics="ndcg@10", catalogue="surviving")
     split = scenario.divide(SMALL, seed=0)
     few = split.train.where(split.train.user < 3)
-    arena = scenario.arena(split, few)
+    setup = scenario.fit_setup(split, few)
     assert split.valid is not None
     left = sorted({*few.item.tolist(), *split.valid.item.tolist(), *split.test.item.tolist()})
-    assert arena.train.n_items == len(left) < split.train.n_items
-    assert arena.train.items.decode(arena.train.item) == split.train.items.decode(few.item)
-    assert arena.judged.test.items.decode(arena.judged.test.item) == split.train.items.decode(split.test.item)
-    scorer = MODELS.make("popularity").fit(arena.train)
-    found = scenario.totals(scorer, arena.judged)
+    assert setup.train.n_items == len(left) < split.train.n_items
+    assert setup.train.items.decode(setup.train.item) == split.train.items.decode(few.item)
+    assert setup.evaluated.test.items.decode(setup.evaluated.test.item) == split.train.items.decode(
+        split.test.item
+    )
+    scorer = MODELS.make("popularity").fit(setup.train)
+    found = scenario.user_totals(scorer, setup.evaluated)
     scores = np.full(split.train.n_items, -np.inf)
     scores[left] = few.item_counts()[left]
     users = np.flatnonzero(split.test.user_counts())
@@ -128,7 +131,7 @@ def test_the_surviving_catalogue_is_what_is_left_in_any_part() -> None:
     expected = values(make_metrics("ndcg@10"), literal)
     assert len(found) == len(users)
     np.testing.assert_allclose(found, expected, atol=1e-12)
-    assert scenario.arena(split, split.train).judged is split  # on the full data nothing changes
+    assert scenario.fit_setup(split, split.train).evaluated is split  # on the full data nothing changes
 
 
 class _Dense:
@@ -160,7 +163,7 @@ def test_bad_input_is_said_in_a_sentence() -> None:
         InvalidParameter, match=r"needs models that predict ratings, but 'popularity' does not"
     ):
         Explicit().adapt(MODELS.make("popularity"))
-    with pytest.raises(InvalidData, match=r"must have ratings to compare with"):
+    with pytest.raises(InvalidData, match=r"must have ratings to compare predictions with"):
         squared_errors(MODELS.make("popularity").fit(SMALL), SMALL)
     with pytest.raises(InvalidParameter, match=r"catalogue=.*must be full or surviving"):
         SCENARIOS.make("implicit(catalogue=half)")

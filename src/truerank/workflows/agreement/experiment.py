@@ -1,4 +1,8 @@
-"""An experiment: a plan, its data, and the pieces it is made of."""
+"""Agreement experiment: whether models keep their order when trained on a sub-sample of the events.
+
+All models are fitted to the full train set and to sub-samples by several strategies and fractions, and
+evaluated on the same test events. ``measure_agreement`` returns Kendall's tau between the two orders.
+"""
 
 from __future__ import annotations
 
@@ -17,40 +21,36 @@ from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.split import Split
 from truerank.distributed.engine import ENGINES, Engine, started
 from truerank.subsampling.base import Strategy, nearest_count
-from truerank.workflows.agreement.assemble import assemble_agreement
 from truerank.workflows.agreement.parallel import run_tasks, run_tasks_on
 from truerank.workflows.agreement.plan import PAPER_FRACTIONS, AgreementPlan, make_plan
 from truerank.workflows.agreement.result import Agreement
+from truerank.workflows.agreement.runner import TaskRunner
 from truerank.workflows.agreement.scenarios import Scenario
-from truerank.workflows.agreement.tasks import (
-    AgreementTask,
-    FitTask,
-    SubsampleTask,
-    TaskRunner,
-)
+from truerank.workflows.agreement.tasks import AgreementTask, FitTask, SubsampleTask
+from truerank.workflows.agreement.taus import assemble_agreement
 
 _MANIFEST = "experiment.json"
 _KIND = "truerank agreement"
 
 
 class AgreementExperiment:
-    """Fits all models to the full data and to all sub-samples, and says where their order is kept.
+    """A plan with its data: fits all models to the full data and to all sub-samples, and compares the orders.
 
     Parameters
     ----------
     plan : what to compare
     data : all events
-    folder : where finished pieces are kept; a later experiment on the same data goes on from there
-    workers : processes of this machine that work at the same time
-    engine : where pieces are made instead, such as ``dask(address=tcp://host:8786)``; the folder must then be
-        one that all its workers can read and write
+    folder : where finished tasks are kept; a later experiment on the same data continues from there
+    workers : processes of this machine
+    engine : where tasks run instead, such as ``dask(address=tcp://host:8786)``; the folder must then be one
+        that all its workers can read and write
 
     Raises
     ------
     InvalidData
         When the data lack what a scenario needs.
     InvalidParameter
-        When the folder holds something else, or a fraction keeps no event.
+        When the folder contains something else, or a fraction keeps no event.
     """
 
     def __init__(
@@ -65,75 +65,76 @@ class AgreementExperiment:
         check_at_least("workers", workers, 1)
         if engine is not None and workers > 1:
             raise InvalidParameter(
-                "workers are processes of this machine and an engine has its own, got both. Leave one out."
+                f"workers are processes of this machine and an engine has its own, got workers={workers} and "
+                f"engine={str(engine)!r}. Leave one out."
             )
         self.plan, self.workers, self.folder = plan, workers, folder
         self.engine = None if engine is None else ENGINES.make(engine)
-        splits = {scenario: scenario.divide(data, plan.seed) for scenario in plan.entrants}
+        splits = {scenario: scenario.divide(data, plan.seed) for scenario in plan.model_grids}
         for scenario, split in splits.items():
             self._check(scenario, split)
         if folder is not None:
-            _claim(folder, events_hash(data), data.name)
+            _check_folder(folder, events_hash(data), data.name)
         self.name = data.name
-        self.workshop = TaskRunner(splits, folder)
+        self.runner = TaskRunner(splits, folder)
 
-    def pieces(self) -> tuple[list[AgreementTask], list[AgreementTask], list[AgreementTask]]:
-        """Return importances, sub-samples and fits, each once, in the order in which they can be made."""
+    def tasks(self) -> tuple[list[AgreementTask], list[AgreementTask], list[AgreementTask]]:
+        """Return importance, sub-sample and fit tasks, each once; later ones need earlier ones."""
         plan = self.plan
         fits: list[FitTask] = [
             FitTask(scenario, model, seed)
-            for scenario, entrants in plan.entrants.items()
-            for entrant in entrants
-            for model in entrant.configurations
+            for scenario, model_grids in plan.model_grids.items()
+            for model_grid in model_grids
+            for model in model_grid.configurations
             for seed in plan.seeds
         ]
-        draws: list[SubsampleTask] = []
+        subsamples: list[SubsampleTask] = []
         for fraction in plan.fractions:
             for strategy in plan.strategies.values():
-                for scenario, entrants in plan.entrants.items():
+                for scenario, model_grids in plan.model_grids.items():
                     for seed in plan.seeds:
-                        draw = SubsampleTask(scenario, scenario.adapt_strategy(strategy), fraction, seed)
-                        draws.append(draw)
+                        subsample = SubsampleTask(scenario, scenario.adapt_strategy(strategy), fraction, seed)
+                        subsamples.append(subsample)
                         fits += [
-                            FitTask(scenario, model, seed, draw)
-                            for entrant in entrants
-                            for model in entrant.configurations
+                            FitTask(scenario, model, seed, subsample)
+                            for model_grid in model_grids
+                            for model in model_grid.configurations
                         ]
-        weighs = [draw.weigh for draw in draws if draw.weigh is not None]
-        return self._distinct(weighs), self._distinct(draws), self._distinct(fits)
+        importances = [task.importance_task for task in subsamples if task.importance_task is not None]
+        return self._distinct(importances), self._distinct(subsamples), self._distinct(fits)
 
     def progress(self) -> tuple[int, int]:
-        """Return how many pieces are finished, and how many there are."""
-        pieces = [piece for phase in self.pieces() for piece in phase]
-        return sum(self.workshop.has(piece) for piece in pieces), len(pieces)
+        """Return the number of finished tasks, and the number of all tasks."""
+        tasks = [task for phase in self.tasks() for task in phase]
+        return sum(self.runner.is_done(task) for task in tasks), len(tasks)
 
     def run(self, progress: Progress = SILENT) -> Agreement:
-        """Make what is missing and return the result."""
-        phases = self.pieces()
-        missing = sum(piece.cost for phase in phases for piece in phase if not self.workshop.has(piece))
+        """Run the tasks that are not finished and return the result."""
+        phases = self.tasks()
+        cost = sum(task.cost for phase in phases for task in phase if not self.runner.is_done(task))
         with (
-            self._kept_somewhere() as workshop,
-            tracked(progress, "fitting, percent of a full fit", missing) as task,
+            self._runner_with_folder() as runner,
+            tracked(progress, "fitting, percent of a full fit", cost) as bar,
         ):
-            if self.engine is not None and missing:
+            if self.engine is not None and cost:
                 with started(self.engine) as engine:
                     for phase in phases:
-                        run_tasks_on(engine, workshop, phase, task)
+                        run_tasks_on(engine, runner, phase, bar)
             for phase in phases:
-                run_tasks(workshop, phase, self.workers, task)
-            return assemble_agreement(self.plan, workshop, self.name, progress)
+                run_tasks(runner, phase, self.workers, bar)
+            return assemble_agreement(self.plan, runner, self.name, progress)
 
     @contextmanager
-    def _kept_somewhere(self) -> Iterator[TaskRunner]:
-        """Give workers a folder to hand pieces over in, even where none shall stay."""
+    def _runner_with_folder(self) -> Iterator[TaskRunner]:
+        """Give a runner; workers get a temporary folder for their results where none shall be kept."""
         if (self.workers == 1 and self.engine is None) or self.folder is not None:
-            yield self.workshop
+            yield self.runner
             return
         with tempfile.TemporaryDirectory() as name:
-            yield TaskRunner(self.workshop.splits, Path(name))
+            yield TaskRunner(self.runner.splits, Path(name))
 
-    def _distinct(self, pieces: Sequence[AgreementTask]) -> list[AgreementTask]:
-        return list({self.workshop.key_of(piece): piece for piece in pieces}.values())
+    def _distinct(self, tasks: Sequence[AgreementTask]) -> list[AgreementTask]:
+        return list({self.runner.key_of(task): task for task in tasks}.values())
 
     def _check(self, scenario: Scenario, split: Split) -> None:
         for strategy in self.plan.strategies.values():
@@ -141,46 +142,46 @@ class AgreementExperiment:
         smallest, n_events = self.plan.fractions[-1], len(split.train)
         if nearest_count(smallest, n_events) < 1:
             raise InvalidParameter(
-                f"a fraction of {smallest} keeps none of the {n_events} train events of scenario "
-                f"{scenario.key!r}. Use at least {1 / n_events:.2g}."
+                f"each fraction must keep at least one train event, but {smallest} keeps none of the "
+                f"{n_events} of scenario {scenario.key!r}. Use at least {1 / n_events:.2g}."
             )
-        entrants = self.plan.entrants[scenario]
-        has_choice = any(len(entrant.configurations) > 1 for entrant in entrants)
-        if has_choice and scenario.selection == "validation" and split.valid is None:
+        model_grids = self.plan.model_grids[scenario]
+        has_grid = any(len(model_grid.configurations) > 1 for model_grid in model_grids)
+        if has_grid and scenario.selection == "validation" and split.valid is None:
             raise InvalidData(
-                f"choosing hyper-parameters needs validation events, but split {split.method!r} gives none. "
+                f"selecting hyper-parameters needs validation events, but split {split.method!r} gives none. "
                 "Use another split or the grid 'none'."
             )
 
 
-def _claim(folder: Path, digest: str, name: str) -> None:
-    """Write what the folder is for, or see that it is for the same data."""
+def _check_folder(folder: Path, digest: str, name: str) -> None:
+    """Write a manifest to an empty folder; raise where the folder is not one of the same data."""
     manifest = folder / _MANIFEST
     try:
         is_empty = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
-        held = json.loads(manifest.read_text(encoding="utf-8")) if manifest.is_file() else None
+        content = json.loads(manifest.read_text(encoding="utf-8")) if manifest.is_file() else None
     except (OSError, ValueError):
-        is_empty, held = False, None
+        is_empty, content = False, None
     if is_empty:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InvalidParameter(
                 f"results must be kept in a folder, but '{folder}' cannot be made one ({error.strerror}). "
-                "Choose another place."
+                "Choose another folder."
             ) from None
         text = json.dumps({"kind": _KIND, "data": digest, "name": name}, indent=2)
         replace_text(manifest, text + "\n", "what the folder is for")
         return
-    if not isinstance(held, dict) or held.get("kind") != _KIND:
+    if not isinstance(content, dict) or content.get("kind") != _KIND:
         raise InvalidParameter(
-            f"results must be kept in an empty folder or one of an earlier agreement, but '{folder}' holds "
-            "something else. Choose another place."
+            f"results must be kept in an empty folder or one of an earlier agreement, but '{folder}' "
+            "contains something else. Choose another folder."
         )
-    if held.get("data") != digest:
+    if content.get("data") != digest:
         raise InvalidParameter(
-            f"folder '{folder}' keeps an experiment on other data ({held.get('name')!r}, not this {name!r}). "
-            "Choose another folder, or the data it was begun with."
+            f"folder '{folder}' keeps an experiment on other data ({content.get('name')!r}, not this "
+            f"{name!r}). Choose another folder, or the data it was started with."
         )
 
 
@@ -202,36 +203,36 @@ def measure_agreement(
     engine: str | Engine | None = None,
     progress: Progress = SILENT,
 ) -> Agreement:
-    """Return whether models keep their order when they learn from a part of the train events.
+    """Return whether models keep their order when they are trained on a part of the train events.
 
-    Every model is fitted to all train events and to each sub-sample, and judged by the same test events.
+    Every model is fitted to all train events and to each sub-sample, and evaluated on the same test events.
 
     Parameters
     ----------
     data : all events
     strategies : which events sub-samples keep, such as ``random,head-user``
-    fractions : shares of the train events, strictly between 0 and 1
+    fractions : of the train events, strictly between 0 and 1
     scenario : ``explicit``, ``implicit``, ``sequential``, or several
     models : two or more; None takes those of [sachdeva2021]_ for the scenario
-    seeds : how often all is repeated, with other sub-samples and other starts of training
-    seed : the first of them; also of the split and of the resamples
+    seeds : number of repetitions, with other sub-samples and other initial values of training
+    seed : the first seed; also that of the split and of the resamples
     grid : hyper-parameters to try: ``none``, ``reduced``, ``repo``, ``paper`` or ``paper-large``
-    level : of intervals, and of what counts as certain
+    level : of intervals, and of the order of two models to be certain on the full data
     resamples : bootstrap samples of users
-    threshold : how large the lower end of the agreement over certain pairs must be for an order to be kept
-    keep : folder for finished pieces; the same call goes on from there, with the same digits
+    threshold : an order is kept when the lower limit of the agreement over certain pairs is at least this
+    keep : folder for finished tasks; the same call continues from there, with the same digits
     workers : processes; with more than one, a script must be guarded by ``if __name__ == "__main__"``
     engine : where models are fitted instead, such as ``dask(address=tcp://host:8786)``; ``keep`` must then be
         a folder that all its workers can read and write
-    progress : where it reports
+    progress : where fits and comparisons are reported
 
     Examples
     --------
     >>> from truerank.data.demo import demo
-    >>> found = measure_agreement(
+    >>> agreement = measure_agreement(
     ...     demo(n_users=60, n_items=150), "random", [0.5], models="popularity,item-knn", seeds=1
     ... )
-    >>> found.boards[0].metric, found.boards[0].n_pairs, found.score("random").psi is not None
+    >>> agreement.boards[0].metric, agreement.boards[0].n_pairs, agreement.score("random").psi is not None
     ('auc', 1, True)
     """
     plan = make_plan(

@@ -1,6 +1,7 @@
-"""Orders of models and how far two of them agree; the last axis of every array holds the models.
+"""Rank correlation of two orders of models, and bootstrap resamples of users and seeds.
 
-Resampled users: the same draws for all models and data, so that differences are paired.
+The last axis of every array is that of the models. Resampled users are the same for all models and train
+sets, so that differences are paired.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def kendall(x: FloatArray, y: FloatArray) -> FloatArray:
 def certain_signs(resampled: FloatArray, level: float) -> FloatArray:
     """Return the sign of each pair whose order is certain, 0 for the others, (n_pairs,).
 
-    A pair is certain when a share of at least 1 - (1 - level) / 2 of the resamples has it in the same strict
-    order: the two-sided interval of its difference does not hold 0.
+    A pair is certain when a fraction of at least 1 - (1 - level) / 2 of the resamples has it in the same
+    strict order: the two-sided interval of its difference does not contain 0.
 
     Parameters
     ----------
@@ -86,25 +87,25 @@ def certain_tau(certain: FloatArray, values: FloatArray) -> FloatArray:
     certain : (n_pairs,) from `certain_signs`
     values : (..., n_models)
     """
-    chosen: BoolArray = certain != 0
-    if not chosen.any():
+    is_certain: BoolArray = certain != 0
+    if not is_certain.any():
         return np.full(values.shape[:-1], np.nan)
-    found: FloatArray = (pair_signs(values)[..., chosen] * certain[chosen]).mean(axis=-1)
-    return found
+    tau: FloatArray = (pair_signs(values)[..., is_certain] * certain[is_certain]).mean(axis=-1)
+    return tau
 
 
 def average_ranks(values: FloatArray) -> FloatArray:
-    """Return the place of each model, 1 for the largest value; equal ones share the mean of their places.
+    """Return the rank of each model, 1 for the largest value; tied models share the mean of their ranks.
 
     Examples
     --------
     >>> average_ranks(np.array([0.2, 0.5, 0.2])).tolist()
     [2.5, 1.0, 2.5]
     """
-    mine, others = values[..., :, None], values[..., None, :]
-    found: FloatArray = 0.5 + (others > mine).sum(axis=-1) + 0.5 * (others == mine).sum(axis=-1)
-    found[np.isnan(values).any(axis=-1)] = np.nan
-    return found
+    value, others = values[..., :, None], values[..., None, :]
+    ranks: FloatArray = 0.5 + (others > value).sum(axis=-1) + 0.5 * (others == value).sum(axis=-1)
+    ranks[np.isnan(values).any(axis=-1)] = np.nan
+    return ranks
 
 
 def movement(full: FloatArray, small: FloatArray) -> FloatArray:
@@ -112,9 +113,9 @@ def movement(full: FloatArray, small: FloatArray) -> FloatArray:
 
     .. math:: \frac12 + \frac{R_{\text{full}}(r) - R_{\text{small}}(r)}{2 (n - 1)}
 
-    with R the place among n models, 1 the best; the mean over strategies, metrics and seeds is the P_MLE of
-    [sachdeva2021]_, Sec. 4. One half where the place stays; more where the model stands better on the small
-    data than on the full data.
+    with R the rank among n models, 1 the best; the mean over strategies, metrics and seeds is the P_MLE of
+    [sachdeva2021]_, Sec. 4. It is one half where the rank stays the same, and larger where the model ranks
+    better on the small data than on the full data.
 
     Examples
     --------
@@ -127,15 +128,15 @@ def movement(full: FloatArray, small: FloatArray) -> FloatArray:
 
 
 def mean_of(values: FloatArray, axis: int | tuple[int, ...] | None = None) -> FloatArray:
-    """Return the mean of what is there; NaN where nothing is."""
+    """Return the mean of all values that are not NaN; NaN where all are."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        found: FloatArray = np.asarray(np.nanmean(values, axis=axis))
-    return found
+        mean: FloatArray = np.asarray(np.nanmean(values, axis=axis))
+    return mean
 
 
 def psi(tau: FloatArray) -> float:
-    r"""Return the mean of all taus of a strategy that exist.
+    r"""Return Psi: the mean of all taus of a strategy that are not NaN.
 
     .. math:: \Psi = \frac{1}{|F| |M| |P|} \sum_{f, m, p} \tau(R_{fm}, R_{fm}^p)
 
@@ -154,7 +155,7 @@ _BLOCK = 64
 
 
 def resample_users(seed: int, n_users: int, n_resamples: int) -> Counts:
-    """Return how often each user is in each bootstrap sample of as many users, (n_resamples, n_users).
+    """Return how often each user occurs in each bootstrap sample of users, (n_resamples, n_users).
 
     Examples
     --------
@@ -169,7 +170,7 @@ def resample_users(seed: int, n_users: int, n_resamples: int) -> Counts:
 
 
 def means_of_resamples(totals: FloatArray, weights: FloatArray, counts: Counts) -> FloatArray:
-    r"""Return the mean of each resample.
+    r"""Return the mean over the users of each resample.
 
     .. math:: \bar x_b = \frac{\sum_u c_{bu} x_u}{\sum_u c_{bu} w_u}
 
@@ -184,14 +185,14 @@ def means_of_resamples(totals: FloatArray, weights: FloatArray, counts: Counts) 
     (n_resamples, n_metrics)
     """
     both = np.column_stack([totals.astype(np.float64), weights])
-    found = np.empty((len(counts), both.shape[1]))
+    sums = np.empty((len(counts), both.shape[1]))
     with single_threaded_blas():
         for start in range(0, len(counts), _BLOCK):
-            found[start : start + _BLOCK] = counts[start : start + _BLOCK].astype(np.float64) @ both
-    means: FloatArray = found[:, :-1] / found[:, -1:]
+            sums[start : start + _BLOCK] = counts[start : start + _BLOCK].astype(np.float64) @ both
+    means: FloatArray = sums[:, :-1] / sums[:, -1:]
     return means
 
 
-def draw_seeds(seed: int, n_seeds: int, n_resamples: int) -> NDArray[np.int64]:
-    """Return which seeds each resample consists of, (n_resamples, n_seeds)."""
+def resample_seeds(seed: int, n_seeds: int, n_resamples: int) -> NDArray[np.int64]:
+    """Return the indices of the seeds in each bootstrap sample of seeds, (n_resamples, n_seeds)."""
     return stream(seed, "agreement seeds").integers(n_seeds, size=(n_resamples, n_seeds))

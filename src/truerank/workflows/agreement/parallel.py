@@ -1,6 +1,7 @@
-"""Many pieces, one after the other or in several processes; what is finished survives any end.
+"""Run many tasks: one after the other, in several processes of this machine, or on an engine.
 
-Pieces as tasks of an engine: workers of a cluster make them and leave them in the folder of all.
+Every result is written to the store as soon as its task is finished, so an interrupted experiment loses only
+the tasks that were running. Worker processes and workers of a cluster write to the same folder.
 """
 
 from __future__ import annotations
@@ -22,67 +23,70 @@ from types import FrameType
 from truerank.core.errors import InvalidParameter, JobFailed, NotConverged, TruerankError
 from truerank.core.progress import ProgressTask
 from truerank.core.split import Split
-from truerank.distributed.engine import Engine, Job
-from truerank.distributed.engine import EngineTask as Piecework
+from truerank.distributed.engine import Engine, EngineTask, Job
 from truerank.distributed.storage import read_bytes, write_bytes
+from truerank.workflows.agreement.runner import TaskRunner
 from truerank.workflows.agreement.scenarios import Scenario
-from truerank.workflows.agreement.tasks import AgreementTask, TaskRunner
+from truerank.workflows.agreement.tasks import AgreementTask
 
-_workshop: TaskRunner | None = None  # of a worker process
+_worker_runner: TaskRunner | None = None  # set in worker processes only
 
 
 def run_tasks(
-    workshop: TaskRunner, pieces: Sequence[AgreementTask], workers: int, task: ProgressTask
+    runner: TaskRunner, tasks: Sequence[AgreementTask], workers: int, progress: ProgressTask
 ) -> None:
-    """Make the pieces that are missing, and advance the task by the cost of each.
+    """Run the tasks that are not done, and advance the progress by the cost of each.
 
     Parameters
     ----------
-    workshop : with a folder when there is more than one worker
-    pieces : in the order in which they are begun
-    workers : processes; 1 works in this one
-    task : where progress is reported
+    runner : with a folder when there is more than one worker
+    tasks : in the order in which they are started
+    workers : processes; with 1 the tasks run in this process
+    progress : where progress is reported
     """
-    missing = [piece for piece in pieces if not workshop.has(piece)]
+    missing = [task for task in tasks if not runner.is_done(task)]
     if workers <= 1 or len(missing) <= 1:
-        with stopped_at_once():
-            for piece in missing:
-                workshop.make(piece)
-                task.advance(piece.cost)
+        with interrupted_at_once():
+            for task in missing:
+                runner.run(task)
+                progress.advance(task.cost)
         return
-    if workshop.folder is None:
-        raise InvalidParameter("several workers need a folder for what they finish. Name one to keep it in.")
-    _make_in_processes(workshop, missing, workers, task)
+    if runner.folder is None:
+        raise InvalidParameter(
+            f"several workers need a folder for finished tasks, got workers={workers} and no folder. Name a "
+            "folder, or use one worker."
+        )
+    _run_in_processes(runner, missing, workers, progress)
 
 
-def _make_in_processes(
-    workshop: TaskRunner, pieces: Sequence[AgreementTask], workers: int, task: ProgressTask
+def _run_in_processes(
+    runner: TaskRunner, tasks: Sequence[AgreementTask], workers: int, progress: ProgressTask
 ) -> None:
-    before = set(multiprocessing.active_children())
+    children = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
-        min(workers, len(pieces)),
+        min(workers, len(tasks)),
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_start_worker,
-        initargs=(workshop.splits, workshop.folder),
+        initargs=(runner.splits, runner.folder),
     )
     try:
-        waiting = iter(pieces)
-        running = {pool.submit(_make, piece): piece for piece in islice(waiting, 2 * workers)}
+        waiting = iter(tasks)
+        running = {pool.submit(_run_in_worker, task): task for task in islice(waiting, 2 * workers)}
         while running:
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                sentence = future.result()
-                if sentence is not None:
-                    raise TruerankError(sentence)
-                task.advance(running.pop(future).cost)
-                running.update({pool.submit(_make, piece): piece for piece in islice(waiting, 1)})
+                message = future.result()
+                if message is not None:
+                    raise TruerankError(message)
+                progress.advance(running.pop(future).cost)
+                running.update({pool.submit(_run_in_worker, task): task for task in islice(waiting, 1)})
     except BrokenProcessPool:
         raise NotConverged(
-            "a worker process ended before its piece was finished, perhaps for want of memory; what others "
-            "finished is kept. Run it again with fewer workers.",
+            "a worker process ended before its task was finished, possibly because memory ran out; finished "
+            "tasks are kept. Run it again with fewer workers.",
             None,
         ) from None
     except BaseException:
-        for child in set(multiprocessing.active_children()) - before:
+        for child in set(multiprocessing.active_children()) - children:
             child.terminate()
         raise
     finally:
@@ -90,11 +94,11 @@ def _make_in_processes(
 
 
 def _start_worker(splits: Mapping[Scenario, Split], folder: Path | None) -> None:
-    """Make the workshop of this process; Ctrl-C is for the parent, whose end is ours."""
-    global _workshop
+    """Set up the runner of a worker process; Ctrl-C is left to the parent, which ends its workers."""
+    global _worker_runner
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _workshop = TaskRunner(splits, folder)
+    _worker_runner = TaskRunner(splits, folder)
 
 
 def _end_with_parent() -> None:
@@ -104,36 +108,36 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _make(piece: AgreementTask) -> str | None:
-    """Make a piece in a worker; return the sentence of an error, since not every error can be sent."""
-    if _workshop is None:
-        raise RuntimeError("a piece was sent to a process that is no worker")
+def _run_in_worker(task: AgreementTask) -> str | None:
+    """Run a task in a worker; return the message of an error, because not every error can be pickled."""
+    if _worker_runner is None:
+        raise RuntimeError("a task was sent to a process that is no worker")
     try:
-        _workshop.make(piece)
+        _worker_runner.run(task)
     except TruerankError as error:
         return str(error)
     return None
 
 
-class _Stopped(BaseException):
-    """Ctrl-C under a name that no training takes for a wish to keep its best epoch."""
+class _Interrupted(BaseException):
+    """Ctrl-C as an exception that no training loop catches to keep its best epoch."""
 
 
 @contextmanager
-def stopped_at_once() -> Iterator[None]:
-    """Let Ctrl-C end the block at once: a model must not be kept half trained."""
+def interrupted_at_once() -> Iterator[None]:
+    """Let Ctrl-C end the block at once, so that a partly trained model is not kept as a result."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         yield
         return
 
     def stop(_: int, __: FrameType | None) -> None:
-        raise _Stopped
+        raise _Interrupted
 
     before = signal.signal(signal.SIGINT, stop)
     try:
         yield
-    except _Stopped:
+    except _Interrupted:
         raise KeyboardInterrupt from None
     finally:
         signal.signal(signal.SIGINT, before)
@@ -141,12 +145,12 @@ def stopped_at_once() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class AgreementJob(Job):
-    """Make pieces in a workshop that each process opens once.
+    """Job of an engine: runs tasks with a runner that each worker process sets up once.
 
     Parameters
     ----------
     splits : file with the pickled data of all scenarios
-    folder : where pieces are kept, for all workers the same
+    folder : where results are kept, the same for all workers
     digest : of the data
     """
 
@@ -156,27 +160,27 @@ class AgreementJob(Job):
 
     @property
     def key(self) -> str:
-        """What the workshop depends on."""
+        """What the runner depends on."""
         return f"agreement {self.digest} {self.folder}"
 
     @property
     def is_thread_safe(self) -> bool:
-        """Pieces tell how many CPU seconds they took: one at a time in a process."""
+        """CPU seconds of tasks are measured per process, so tasks of a process run one at a time."""
         return False
 
     def open(self) -> TaskRunner:
-        """Open the workshop."""
+        """Set up the runner."""
         splits = pickle.loads(read_bytes(self.splits))  # noqa: S301 - written by our own driver
         return TaskRunner(splits, Path(self.folder))
 
-    def run(self, state: TaskRunner, task: Piecework) -> bytes:
-        """Make a piece; it is kept in the folder, and nothing has to come back."""
-        state.make(task.payload)
+    def run(self, state: TaskRunner, task: EngineTask) -> bytes:
+        """Run a task; its result is kept in the folder, so nothing has to be sent back."""
+        state.run(task.payload)
         return b"made"
 
 
-class _Into:
-    """A progress whose jobs all advance one task."""
+class _OneTaskProgress:
+    """Progress whose jobs all advance the same task."""
 
     def __init__(self, task: ProgressTask) -> None:
         self._task = task
@@ -189,52 +193,56 @@ class _Into:
 
 
 def run_tasks_on(
-    engine: Engine, workshop: TaskRunner, pieces: Sequence[AgreementTask], task: ProgressTask
+    engine: Engine, runner: TaskRunner, tasks: Sequence[AgreementTask], progress: ProgressTask
 ) -> None:
-    """Make the pieces that are missing on an engine, and advance the task by the cost of each.
+    """Run the tasks that are not done on an engine, and advance the progress by the cost of each.
 
     Parameters
     ----------
-    engine : where they are made
-    workshop : with a folder that all workers can read and write
-    pieces : in the order in which they are begun; none of them needs another one
-    task : where progress is reported
+    engine : where they run
+    runner : with a folder that all workers can read and write
+    tasks : in the order in which they are started; none of them depends on another one
+    progress : where progress is reported
 
     Raises
     ------
     JobFailed
-        When workers are lost, or when what they made is not in the folder.
+        When workers are lost, or when their results are not in the folder.
     """
-    missing = [piece for piece in pieces if not workshop.has(piece)]
+    missing = [task for task in tasks if not runner.is_done(task)]
     if not missing:
         return
-    if workshop.folder is None:
-        raise InvalidParameter("an engine needs a folder for what is finished. Name one to keep it in.")
-    folder = workshop.folder.resolve()
-    digest = "-".join(sorted(set(workshop.digests.values())))
+    if runner.folder is None:
+        raise InvalidParameter(
+            "an engine needs a folder for finished tasks that all its workers can read and write, got none. "
+            "Name a folder."
+        )
+    folder = runner.folder.resolve()
+    digest = "-".join(sorted(set(runner.digests.values())))
     splits = folder / f"splits-{digest[:60]}.pickle"
-    write_bytes(str(splits), _pickled(workshop))
+    write_bytes(str(splits), _pickled(runner))
     try:
-        tasks = [
-            Piecework(f"{number:06d} {workshop.key_of(piece)[:80]}", piece, piece.cost)
-            for number, piece in enumerate(missing)
+        engine_tasks = [
+            EngineTask(f"{number:06d} {runner.key_of(task)[:80]}", task, task.cost)
+            for number, task in enumerate(missing)
         ]
-        engine.map(AgreementJob(str(splits), str(folder), digest), tasks, progress=_Into(task))
+        job = AgreementJob(str(splits), str(folder), digest)
+        engine.map(job, engine_tasks, progress=_OneTaskProgress(progress))
     finally:
         splits.unlink(missing_ok=True)
-    lost = [piece for piece in missing if not workshop.has(piece)]
+    lost = [task for task in missing if not runner.is_done(task)]
     if lost:
         raise JobFailed(
-            f"workers must leave what they finish in '{folder}', but {len(lost)} of {len(missing)} pieces "
-            "are not there. Name a folder that all machines share (--keep, keep= in Python)."
+            f"workers must write their results to '{folder}', but those of {len(lost)} of {len(missing)} "
+            "tasks are not there. Name a folder that all machines share with keep."
         )
 
 
-def _pickled(workshop: TaskRunner) -> bytes:
+def _pickled(runner: TaskRunner) -> bytes:
     try:
-        return pickle.dumps(workshop.splits, protocol=5)
+        return pickle.dumps(runner.splits, protocol=5)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise InvalidParameter(
             f"scenarios must be picklable to be sent to workers, but they are not ({error}). "
-            "Use functions and classes that a module holds."
+            "Define their classes and functions at the top level of a module."
         ) from None

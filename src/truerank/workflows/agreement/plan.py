@@ -1,6 +1,6 @@
-"""What to compare: strategies, fractions, scenarios, models and seeds, checked before any work.
+"""Plan of an agreement experiment: strategies, fractions, scenarios, models with their grids, and seeds.
 
-Hyper-parameters to try for each model.
+A plan is built from spec strings or objects and checked before any work starts.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from truerank.workflows.agreement.scenarios import SCENARIOS, Scenario
 
 @dataclass(frozen=True)
 class ParameterGrid:
-    """Values to try; where there are none, a model stays as it was written.
+    """Hyper-parameter values to try; where there are none, a model keeps its own.
 
     Parameters
     ----------
-    sizes : widths of vectors and layers
-    dropouts : shares dropped in training
+    sizes : dimensions of embeddings and layers
+    dropouts : dropout probabilities
     rates : learning rates
     """
 
@@ -63,12 +63,12 @@ def find_grid(name: str) -> ParameterGrid:
 
 
 def configurations(model: Model, grid: ParameterGrid) -> tuple[Model, ...]:
-    """Return the model with every combination of the grid's values that it has a parameter for.
+    """Return the model with every combination of those values of the grid that it has a parameter for.
 
     Examples
     --------
     >>> from truerank.models.registry import MODELS
-    >>> [str(one) for one in configurations(MODELS.make("mf"), GRIDS["reduced"])]
+    >>> [str(model) for model in configurations(MODELS.make("mf"), GRIDS["reduced"])]
     ['mf(factors=8)', 'mf(factors=32)']
     >>> len(configurations(MODELS.make("mf"), GRIDS["paper"]))
     45
@@ -76,18 +76,18 @@ def configurations(model: Model, grid: ParameterGrid) -> tuple[Model, ...]:
     1
     """
     sized = [replace(model, **_SIZES[model.key](size)) for size in grid.sizes if model.key in _SIZES]
-    found: list[Model] = sized or [model]
+    variants: list[Model] = sized or [model]
     for field, values in (("dropout", grid.dropouts), ("learning_rate", grid.rates)):
         if values and hasattr(model, field):
-            found = [_with(one, field, value) for one in found for value in values]
-    return tuple(dict.fromkeys(found))
+            variants = [_with(variant, field, value) for variant in variants for value in values]
+    return tuple(dict.fromkeys(variants))
 
 
 def _with(model: Model, field: str, value: float) -> Model:
     return replace(model, **{field: value})
 
 
-#: Shares kept in [sachdeva2021]_.
+#: Fractions of the train events in [sachdeva2021]_.
 PAPER_FRACTIONS = (0.8, 0.6, 0.4, 0.2, 0.1, 0.01)
 
 
@@ -101,24 +101,24 @@ class ModelGrid:
 
 @dataclass(frozen=True)
 class AgreementPlan:
-    """An experiment without its data.
+    """What an agreement experiment compares, without the data.
 
     Parameters
     ----------
     strategies : by name
-    fractions : shares of the train events, largest first
-    entrants : the models of each scenario
+    fractions : of the train events, largest first
+    model_grids : the models of each scenario
     seeds : of sub-samples and trainings
     seed : of the split and the resamples
-    grid : the name of the grid
-    level : of intervals, and of what counts as certain
+    grid : name of the grid
+    level : of intervals, and of the order of two models to be certain on the full data
     resamples : bootstrap samples of users
-    threshold : how large the lower end of tau over certain pairs must be for an order to count as kept
+    threshold : an order is kept when the lower limit of tau over certain pairs is at least this
     """
 
     strategies: Mapping[str, Strategy]
     fractions: tuple[float, ...]
-    entrants: Mapping[Scenario, tuple[ModelGrid, ...]]
+    model_grids: Mapping[Scenario, tuple[ModelGrid, ...]]
     seeds: tuple[int, ...]
     seed: int
     grid: str
@@ -153,11 +153,13 @@ def make_plan(
     check_at_least("resamples", resamples, 50)
     check_at_least("seeds", seeds, 1)
     if not 0 < threshold <= 1:
-        raise InvalidParameter(f"threshold must be above 0 and at most 1, got {threshold!r}. Use 0.8.")
+        raise InvalidParameter(
+            f"threshold must be above 0 and at most 1, got {threshold!r}. Use for example 0.8."
+        )
     return AgreementPlan(
         strategies=_strategies(strategies),
         fractions=_fractions(fractions),
-        entrants={one: _entrants(one, models, grid) for one in SCENARIOS.make_all(scenario)},
+        model_grids={made: _model_grids(made, models, grid) for made in SCENARIOS.make_all(scenario)},
         seeds=tuple(range(seed, seed + seeds)),
         seed=seed,
         grid=grid,
@@ -170,42 +172,42 @@ def make_plan(
 def _strategies(given: str | Strategy | Sequence[str | Strategy]) -> dict[str, Strategy]:
     listed = split_specs(given) if isinstance(given, str) else given
     listed = [listed] if isinstance(listed, Strategy) else listed
-    made = {(_name(one)): make_strategy(one) for one in listed}
-    if not made:
+    strategies = {_name(spec): make_strategy(spec) for spec in listed}
+    if not strategies:
         raise InvalidParameter("at least one strategy is needed, got none. Use for example random.")
-    return made
+    return strategies
 
 
 def _fractions(given: Sequence[float]) -> tuple[float, ...]:
-    wrong = [one for one in given if not 0 < one < 1]
+    wrong = [fraction for fraction in given if not 0 < fraction < 1]
     if wrong or not given:
         raise InvalidParameter(
             f"fractions must lie strictly between 0 and 1, got {wrong[0] if wrong else 'none'}. "
-            "The full data is fitted anyway; use for example 0.5,0.1."
+            "Use for example 0.5,0.1; the full data is always fitted too."
         )
-    return tuple(sorted({float(one) for one in given}, reverse=True))
+    return tuple(sorted({float(fraction) for fraction in given}, reverse=True))
 
 
-def _entrants(
+def _model_grids(
     scenario: Scenario, given: str | Sequence[str | Model] | None, grid: str
 ) -> tuple[ModelGrid, ...]:
-    chosen = find_grid(grid)
+    parameter_grid = find_grid(grid)
     named: list[tuple[str, str | Model]] = (
         list(scenario.models.items())
         if given is None
-        else [(_name(one), one) for one in (split_specs(given) if isinstance(given, str) else given)]
+        else [(_name(spec), spec) for spec in (split_specs(given) if isinstance(given, str) else given)]
     )
-    made: dict[str, Model] = {}
-    for name, written in named:
-        model = scenario.adapt(MODELS.make(written))
-        if name in made or model in made.values():
+    models: dict[str, Model] = {}
+    for name, spec in named:
+        model = scenario.adapt(MODELS.make(spec))
+        if name in models or model in models.values():
             raise InvalidParameter(f"model {name!r} is given twice. Leave one out.")
-        made[name] = model
-    if len(made) < 2:
+        models[name] = model
+    if len(models) < 2:
         raise InvalidParameter(
-            f"an order needs at least two models, got {', '.join(made) or 'none'}. Add another one."
+            f"an order needs at least two models, got {', '.join(models) or 'none'}. Add another one."
         )
-    return tuple(ModelGrid(name, configurations(model, chosen)) for name, model in made.items())
+    return tuple(ModelGrid(name, configurations(model, parameter_grid)) for name, model in models.items())
 
 
 def _name(given: str | Strategy | Model) -> str:

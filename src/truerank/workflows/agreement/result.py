@@ -1,7 +1,4 @@
-"""What an experiment found, as it is printed and written.
-
-What an experiment found, as tables.
-"""
+"""Result of an agreement experiment: taus per strategy and fraction, scores, ranks of models, and tables."""
 
 from __future__ import annotations
 
@@ -53,19 +50,19 @@ class MetricTaus:
 
 @dataclass(frozen=True)
 class StrategyAgreement:
-    """How well a strategy keeps the order at one fraction.
+    """Agreement of the orders on sub-samples, of one strategy and fraction, with that on the full data.
 
     Parameters
     ----------
-    strategy, fraction : which sub-sample
-    scenario, metric : which values; empty for the mean over all
+    strategy, fraction : of the sub-sample
+    scenario, metric : spec strings; empty for the mean over all
     tau, low, high : Kendall's tau-b with the order on the full data, mean over seeds; None if missing
-    expected : mean tau when users are resampled: pairs that might as well stand the other way count about 0
+    expected : mean tau over resampled users: pairs whose order is open count about 0
     certain, certain_low, certain_high : agreement over pairs whose order on the full data is certain
     n_missing : taus that do not exist, because a model could not be fitted or all values are equal
-    seconds : CPU seconds of drawing and training, mean over seeds; None for a single metric
-    speedup : seconds of training on the full data over these
-    speedup_validated : the same with what early stopping takes to validate, which costs as much on every
+    seconds : CPU seconds of sampling and training, mean over seeds; None for a single metric
+    speedup : CPU seconds of training on the full data divided by these
+    speedup_validated : the same including validation for early stopping, which costs as much on every
         sub-sample as on the full data
     """
 
@@ -88,14 +85,14 @@ class StrategyAgreement:
 
 @dataclass(frozen=True)
 class StrategyScore:
-    """How well a strategy keeps the order over all fractions.
+    """Agreement of one strategy over all fractions.
 
     Parameters
     ----------
     strategy : name
     psi, low, high : mean tau over metrics, fractions and seeds
     expected, certain, certain_low, certain_high : as in `StrategyAgreement`
-    keeps_to : the smallest fraction down to which all tried ones keep the order; None if not even the largest
+    keeps_to : the smallest fraction such that it and all larger ones keep the order; None if there is none
     """
 
     strategy: str
@@ -111,7 +108,7 @@ class StrategyScore:
 
 @dataclass(frozen=True)
 class ModelMove:
-    """P_MLE: above one half when a model stands better on sub-samples than on the full data."""
+    """P_MLE of one model: above one half when it ranks better on sub-samples than on the full data."""
 
     scenario: str
     model: str
@@ -127,12 +124,13 @@ class Agreement:
 
     Parameters
     ----------
-    answer : one answer in words
-    strategies, fractions, seeds : the axes of the arrays of ``boards``
-    boards, cells, scores, moves : values and taus, per strategy and fraction, per strategy, per model
+    answer : the main finding in a sentence
+    strategies, fractions, seeds : axes of the arrays of ``boards``
+    boards, cells, scores, moves : values and taus per metric; agreement per strategy and fraction, and per
+        strategy; changes of rank per model
     problems : models that could not be fitted to a sub-sample, and why
-    level, threshold : see ``Plan``
-    data, provenance : counts of the splits; grid, resamples and how many pieces there were
+    level, threshold : see ``AgreementPlan``
+    data, provenance : counts of the splits; grid, resamples, seed and models
     """
 
     answer: str
@@ -151,26 +149,26 @@ class Agreement:
     version: str = __version__
 
     def cell(self, strategy: str, fraction: float, metric: str = "", scenario: str = "") -> StrategyAgreement:
-        """Return one cell; without a metric that of all metrics and scenarios."""
-        for found in self.cells:
-            if (found.strategy, found.fraction, found.metric) == (strategy, fraction, metric) and (
-                scenario in ("", found.scenario)
+        """Return the agreement of a strategy and fraction; without a metric, that over all metrics."""
+        for cell in self.cells:
+            if (cell.strategy, cell.fraction, cell.metric) == (strategy, fraction, metric) and (
+                scenario in ("", cell.scenario)
             ):
-                return found
+                return cell
         raise InvalidData(
             f"there is no cell of {strategy!r} at {fraction}{f' by {metric!r}' if metric else ''}. "
             f"Strategies: {', '.join(self.strategies)}; fractions: {', '.join(map(str, self.fractions))}."
         )
 
     def score(self, strategy: str) -> StrategyScore:
-        """Return what a strategy is worth."""
-        for found in self.scores:
-            if found.strategy == strategy:
-                return found
+        """Return the agreement of one strategy over all fractions."""
+        for score in self.scores:
+            if score.strategy == strategy:
+                return score
         raise InvalidData(f"there is no strategy {strategy!r}. There are: {', '.join(self.strategies)}.")
 
     def to_table(self, which: Literal["fractions", "metrics", "strategies", "models"] = "fractions") -> Table:
-        """Return agreement per strategy and fraction, the same per metric, per strategy, or models' moves.
+        """Return agreement per strategy and fraction, the same per metric, per strategy, or P_MLE per model.
 
         Parameters
         ----------
@@ -228,7 +226,7 @@ class Agreement:
             return cls(**fields)
         except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             raise InvalidData(
-                f"an agreement must be the JSON that truerank wrote ({error!r}). Write it anew."
+                f"an agreement must be the JSON that truerank wrote ({error!r}). Run the experiment again."
             ) from None
 
 
@@ -242,79 +240,80 @@ def nested_lists(values: FloatArray) -> list[Any]:
     """Return nested lists with None for NaN."""
     plain = values.astype(object)
     plain[np.isnan(values)] = None
-    found: list[Any] = plain.tolist()
-    return found
+    nested: list[Any] = plain.tolist()
+    return nested
 
 
 Which: TypeAlias = Literal["fractions", "metrics", "strategies", "models"]
 
-_KEPT = ("tau", "expected", "certain pairs")
-_COLUMNS = ("strategy", "fraction", *_KEPT, "CPU s", "times faster", "with validation")
+_TAU_COLUMNS = ("tau", "expected", "certain pairs")
+_COLUMNS = ("strategy", "fraction", *_TAU_COLUMNS, "CPU s", "times faster", "with validation")
 
 
-def agreement_table(found: Agreement, which: Which = "fractions") -> Table:
+def agreement_table(agreement: Agreement, which: Which = "fractions") -> Table:
     """Return one of the four tables of an experiment; see ``Agreement.to_table``."""
     tables = {"fractions": _fractions, "metrics": _metrics, "strategies": _strategies, "models": _models}
     check_choice("which", which, tuple(tables))
-    return tables[which](found)
+    return tables[which](agreement)
 
 
-def _fractions(found: Agreement) -> Table:
+def _fractions(agreement: Agreement) -> Table:
     rows = (
-        (*_kept(cell), _number(cell.seconds, ".3g"), *(_number(s, ".2f") for s in _speedups(cell)))
-        for cell in found.cells
+        (
+            *_agreement_cells(cell),
+            _number(cell.seconds, ".3g"),
+            _number(cell.speedup, ".2f"),
+            _number(cell.speedup_validated, ".2f"),
+        )
+        for cell in agreement.cells
         if not cell.metric
     )
     return Table(_COLUMNS, tuple(rows))
 
 
-def _metrics(found: Agreement) -> Table:
-    rows = ((cell.scenario, cell.metric, *_kept(cell)) for cell in found.cells if cell.metric)
+def _metrics(agreement: Agreement) -> Table:
+    rows = ((cell.scenario, cell.metric, *_agreement_cells(cell)) for cell in agreement.cells if cell.metric)
     return Table(("scenario", "metric", *_COLUMNS[:5]), tuple(rows))
 
 
-def _strategies(found: Agreement) -> Table:
+def _strategies(agreement: Agreement) -> Table:
     rows = (
         (
             score.strategy,
-            _band(score.psi, score.low, score.high),
+            _interval(score.psi, score.low, score.high),
             _number(score.expected),
-            _band(score.certain, score.certain_low, score.certain_high),
+            _interval(score.certain, score.certain_low, score.certain_high),
             _number(score.keeps_to, "g"),
         )
-        for score in found.scores
+        for score in agreement.scores
     )
-    return Table(("strategy", "Psi", *_KEPT[1:], "keeps order to"), tuple(rows))
+    return Table(("strategy", "Psi", *_TAU_COLUMNS[1:], "keeps order to"), tuple(rows))
 
 
-def _models(found: Agreement) -> Table:
+def _models(agreement: Agreement) -> Table:
     rows = []
-    for scenario, model in dict.fromkeys((move.scenario, move.model) for move in found.moves):
-        moves = (move for move in found.moves if (move.scenario, move.model) == (scenario, model))
-        rows.append((scenario, model, *(_band(move.probability, move.low, move.high) for move in moves)))
-    heads = (f"P_MLE at {fraction:g}" for fraction in found.fractions)
+    for scenario, model in dict.fromkeys((move.scenario, move.model) for move in agreement.moves):
+        moves = (move for move in agreement.moves if (move.scenario, move.model) == (scenario, model))
+        rows.append((scenario, model, *(_interval(move.probability, move.low, move.high) for move in moves)))
+    heads = (f"P_MLE at {fraction:g}" for fraction in agreement.fractions)
     return Table(("scenario", "model", *heads), tuple(rows))
 
 
-def _kept(cell: StrategyAgreement) -> tuple[str, ...]:
+def _agreement_cells(cell: StrategyAgreement) -> tuple[str, ...]:
     return (
         cell.strategy,
         f"{cell.fraction:g}",
-        _band(cell.tau, cell.low, cell.high),
+        _interval(cell.tau, cell.low, cell.high),
         _number(cell.expected),
-        _band(cell.certain, cell.certain_low, cell.certain_high),
+        _interval(cell.certain, cell.certain_low, cell.certain_high),
     )
-
-
-def _speedups(cell: StrategyAgreement) -> tuple[float | None, float | None]:
-    return cell.speedup, cell.speedup_validated
 
 
 def _number(value: float | None, form: str = ".3f") -> str:
     return "" if value is None else format(value, form)
 
 
-def _band(value: float | None, low: float | None, high: float | None) -> str:
+def _interval(value: float | None, low: float | None, high: float | None) -> str:
     if value is None or low is None or high is None:
         return _number(value)
     return f"{value:.3f} [{low:.2f}, {high:.2f}]"

@@ -1,14 +1,7 @@
-"""What every scenario is: a split, models, metrics, and how a fitted model is judged.
+"""Evaluation scenarios of [sachdeva2021]_: implicit, explicit and sequential feedback.
 
-What the scenarios share in which items are ranked.
-
-Items at random from each history are to be found.
-
-Ratings are to be predicted.
-
-The last item of each history is to be found.
-
-The scenarios by name.
+A scenario is a kind of feedback with its split, its models, its metrics and the way a fitted model is
+evaluated. Implicit and sequential scenarios rank all items; the explicit one predicts ratings.
 """
 
 from __future__ import annotations
@@ -39,23 +32,23 @@ Selection: TypeAlias = Literal["validation", "test"]
 
 @dataclass(frozen=True, eq=False)
 class FitSetup:
-    """Where one sub-sample is fitted and judged.
+    """Train events and evaluation split of one fit.
 
     Parameters
     ----------
-    train : what models learn from
-    judged : its test events are the targets; its train and validation events are what users have seen
+    train : events that models are trained on
+    evaluated : its test events are the targets; its train and validation events are the seen items
     """
 
     train: Interactions
-    judged: Split
+    evaluated: Split
 
     @property
     def validated(self) -> Split | None:
         """The validation events as targets, None where there are none."""
-        if self.judged.valid is None or len(self.judged.valid) == 0:
+        if self.evaluated.valid is None or len(self.evaluated.valid) == 0:
             return None
-        return Split(self.judged.train, self.judged.valid, method=self.judged.method)
+        return Split(self.evaluated.train, self.evaluated.valid, method=self.evaluated.method)
 
 
 @dataclass(frozen=True)
@@ -66,9 +59,9 @@ class Scenario(Plugin, ABC):
 
     Parameters
     ----------
-    split : how events are divided
+    split : spec string of the split
     least_history : users with fewer events are left out
-    selection : the part on which hyper-parameters are chosen; ``test`` is what the published code does
+    selection : the part on which hyper-parameters are selected; ``test`` is what the published code does
     """
 
     models: ClassVar[Mapping[str, str]] = {}
@@ -93,16 +86,16 @@ class Scenario(Plugin, ABC):
         kept = min_history(events, self.least_history)
         return make_split(kept, self.split, seed=seed)
 
-    def arena(self, full: Split, train: Interactions) -> FitSetup:
-        """Return where a sub-sample of the train events is fitted and judged."""
+    def fit_setup(self, full: Split, train: Interactions) -> FitSetup:
+        """Return train events and evaluation split for a sub-sample of the full train part."""
         return FitSetup(train, full)
 
     def adapt_strategy(self, strategy: Strategy) -> Strategy:
-        """Return the strategy as this scenario uses it: a proxy learns from the scenario's feedback."""
+        """Return the strategy as this scenario uses it: a proxy is trained on the scenario's feedback."""
         return strategy
 
     def weights(self, targets: Interactions) -> FloatArray:
-        """Return what each user's total is divided by, over users with targets."""
+        """Return the weight of each user with targets: metrics are sums of totals over sums of weights."""
         return np.ones(int((targets.user_counts() > 0).sum()))
 
     @abstractmethod
@@ -111,7 +104,7 @@ class Scenario(Plugin, ABC):
 
     @abstractmethod
     def metric_names(self) -> tuple[str, ...]:
-        """Return the metrics as written."""
+        """Return the spec strings of the metrics."""
 
     @property
     @abstractmethod
@@ -129,12 +122,12 @@ class Scenario(Plugin, ABC):
         """
 
     @abstractmethod
-    def totals(self, scorer: Scorer, judged: Split) -> FloatArray:
+    def user_totals(self, scorer: Scorer, evaluated: Split) -> FloatArray:
         """Return one total per user with test events and metric, (n_users, n_metrics)."""
 
     @abstractmethod
-    def watch(self, arena: FitSetup) -> Validate | None:
-        """Return what early stopping watches; None without validation events."""
+    def validator(self, setup: FitSetup) -> Validate | None:
+        """Return the validation function of early stopping; None without validation events."""
 
 
 Catalogue: TypeAlias = Literal["full", "surviving"]
@@ -147,11 +140,11 @@ class RankingScenario(Scenario, ABC):
     Parameters
     ----------
     metrics : of ranks, separated by commas; the defaults are those of [sachdeva2021]_
-    stop : the metric that early stopping watches
+    stop : validation metric of early stopping
     catalogue : ``full`` keeps the pool of every user as it is on the full data: all items, without those of
         the user's full train and validation events, so that values are comparable. ``surviving`` is what the
-        published code does: items that are left in no part leave the catalogue, and train events that were
-        sampled away count as not seen
+        published code does: items without any event in the sub-sample, validation or test part leave the
+        catalogue, and train events outside the sub-sample count as not seen
     """
 
     metrics: str = "auc,recall(norm=min)@100,ndcg@10"
@@ -165,23 +158,23 @@ class RankingScenario(Scenario, ABC):
         make_metrics(self.stop)
 
     def check(self, events: Interactions) -> None:
-        """Need nothing but events."""
+        """Accept all events: nothing but users and items is needed."""
 
     def metric_names(self) -> tuple[str, ...]:
-        """Return the metrics as written."""
+        """Return the spec strings of the metrics."""
         return tuple(str(metric) for metric in make_metrics(self.metrics))
 
     @property
     def higher_is_better(self) -> bool:
-        """All metrics of ranks are better large."""
+        """True: all metrics of ranks are better when larger."""
         return True
 
     def adapt(self, model: Model) -> Model:
-        """Take the model as it is: every model ranks."""
+        """Return the model unchanged: every model ranks items."""
         return model
 
-    def arena(self, full: Split, train: Interactions) -> FitSetup:
-        """Keep the catalogue, or shrink it to what is left."""
+    def fit_setup(self, full: Split, train: Interactions) -> FitSetup:
+        """Return the setup with the full catalogue, or with the items that still have events."""
         if self.catalogue == "full" or train is full.train:
             return FitSetup(train, full)
         parts = [train, full.test, *([] if full.valid is None else [full.valid])]
@@ -191,13 +184,13 @@ class RankingScenario(Scenario, ABC):
         valid = None if full.valid is None else kept[2]
         return FitSetup(kept[0], Split(kept[0], kept[1], valid, method=full.method))
 
-    def totals(self, scorer: Scorer, judged: Split) -> FloatArray:
+    def user_totals(self, scorer: Scorer, evaluated: Split) -> FloatArray:
         """Return the value of each user."""
-        return values(make_metrics(self.metrics), exact_ranks(scorer, judged, n_threads=1))
+        return values(make_metrics(self.metrics), exact_ranks(scorer, evaluated, n_threads=1))
 
-    def watch(self, arena: FitSetup) -> Validate | None:
-        """Watch one metric on the validation events."""
-        return make_validate(arena.judged, self.stop, n_threads=1)
+    def validator(self, setup: FitSetup) -> Validate | None:
+        """Return one metric on the validation events."""
+        return make_validate(setup.evaluated, self.stop, n_threads=1)
 
 
 def _recoded(events: Interactions, alive: BoolArray, vocabulary: Vocabulary) -> Interactions:
@@ -207,7 +200,7 @@ def _recoded(events: Interactions, alive: BoolArray, vocabulary: Vocabulary) -> 
 
 @dataclass(frozen=True)
 class Implicit(RankingScenario):
-    """Find a random tenth of each history; metrics of ranks among all items.
+    """Rank a random tenth of each history among all items.
 
     Parameters
     ----------
@@ -254,7 +247,7 @@ class Explicit(Scenario):
     split: str = "ratio"
 
     def check(self, events: Interactions) -> None:
-        """Ask for ratings."""
+        """Raise where events have no ratings."""
         if events.value is None:
             raise InvalidData(
                 f"scenario 'explicit' needs a rating for each event, but {events.name!r} has none. Name the "
@@ -262,26 +255,26 @@ class Explicit(Scenario):
             )
 
     def metric_names(self) -> tuple[str, ...]:
-        """Return the only one."""
+        """Return the mean squared error, the only metric."""
         return ("mse",)
 
     @property
     def higher_is_better(self) -> bool:
-        """Errors are better small."""
+        """False: errors are better when smaller."""
         return False
 
     def adapt(self, model: Model) -> Model:
-        """Let the model learn ratings."""
+        """Return the model with squared error as its loss."""
         if model.key not in _CAN_RATE:
             raise InvalidParameter(
                 f"scenario 'explicit' needs models that predict ratings, but {str(model)!r} does not. "
                 f"Use {', '.join(_CAN_RATE)}."
             )
-        learns: dict[str, Any] = {"loss": "mse"}
-        return replace(model, **learns)
+        changed: dict[str, Any] = {"loss": "mse"}
+        return replace(model, **changed)
 
     def adapt_strategy(self, strategy: Strategy) -> Strategy:
-        """Let a proxy learn ratings."""
+        """Return the strategy with a proxy that is trained on ratings."""
         if not isinstance(strategy, ProxyStrategy):
             return strategy
         return replace(strategy, feedback="explicit", negatives=1, auc="complement")
@@ -291,16 +284,16 @@ class Explicit(Scenario):
         counts = targets.user_counts()
         return counts[counts > 0].astype(np.float64)
 
-    def totals(self, scorer: Scorer, judged: Split) -> FloatArray:
+    def user_totals(self, scorer: Scorer, evaluated: Split) -> FloatArray:
         """Return the sum of squared errors of each user."""
-        errors = squared_errors(scorer, judged.test)
-        sums = np.zeros(judged.test.n_users)
-        np.add.at(sums, judged.test.user, errors)
-        return sums[judged.test.user_counts() > 0, None]
+        errors = squared_errors(scorer, evaluated.test)
+        sums = np.zeros(evaluated.test.n_users)
+        np.add.at(sums, evaluated.test.user, errors)
+        return sums[evaluated.test.user_counts() > 0, None]
 
-    def watch(self, arena: FitSetup) -> Validate | None:
-        """Watch the error of the validation events."""
-        validated = arena.validated
+    def validator(self, setup: FitSetup) -> Validate | None:
+        """Return minus the mean squared error of the validation events."""
+        validated = setup.validated
         if validated is None:
             return None
         return lambda scorer: -float(squared_errors(scorer, validated.test).mean())
@@ -309,19 +302,22 @@ class Explicit(Scenario):
 def squared_errors(scorer: Scorer, events: Interactions) -> FloatArray:
     """Return the squared error of each event's rating, by blocks."""
     if events.value is None:
-        raise InvalidData(f"{events.name!r} must have ratings to compare with, but has none. Read a column.")
+        raise InvalidData(
+            f"{events.name!r} must have ratings to compare predictions with, but has none. Read a column "
+            "of ratings."
+        )
     errors = np.empty(len(events))
     for start in range(0, len(events), _BLOCK):
         rows = slice(start, start + _BLOCK)
         users, items = events.user[rows].astype(np.int64), events.item[rows].astype(np.int64)
-        found = np.asarray(scorer.score(users, items[:, None]))[:, 0]
-        errors[rows] = (found.astype(np.float64) - events.value[rows]) ** 2
+        predicted = np.asarray(scorer.score(users, items[:, None]))[:, 0]
+        errors[rows] = (predicted.astype(np.float64) - events.value[rows]) ** 2
     return errors
 
 
 @dataclass(frozen=True)
 class Sequential(RankingScenario):
-    """Find each user's last item, after learning from all but the last two; metrics among all items.
+    """Rank each user's last item among all items, by models trained on all but the last two.
 
     Parameters
     ----------
@@ -330,8 +326,8 @@ class Sequential(RankingScenario):
 
     Notes
     -----
-    All models learn from the train part alone: at the test, those that read histories do not know the
-    validation item, which [sachdeva2022]_'s code appends for some models and not for others.
+    All models use the train part alone: at test time, the histories of sequential models do not include the
+    validation item, which the code of [sachdeva2022]_ appends for some models and not for others.
     """
 
     key: ClassVar[str] = "sequential"
@@ -349,7 +345,7 @@ class Sequential(RankingScenario):
     split: str = "leave-last-out(valid=true)"
 
     def check(self, events: Interactions) -> None:
-        """Ask for times."""
+        """Raise where events have no times."""
         if events.time is None:
             raise InvalidData(
                 f"scenario 'sequential' needs a timestamp for each event, but {events.name!r} has none. Name "
