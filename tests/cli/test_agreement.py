@@ -89,7 +89,7 @@ def test_an_engine_goes_on_with_what_is_kept(truerank: Truerank, data: Path, tmp
         (("--seeds", "0"), "seeds must be at least 1"),
         (("--workers", "0"), "workers must be at least 1"),
         (("--engine", "dsk"), "Did you mean 'dask'"),
-        (("--engine", "local", "--workers", "2"), "an engine has its own, got both"),
+        (("--engine", "local", "--workers", "2"), "and an engine has its own, got"),
     ],
 )
 def test_bad_input_gets_a_sentence_and_code_2(

@@ -217,7 +217,7 @@ def test_bad_input_gets_a_sentence(changed: dict[str, object], sentence: str) ->
 
 def test_unknown_keyword() -> None:
     with pytest.raises(TypeError, match="repeat"):
-        study("popularity", SPLIT, repeat=3)  # type: ignore[call-arg]
+        study("popularity", PARTS, repeat=3)  # type: ignore[call-arg]
 
 
 def test_averaging_needs_a_fitted_prior() -> None:

@@ -114,7 +114,7 @@ def test_names() -> None:
     )
     result = Result("evaluate", (Estimate("a(b)", "auc", 0.5), Estimate("a b", "auc", 0.6)))
     with pytest.raises(
-        InvalidData, match="names of estimates must differ in MLflow too, but 'a_b/auc' stands"
+        InvalidData, match="each estimate needs a name of its own in MLflow, but several are called 'a_b/auc'"
     ):
         result_metrics(result)
     with pytest.raises(InvalidParameter, match=r"prefix must be letters, digits, .* got 'a@b'"):

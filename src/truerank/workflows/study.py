@@ -1,8 +1,12 @@
-"""Composer: how far estimators are off on data where the exact values are known."""
+"""Study of estimators: their error on data where the exact metrics are known, over repeated samples.
+
+Every model is ranked exactly once and against many independent samples of negatives; each estimator is
+applied to every sample. Finished parts are kept in a store under keys that say what they depend on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -61,18 +65,18 @@ class Study:
 
     @property
     def n_repeats(self) -> int:
-        """How often was sampled."""
+        """Number of samples per model."""
         return int(self.runs.shape[2])
 
     def errors(self) -> tuple[FloatArray, FloatArray]:
         """Return the relative error in percent, its mean and standard deviation over repeats.
 
-        Of each repeat the mean over K of abs(estimate / exact - 1) is taken; where the exact value is 0 the
+        The error of a repeat is the mean over K of abs(estimate / exact - 1); where the exact value is 0 the
         term counts as 0. Both arrays are (n_estimators, n_models, n_families).
         """
         exact = self.exact[None, :, None]
-        gap = np.abs(self.runs - exact)
-        terms = np.divide(gap, exact, out=np.zeros_like(gap), where=exact > 0)
+        errors = np.abs(self.runs - exact)
+        terms = np.divide(errors, exact, out=np.zeros_like(errors), where=exact > 0)
         per_repeat = 100 * terms.mean(axis=-1)
         return per_repeat.mean(axis=2), per_repeat.std(axis=2)
 
@@ -81,13 +85,13 @@ class Study:
         return self.models[int(np.argmax(self._exact(family, cutoff)))]
 
     def winners(self, family: str, cutoff: int) -> IntArray:
-        """Return in how many repeats each estimator names the best model, (n_estimators,).
+        """Return in how many repeats each estimator gives the truly best model the largest value.
 
-        Of models with equal values the first is named.
+        Of models with equal values the first counts. The array is (n_estimators,).
         """
-        place = (..., self.families.index(family), self.cutoffs.index(cutoff))
-        named = np.argmax(self.runs[place], axis=1)
-        counts: IntArray = (named == int(np.argmax(self._exact(family, cutoff)))).sum(axis=1)
+        metric = (..., self.families.index(family), self.cutoffs.index(cutoff))
+        winner = np.argmax(self.runs[metric], axis=1)
+        counts: IntArray = (winner == int(np.argmax(self._exact(family, cutoff)))).sum(axis=1)
         return counts
 
     def to_dict(self) -> dict[str, Any]:
@@ -112,8 +116,8 @@ class Study:
         }
 
     def _exact(self, family: str, cutoff: int) -> FloatArray:
-        found: FloatArray = self.exact[:, self.families.index(family), self.cutoffs.index(cutoff)]
-        return found
+        values: FloatArray = self.exact[:, self.families.index(family), self.cutoffs.index(cutoff)]
+        return values
 
 
 def study(
@@ -133,10 +137,10 @@ def study(
     store: Store | None = None,
     progress: Progress = SILENT,
 ) -> Study:
-    """Return how far estimators are from the exact metrics of these models, over repeated samples.
+    """Return the errors of estimators against the exact metrics of these models, over repeated samples.
 
     Every model is ranked against all items once, and against ``repeats`` samples. Samples are shared between
-    models unless the sampler says otherwise, so that models are compared on the same draws.
+    models unless the sampler says otherwise, so that models are compared on the same negatives.
 
     Parameters
     ----------
@@ -149,16 +153,16 @@ def study(
     prior_mode : an estimator with a fitted prior fits it to each sample (``per-run``), or takes the mean of
         all samples' priors (``averaged``, as the tables of Li et al. 2023 do: ``repeats`` times the budget)
     ties, seen, seed, n_threads : as in ``evaluate``
-    store : where finished pieces are kept, so that an interrupted study goes on where it stopped
-    progress : where it reports
+    store : where finished parts are kept, so that an interrupted study continues where it stopped
+    progress : where samples and estimates are reported
 
     Examples
     --------
     >>> from truerank.core.interactions import Interactions
     >>> train = Interactions.from_codes([0, 0, 1, 2], [0, 1, 1, 1], n_users=3, n_items=3)
     >>> test = Interactions.from_codes([1, 2], [0, 2], n_users=3, n_items=3)
-    >>> found = study("popularity", Split(train, test), "full", "naive", cutoffs=[1, 2], repeats=2)
-    >>> found.errors()[0].tolist()  # all items were sampled
+    >>> result = study("popularity", Split(train, test), "full", "naive", cutoffs=[1, 2], repeats=2)
+    >>> result.errors()[0].tolist()  # all items were sampled
     [[[0.0, 0.0, 0.0]]]
     """
     check_choice("prior_mode", prior_mode, PRIOR_MODES)
@@ -166,11 +170,12 @@ def study(
     check_choice("seen", seen, SEEN_POLICIES)
     check_seed(seed)
     if repeats < 2:
-        raise InvalidParameter(f"repeats must be at least 2, got {repeats}.")
+        raise InvalidParameter(f"repeats must be at least 2, got {repeats}. Use for example 20.")
     largest = max(cutoffs, default=0)
     if not cutoffs or min(cutoffs) < 1 or largest > split.train.n_items:
         raise InvalidParameter(
-            f"cutoffs must lie in 1..{split.train.n_items}, the items of the data, got {tuple(cutoffs)}."
+            f"cutoffs must lie in 1..{split.train.n_items}, the items of the data, got {tuple(cutoffs)}. "
+            "Leave out the others."
         )
     job = _Job(
         split=split,
@@ -216,32 +221,34 @@ class _Job(RunSettings):
         steps = len(models) * (self.repeats + len(self.estimators))
         with tracked(self.progress, "study", steps) as task:
             for name, model in models.items():
-                unit = _Unit(self, name, model, digest)
-                exact = unit.exact()
+                studied = _StudiedModel(self, name, model, digest)
+                exact = studied.exact()
                 runs = []
                 for label, estimator, is_averaged in self.estimators:
-                    runs.append(unit.estimates(label, estimator, is_averaged, task.advance))
+                    runs.append(studied.estimates(label, estimator, is_averaged, task.advance))
                     task.advance()
-                yield exact, np.stack(runs), unit.items_per_user(task.advance)
+                yield exact, np.stack(runs), studied.items_per_user(task.advance)
 
 
-class _Unit:
-    """One model of a study: fitted and sampled only if a piece is missing."""
+class _StudiedModel:
+    """One model of a study; it is fitted and sampled only if some result is not in the store."""
 
     def __init__(self, job: _Job, name: str, model: Model | Scorer, digest: str) -> None:
         self.job, self.name, self.model = job, name, model
         described = str(model) if isinstance(model, Model) else f"scores {name}"
         self.key = f"{digest} {described} seen={job.seen} ties={job.ties} seed={job.seed}"
-        self.keeps = isinstance(model, Model)  # foreign scores cannot be told apart by their name
+        self.keeps = isinstance(model, Model)  # scores from elsewhere are not identified by their name
         self._scorer: Scorer | None = None
         self._tallies: tuple[list[Tally], float] | None = None
 
     def exact(self) -> FloatArray:
         """Return the exact metrics."""
         key = f"study exact {self.key} {_listed(self.job.metrics)}"
-        return self._kept(key, "exact", lambda: self._exact())
+        return self._stored(key, "exact", self._exact)
 
-    def estimates(self, label: str, estimator: Estimator, is_averaged: bool, advance: Any) -> FloatArray:
+    def estimates(
+        self, label: str, estimator: Estimator, is_averaged: bool, advance: Callable[[], None]
+    ) -> FloatArray:
         """Return the estimates of one estimator in all repeats, (n_repeats, n_metrics)."""
         job = self.job
         key = (
@@ -254,20 +261,20 @@ class _Unit:
             used = averaged(estimator, tallies) if is_averaged else estimator
             return used.estimate_runs(tallies, job.metrics)
 
-        return self._kept(key, "runs", compute)
+        return self._stored(key, "runs", compute)
 
-    def items_per_user(self, advance: Any) -> float:
+    def items_per_user(self, advance: Callable[[], None]) -> float:
         """Return the scores computed per user and repeat."""
         job = self.job
         key = f"study items {self.key} {job.sampler} x{job.repeats} {self._label()}"
-        return float(self._kept(key, "items", lambda: np.array([self.tallies(advance)[1]]))[0])
+        return float(self._stored(key, "items", lambda: np.array([self.tallies(advance)[1]]))[0])
 
-    def tallies(self, advance: Any) -> tuple[list[Tally], float]:
-        """Return what each repeat counted, and the scores per user."""
+    def tallies(self, advance: Callable[[], None]) -> tuple[list[Tally], float]:
+        """Return the tally of each repeat, and the scores computed per user and repeat."""
         if self._tallies is None:
-            job, found, n_scores = self.job, [], 0
+            job, tallies, n_scores = self.job, [], 0
             for repeat in range(job.repeats):
-                drawn = sample_ranks(
+                sampled = sample_ranks(
                     self.scorer(),
                     job.split,
                     job.sampler,
@@ -277,10 +284,10 @@ class _Unit:
                     label=self.name,
                     n_threads=job.n_threads,
                 )
-                n_scores += drawn.n_scores
-                found.append(tally(drawn.ranks, ties=job.ties, seed=job.seed))
+                n_scores += sampled.n_scores
+                tallies.append(tally(sampled.ranks, ties=job.ties, seed=job.seed))
                 advance()
-            self._tallies = found, n_scores / (job.repeats * found[0].n_users)
+            self._tallies = tallies, n_scores / (job.repeats * tallies[0].n_users)
         return self._tallies
 
     def scorer(self) -> Scorer:
@@ -305,33 +312,33 @@ class _Unit:
     def _label(self) -> str:
         return "" if self.job.sampler.is_shared else f"label={self.name}"
 
-    def _kept(self, key: str, name: str, compute: Any) -> FloatArray:
-        found: FloatArray = (
-            self.job.store.arrays(key, lambda: {name: compute()})[name] if self.keeps else compute()
-        )
-        return found
+    def _stored(self, key: str, name: str, compute: Callable[[], FloatArray]) -> FloatArray:
+        if not self.keeps:
+            return compute()
+        return self.job.store.arrays(key, lambda: {name: compute()})[name]
 
 
 def averaged(estimator: Estimator, tallies: Sequence[Tally]) -> Estimator:
-    """Return the estimator with the mean of the priors fitted to all samples in place of its own."""
+    """Return the estimator with its fitted prior replaced by the mean of the priors fitted to all samples."""
     prior = fitted_prior(estimator)
     if prior is None:
         raise InvalidParameter(
-            f"'{estimator}' has no prior that is fitted to the sample. Use for example bv(prior=mle)."
+            f"an averaged prior needs an estimator with a fitted prior, but '{estimator}' has no prior that "
+            "is fitted to the sample. Use for example bv(prior=mle)."
         )
     return replace(estimator, prior=averaged_prior(prior, tallies))  # type: ignore[call-arg]
 
 
 def _with_modes(estimators: Sequence[Estimator], mode: PriorMode) -> tuple[tuple[str, Estimator, bool], ...]:
     """Return (label, estimator, whether its prior is averaged over the repeats)."""
-    chosen = []
+    variants = []
     for estimator in estimators:
         has_prior = fitted_prior(estimator) is not None
         if mode != "averaged" or not has_prior:
-            chosen.append((str(estimator), estimator, False))
+            variants.append((str(estimator), estimator, False))
         if mode != "per-run" and has_prior:
-            chosen.append((f"{estimator}, {AVERAGED}", estimator, True))
-    return tuple(chosen)
+            variants.append((f"{estimator}, {AVERAGED}", estimator, True))
+    return tuple(variants)
 
 
 def _metrics(families: str, cutoffs: Sequence[int]) -> tuple[Metric, ...]:

@@ -1,4 +1,4 @@
-"""Composer: results and epochs to MLflow."""
+"""Logging of results and training epochs to MLflow."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _LONGEST_NAME, _LONGEST_VALUE = 200, 500  # MLflow takes 250 with the prefix, an
 
 @dataclass(frozen=True)
 class MlflowLogger:
-    """Writes results and epochs to MLflow: to the active run, or to a new one where none is active.
+    """Logs results and epochs to MLflow: to the active run, or to a new one where none is active.
 
-    Pass it as ``on_epoch`` to ``fit`` to follow the training, and call ``log`` with a result. The tracking
-    server is the one MLflow is set to.
+    Pass it as ``on_epoch`` to ``fit`` to log the training, and call ``log`` with a result. The tracking
+    server is the one that MLflow is configured for.
 
     Parameters
     ----------
     prefix : put before every name, such as ``valid/``
     run_id : the run to write to; None takes the active one, or starts one per call
-    experiment : name of the experiment of a new run; None takes MLflow's
+    experiment : name of the experiment of a new run; None takes the one that MLflow is configured for
     artifact : path of the JSON result among the artifacts of the run
 
     Examples
@@ -58,10 +58,9 @@ class MlflowLogger:
     def log(self, result: Result, *, step: int = 0) -> str:
         """Log a result and return the id of the run.
 
-        Metrics are the values and the ends of their intervals (``.low``, ``.high``). Parameters are data and
-        provenance, flattened; those of a run never change, so that further results of the same run add
-        metrics and artifacts, and parameters only where they are new. The artifact is the whole result as
-        JSON.
+        Metrics are the values and the limits of their intervals (``.low``, ``.high``). Parameters are data
+        and provenance, flattened. Parameters of a run cannot change in MLflow, so a further result of the
+        same run adds only those that are new. The artifact is the whole result as JSON.
 
         Parameters
         ----------
@@ -82,7 +81,7 @@ class MlflowLogger:
 
     @contextmanager
     def _run(self) -> Iterator[tuple[Any, str]]:
-        """Give the run to write to; a run that was started for this is ended."""
+        """Give MLflow and the id of the run to write to; a run that was started for this is ended."""
         mlflow = _require_mlflow()
         active = mlflow.active_run()
         if self.run_id is not None or active is not None:
@@ -92,20 +91,35 @@ class MlflowLogger:
             yield mlflow, run.info.run_id
 
     def _experiment_id(self, mlflow: Any) -> str | None:
-        """Find or make the experiment; what MLflow is set to otherwise stays as it is."""
+        """Return the id of the named experiment, created if need be; MLflow's own setting does not change."""
         if self.experiment is None:
             return None
-        found = mlflow.get_experiment_by_name(self.experiment)
-        return str(mlflow.create_experiment(self.experiment) if found is None else found.experiment_id)
+        known = mlflow.get_experiment_by_name(self.experiment)
+        return str(mlflow.create_experiment(self.experiment) if known is None else known.experiment_id)
 
 
-def log_result(result: Result, *, step: int = 0, **options: Any) -> str:
-    """Log a result to MLflow and return the id of the run; options as in ``MlflowLogger``."""
-    return MlflowLogger(**options).log(result, step=step)
+def log_result(
+    result: Result,
+    *,
+    step: int = 0,
+    prefix: str = "",
+    run_id: str | None = None,
+    experiment: str | None = None,
+    artifact: str = "truerank.json",
+) -> str:
+    """Log a result to MLflow and return the id of the run.
+
+    Parameters
+    ----------
+    result : of ``evaluate`` or ``estimate``
+    step : such as the epoch
+    prefix, run_id, experiment, artifact : as in ``MlflowLogger``
+    """
+    return MlflowLogger(prefix, run_id, experiment, artifact).log(result, step=step)
 
 
 def metric_name(metric: str, *, model: str = "", estimator: str = "") -> str:
-    """Return a name that MLflow takes: ``@`` becomes ``_at_``, other marks become single underscores."""
+    """Return a name that MLflow accepts: ``@`` becomes ``_at_``, other characters single underscores."""
     parts = [model, estimator, metric.replace("@", "_at_")]
     clean = [
         re.sub(r"_+", "_", _FORBIDDEN.sub("_", part).replace(" ", "_")).strip("_") for part in parts if part
@@ -132,15 +146,15 @@ def result_metrics(result: Result, *, prefix: str = "") -> dict[str, float | Non
         )
         if name in named:
             raise InvalidData(
-                f"names of estimates must differ in MLflow too, but {name!r} stands for several. Name the "
-                "models in a mapping."
+                f"each estimate needs a name of its own in MLflow, but several are called {name!r}. Give the "
+                "models as a mapping from names."
             )
         named.update({name: e.value, f"{name}.low": e.low, f"{name}.high": e.high})
     return named
 
 
 def result_params(result: Result) -> dict[str, str]:
-    """Return data and provenance as flat texts; seconds and counts of scores stay in the artifact."""
+    """Return data and provenance as texts by dotted names, without seconds and counts of scores."""
     provenance = {
         key: value for key, value in result.provenance.items() if key not in ("seconds", "scores_computed")
     }
@@ -159,7 +173,7 @@ def _flat(nested: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]
 
 
 def _log_metrics(mlflow: Any, run_id: str, values: Mapping[str, float | None], step: int) -> None:
-    """Write what is a number; an interval that does not exist is left out."""
+    """Log all values that exist."""
     client = mlflow.MlflowClient()
     for name, value in values.items():
         if value is not None:
