@@ -32,7 +32,7 @@ from truerank.ranking.exact import exact_ranks
 from truerank.ranking.negatives import Sampler
 from truerank.ranking.sampled import sample_ranks
 from truerank.ranking.samplers.registry import SAMPLERS
-from truerank.workflows.fitting import make_validate, name_models
+from truerank.workflows.fitting import fit_scorer, make_validate, name_models
 from truerank.workflows.options import RunSettings
 
 PriorMode: TypeAlias = Literal["per-run", "averaged", "both"]
@@ -294,13 +294,10 @@ class _StudiedModel:
         """Return the fitted model."""
         if self._scorer is None:
             job = self.job
-            if isinstance(self.model, Model):
-                validate = make_validate(job.split, seen=job.seen, n_threads=job.n_threads)
-                self._scorer = self.model.fit(
-                    job.split.train, validate=validate, seed=job.seed, progress=job.progress
-                )
-            else:
-                self._scorer = self.model
+            validate = make_validate(job.split, seen=job.seen, n_threads=job.n_threads)
+            self._scorer = fit_scorer(
+                self.model, job.split, validate=validate, seed=job.seed, progress=job.progress
+            )
         return self._scorer
 
     def _exact(self) -> FloatArray:
