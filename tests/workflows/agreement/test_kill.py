@@ -49,7 +49,7 @@ def wait_for(folder: Path, n_fits: int, process: subprocess.Popen[str]) -> int:
             return found
         assert process.poll() is None, process.communicate()
         time.sleep(0.005)
-    raise AssertionError("no piece was finished in two minutes")
+    raise AssertionError("no fit was finished in two minutes")
 
 
 def plain(fields: dict[str, Any]) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def test_killed_and_restarted_it_ends_with_the_same_digits(tmp_path: Path) -> No
     n_kept = len(list(folder.glob("agreement-*.npz")))
     assert before <= n_kept < N_TASKS
     assert f"{n_kept} of {N_TASKS} parts are finished and kept in" in err
-    assert "give the same command again to go on" in err
+    assert "run the same command again to continue" in err
 
     killed = start(data, folder)
     wait_for(folder, n_kept - 4 + 3, killed)  # four sub-samples come first
