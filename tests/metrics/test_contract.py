@@ -194,7 +194,7 @@ def test_auc_needs_an_irrelevant_item() -> None:
 
 
 def test_ap_over_hits_has_no_gain() -> None:
-    with pytest.raises(CannotEstimate, match="is no sum over targets"):
+    with pytest.raises(CannotEstimate, match="is not a sum over targets"):
         METRICS.make("ap(norm=hits)@5").gain(*(np.array([1]),) * 4)
 
 

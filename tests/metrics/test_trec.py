@@ -185,5 +185,5 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_run_and_qrels_must_meet() -> None:
-    with pytest.raises(InvalidData, match="must share a query"):
+    with pytest.raises(InvalidData, match="must have a query with relevant documents in common"):
         ranks_from_run({"1": {"a": 1.0}}, {"2": {"a": 1}})

@@ -20,7 +20,7 @@ NORMS = ("min", "rel", "k", "hits")
 class Ap(RankMetric):
     r"""Mean of the precision at the relevant items in the first K.
 
-    What the sum is divided by is what libraries disagree on; name it. Time O(1) per target, tied or not.
+    Libraries divide by different numbers, hence ``norm``. Time O(1) per target, tied or not.
 
     .. math:: \text{AP@}K = \frac{1}{\text{norm}} \sum_{R \in S} 1[R \le K] \frac{a_R + 1}{R}
 
@@ -31,7 +31,7 @@ class Ap(RankMetric):
     cutoff : K; None for the whole list
     norm : ``min`` is min(s, K), the most relevant items that fit; ``rel`` is s, all of them; ``k`` is K;
         ``hits`` is the number of relevant items found in the first K, so that finding more can lower the
-        value. With ``hits`` the metric is no sum over targets and cannot be estimated from sampled ranks.
+        value. With ``hits`` the metric is not a sum over targets and cannot be estimated from sampled ranks.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class Ap(RankMetric):
         """Return 1[rank <= K] (n_relevant_above + 1) / rank / norm."""
         if self.norm == "hits":
             raise CannotEstimate(
-                f"{self} is no sum over targets, so its gain is undefined. Use norm=min, rel or k."
+                f"{self} is not a sum over targets, so its gain is undefined. Use norm=min, rel or k."
             )
         return self._precision(rank, n_relevant_above) / self._norm(n_relevant, n_pool)
 
@@ -67,26 +67,26 @@ class Ap(RankMetric):
         """Return the mean precision at the block's slots, 0 beyond the cut-off, / norm."""
         return self._expected_precision(blocks) / self._norm(blocks.n_relevant, blocks.n_pool)
 
-    def totals(self, placement: ResolvedRanks) -> FloatArray:
+    def totals(self, ranks: ResolvedRanks) -> FloatArray:
         """Return one value per user from ranks whose ties are already resolved."""
         if self.norm != "hits":
-            return super().totals(placement)
-        precision = self._precision(placement.rank, placement.n_relevant_above)
-        if len(placement.tied):
-            precision[placement.tied] = self._expected_precision(placement.blocks)
-        return mean_over_retrieved(placement, precision, self.cutoff)
+            return super().totals(ranks)
+        precision = self._precision(ranks.rank, ranks.n_relevant_above)
+        if len(ranks.tied):
+            precision[ranks.tied] = self._expected_precision(ranks.blocks)
+        return mean_over_retrieved(ranks, precision, self.cutoff)
 
     def _precision(self, rank: IntArray, n_relevant_above: IntArray) -> FloatArray:
         return self.is_within(rank) * (np.asarray(n_relevant_above) + 1) / rank
 
     def _expected_precision(self, blocks: TiedBlocks) -> FloatArray:
-        # Given slot j the mean number of relevant items before it is above + share (j - 1), so the sum over
-        # the slots of (above + 1 + share (j - 1)) / (n_above + j) needs one sum of reciprocals.
+        # Given slot j the mean number of relevant items before it is above + fraction (j - 1), so the sum
+        # over the slots of (above + 1 + fraction (j - 1)) / (n_above + j) needs one sum of reciprocals.
         slots = blocks.slots(self.cutoff)
-        share = (blocks.n_tied_relevant - 1) / np.maximum(blocks.size - 1, 1)
+        fraction = (blocks.n_tied_relevant - 1) / np.maximum(blocks.size - 1, 1)
         reciprocals = reciprocal_sum(blocks.n_above, slots)
         first = (blocks.n_relevant_above + 1) * reciprocals
-        return (first + share * (slots - (blocks.n_above + 1) * reciprocals)) / blocks.size
+        return (first + fraction * (slots - (blocks.n_above + 1) * reciprocals)) / blocks.size
 
     def _norm(self, n_relevant: IntArray, n_pool: IntArray) -> IntArray:
         if self.norm == "rel":

@@ -17,7 +17,7 @@ from truerank.metrics.ties import TiedBlocks
 
 @dataclass(frozen=True)
 class Auc(RankMetric):
-    r"""Share of (relevant, irrelevant) pairs in the right order; pairs below the cut-off count half.
+    r"""Fraction of (relevant, irrelevant) pairs in the right order; pairs below the cut-off count half.
 
     Without a cut-off this is the usual area under the ROC curve of one user, and a tie counts half. With one,
     the order below K is taken as unknown, so that each pair of items below K counts half, as in implicit.

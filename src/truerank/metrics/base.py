@@ -1,6 +1,7 @@
-"""What all metrics share: a gain per target and its mean over a tied block.
+"""Base classes of metrics: a gain per target, summed over the targets of a user, averaged over users.
 
-Metrics as values: a gain per target, summed over a user's targets, averaged over users.
+Under the tie policy ``expected`` the gain of a tied target is its exact mean over all orders of the tied
+block.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ class Metric(Plugin, ABC):
     def gain(
         self, rank: IntArray, n_relevant_above: IntArray, n_relevant: IntArray, n_pool: IntArray
     ) -> FloatArray:
-        """Return what a target at this rank adds to its user's value; all arguments broadcast.
+        """Return the gain of a target at a rank, what it adds to the value of its user; arguments broadcast.
 
         Raises
         ------
         CannotEstimate
-            When the metric is no sum over targets.
+            When the metric is not a sum over targets.
         """
 
     @abstractmethod
@@ -45,7 +46,7 @@ class Metric(Plugin, ABC):
 
 @dataclass(frozen=True)
 class RankMetric(Metric):
-    """A metric of ranks; subclasses give the gain of one rank and its mean over a tied block."""
+    """A metric of ranks; subclasses define the gain at one rank and its mean over a tied block."""
 
     @abstractmethod
     def expected_gain(self, blocks: TiedBlocks) -> FloatArray:
@@ -65,7 +66,7 @@ class RankMetric(Metric):
             )
 
     def depth(self, n_pool: IntArray) -> IntArray:
-        """Return the length of the list that is looked at: the cut-off, or the whole pool."""
+        """Return the length of the evaluated list: the cut-off, or the whole pool."""
         pool = np.asarray(n_pool)
         return pool if self.cutoff is None else np.full_like(pool, self.cutoff)
 
@@ -75,13 +76,12 @@ class RankMetric(Metric):
             return np.ones(np.shape(rank))
         return (np.asarray(rank) <= self.cutoff).astype(np.float64)
 
-    def totals(self, placement: ResolvedRanks) -> FloatArray:
+    def totals(self, ranks: ResolvedRanks) -> FloatArray:
         """Return one value per user from ranks whose ties are already resolved."""
-        at = placement
-        gains = self.gain(at.rank, at.n_relevant_above, at.n_relevant, at.n_pool)
-        if len(at.tied):
-            gains[at.tied] = self.expected_gain(at.blocks)
-        return at.per_user(gains)
+        gains = self.gain(ranks.rank, ranks.n_relevant_above, ranks.n_relevant, ranks.n_pool)
+        if len(ranks.tied):
+            gains[ranks.tied] = self.expected_gain(ranks.blocks)
+        return ranks.per_user(gains)
 
     def per_user(self, ranks: Ranks, *, ties: TiePolicy = "expected", seed: int = 0) -> FloatArray:
         """Return one value per user, in the order of ``ranks.starts``.

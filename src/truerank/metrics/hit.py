@@ -17,7 +17,7 @@ from truerank.metrics.ties import TiedBlocks, miss_probability
 class Hit(RankMetric):
     r"""1 if any relevant item is in the first K, else 0.
 
-    The first relevant item earns the whole gain. Time O(1) per target; in a block with several relevant
+    The first relevant item has the whole gain. Time O(1) per target; in a block with several relevant
     items O(min(K, their number)).
 
     .. math:: \text{Hit@}K = 1[\min S \le K]
@@ -44,7 +44,7 @@ class Hit(RankMetric):
         return self.is_within(rank) * is_first
 
     def expected_gain(self, blocks: TiedBlocks) -> FloatArray:
-        """Return P(a relevant item of the block is within the cut-off), shared among those tied."""
+        """Return P(a relevant item of the block is within the cut-off), divided among the tied targets."""
         result = np.zeros(len(blocks.size))
         first = np.flatnonzero(blocks.n_relevant_above == 0)
         relevant = blocks.n_tied_relevant[first]

@@ -43,7 +43,7 @@ class Mrr(RankMetric):
         return self.is_within(rank) * is_first / rank
 
     def expected_gain(self, blocks: TiedBlocks) -> FloatArray:
-        """Return the mean reciprocal rank of the block's first relevant item, shared among those tied."""
+        """Return the mean reciprocal rank of the first relevant item, divided among the tied targets."""
         result = np.zeros(len(blocks.size))
         first = np.flatnonzero(blocks.n_relevant_above == 0)
         relevant, slots = blocks.n_tied_relevant[first], blocks.slots(self.cutoff)[first]

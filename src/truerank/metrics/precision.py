@@ -13,7 +13,7 @@ from truerank.metrics.ties import TiedBlocks
 
 @dataclass(frozen=True)
 class Precision(RankMetric):
-    r"""Share of the first K items that are relevant.
+    r"""Fraction of the first K items that are relevant.
 
     A pool with fewer than K items still divides by K. Time O(1) per target, tied or not.
 
@@ -21,7 +21,7 @@ class Precision(RankMetric):
 
     Parameters
     ----------
-    cutoff : K; None for the whole pool, where precision is the share of relevant items in it
+    cutoff : K; None for the whole pool, where precision is the fraction of relevant items in it
 
     Examples
     --------
@@ -45,5 +45,5 @@ class Precision(RankMetric):
         return self.is_within(rank) / self.depth(n_pool)
 
     def expected_gain(self, blocks: TiedBlocks) -> FloatArray:
-        """Return the share of the block within the cut-off / K."""
+        """Return the fraction of the block within the cut-off / K."""
         return blocks.slots(self.cutoff) / blocks.size / self.depth(blocks.n_pool)

@@ -16,7 +16,7 @@ from truerank.metrics.ties import TiedBlocks
 
 @dataclass(frozen=True)
 class Recall(RankMetric):
-    r"""Share of a user's relevant items that are in the first K.
+    r"""Fraction of a user's relevant items that are in the first K.
 
     With one relevant item per user this is the hit rate. Time O(1) per target, tied or not.
 
@@ -49,9 +49,9 @@ class Recall(RankMetric):
         return self.is_within(rank) / self._norm(n_relevant, n_pool)
 
     def expected_gain(self, blocks: TiedBlocks) -> FloatArray:
-        """Return the share of the block within the cut-off / norm."""
-        share = blocks.slots(self.cutoff) / blocks.size
-        return share / self._norm(blocks.n_relevant, blocks.n_pool)
+        """Return the fraction of the block within the cut-off / norm."""
+        within = blocks.slots(self.cutoff) / blocks.size
+        return within / self._norm(blocks.n_relevant, blocks.n_pool)
 
     def _norm(self, n_relevant: IntArray, n_pool: IntArray) -> IntArray:
         return n_relevant if self.norm == "rel" else np.minimum(n_relevant, self.depth(n_pool))

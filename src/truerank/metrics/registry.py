@@ -1,7 +1,4 @@
-"""The table of metrics and the names other libraries give them.
-
-Several metrics at once.
-"""
+"""Table of the metrics, the names of metrics as other libraries define them, and several metrics at once."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ TABLE = {
     "recall": "truerank.metrics.recall:Recall",
 }
 
-#: What a library does not compute, or not as a mean over users, has no name here; see docs/metrics.md.
+#: Metrics that a library does not compute, or not as a mean over users, are not listed; see docs/metrics.md.
 PRESETS = {
     "hr": "hit",
     "map": "ap",
@@ -100,11 +97,11 @@ def values(
     for metric in metrics:
         if isinstance(metric, RankMetric):
             metric.check_pool(ranks)
-    placement = ResolvedRanks.of(ranks, ties, seed)
+    resolved = ResolvedRanks.of(ranks, ties, seed)
     result = np.empty((ranks.n_users, len(metrics)))
     for column, metric in enumerate(metrics):
         if isinstance(metric, RankMetric):
-            result[:, column] = metric.totals(placement)
+            result[:, column] = metric.totals(resolved)
         else:
             result[:, column] = metric.per_user(ranks, ties=ties, seed=seed)
     return result

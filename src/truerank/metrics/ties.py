@@ -1,17 +1,17 @@
-r"""Tied blocks: targets and other items with the same score, in random order.
+r"""Ties: targets with the same score as other items, resolved by a policy or averaged over all orders.
 
-Tied blocks: where a target lies among items that score exactly the same.
+A tied block is a set of items with exactly the same score. Under the policy ``expected`` it is in uniformly
+random order, and a metric is the exact mean over all orders: gains are averaged over the slots of the block
+with closed sums of reciprocals and logarithmic discounts. The other policies fix one order.
 
-Sums of reciprocals and of logarithmic discounts over runs of ranks.
-
-The law of the first relevant item in a tied block, for metrics that stop there.
-
-Of b tied items s are relevant, in uniformly random order. The first relevant one lies in slot J with
+Metrics of the first relevant item need its slot: of b tied items s are relevant, and the first relevant one
+lies in slot J with
 
 .. math:: P(J = j) = \binom{b - j}{s - 1} \Big/ \binom{b}{s}, \qquad
           P(J > q) = \binom{b - q}{s} \Big/ \binom{b}{s}.
 
-Average precision over the relevant items that were found, which is no sum over targets.
+Average precision over the retrieved relevant items (``norm=hits``) is not a sum over targets and has a mean
+of its own, ``mean_over_retrieved``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def block_weights(n_targets: int, n_tied: int) -> FloatArray:
 
 
 def block_order(sample: SampledRanks, seed: int | None) -> IntArray:
-    """Return how many targets of its own tied block stand before each row: by item, or at random by a key.
+    """Return the number of targets before each row in its tied block, ordered by item or by a random key.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def block_order(sample: SampledRanks, seed: int | None) -> IntArray:
 def order_in_blocks(
     rows: IntArray, user: IntArray, above: IntArray, n_relevant_tied: IntArray, *, name: str
 ) -> IntArray:
-    """Return the place of each of ``rows`` in its tied block, from 0.
+    """Return the position of each of ``rows`` in its tied block, from 0.
 
     Parameters
     ----------
@@ -105,15 +105,15 @@ def order_in_blocks(
 def random_split(
     sample: SampledRanks, seed: int, n_targets: IntArray, order: IntArray, n_tied: IntArray
 ) -> IntArray:
-    """Return how many tied negatives stand before each row, drawn given the targets before it."""
+    """Return a random number of tied negatives before each row, given the targets before it."""
     keys = pair_keys(seed, "ties/sampled", sample.user, sample.item)
     uniform = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    drawn = (uniform * (n_tied + 1)).astype(np.int64)  # one target: all places are equally likely
+    drawn = (uniform * (n_tied + 1)).astype(np.int64)  # one target: all positions are equally likely
     shared = np.flatnonzero((n_targets > 1) & (n_tied > 0))
     blocks = np.stack([n_targets[shared], n_tied[shared], order[shared]], axis=1)
     distinct, which = np.unique(blocks, axis=0, return_inverse=True)
-    for place, (targets, negatives, before) in enumerate(distinct.tolist()):
-        rows = shared[which.ravel() == place]
+    for number, (targets, negatives, before) in enumerate(distinct.tolist()):
+        rows = shared[which.ravel() == number]
         steps = np.cumsum(block_weights(targets, negatives)[before]) * targets
         drawn[rows] = np.minimum(np.searchsorted(steps, uniform[rows], side="right"), negatives)
     return drawn
@@ -152,11 +152,11 @@ class TiedBlocks:
 
 @dataclass(frozen=True, eq=False)
 class ResolvedRanks:
-    """Ranks with the tie policy applied, shared by all metrics of one evaluation.
+    """Ranks with the tie policy applied, used by all metrics of one evaluation.
 
     Parameters
     ----------
-    rank, n_relevant_above : (n,) the place of each target; of no meaning for rows in ``tied``
+    rank, n_relevant_above : (n,) the position of each target; not used for rows in ``tied``
     n_relevant, n_pool : (n,) of the target's user
     starts : (n_users,) first row of each user
     tied : rows whose gain is a mean over their block; empty unless the policy is ``expected``
@@ -175,9 +175,9 @@ class ResolvedRanks:
     def of(cls, ranks: Ranks, ties: TiePolicy, seed: int) -> ResolvedRanks:
         """Apply a tie policy to counts.
 
-        ``best`` puts the relevant items of a block first, ``worst`` last. ``random`` draws the slots of a
+        ``best`` puts the relevant items of a block first, ``worst`` last. ``random`` samples the slots of a
         block's relevant items as a pure function of (seed, user, items of the block), each set of slots and
-        each order being equally likely: the order of rows, batches and workers cannot change it.
+        each order being equally likely; the order of rows, batches and workers does not matter.
         """
         check_choice("ties", ties, TIE_POLICIES)
         above = ranks.n_above.astype(np.int64)
@@ -268,7 +268,7 @@ def reciprocal_sum(start: IntArray, count: IntArray) -> FloatArray:
     r"""Return the sum of 1/(start + j) over j = 1..count to full relative precision.
 
     Differences of a table of harmonic numbers would lose the digits that a run deep in the list needs.
-    Time O(1) per entry, no table: the first 32 reciprocals are added, the rest follows from the asymptotic
+    Time O(1) per entry, no table: the first 32 reciprocals are added, the others follow from the asymptotic
     series of the digamma function at half-integers.
 
     .. math:: \sum_{j=1}^{q} \frac{1}{A + j} = \psi(A + q + 1) - \psi(A + 1)
@@ -342,7 +342,7 @@ def miss_probability(size: IntArray, relevant: IntArray, slots: IntArray) -> Flo
 
 
 def mean_reciprocal(n_above: IntArray, size: IntArray, relevant: IntArray, slots: IntArray) -> FloatArray:
-    """Return the mean of 1/(n_above + J) where J <= slots, and of 0 elsewhere.
+    """Return the mean of 1/(n_above + J), taken as 0 where J > slots.
 
     Arrays of equal length. Time O(1) per block with one relevant item. Otherwise min(slots, 64) terms, or a
     three-term recurrence over the number of relevant items, forward or backward, whichever is stable: at most
@@ -400,79 +400,79 @@ def _whole(n_above: IntArray, size: IntArray, relevant: IntArray) -> FloatArray:
     is_backward = ~is_direct & ~is_forward & (back <= terms)
     is_direct = ~is_forward & ~is_backward
     result = np.zeros(len(size))
-    for chosen, ends, way in (
+    for chosen, last, method in (
         (is_direct, terms, _direct),
         (is_forward, relevant, _forward),
         (is_backward, relevant + back, _backward),
     ):
         if chosen.any():
-            result[chosen] = way(n_above[chosen], size[chosen], relevant[chosen], ends[chosen])
+            result[chosen] = method(n_above[chosen], size[chosen], relevant[chosen], last[chosen])
     return result
 
 
 def _direct(A: IntArray, b: IntArray, s: IntArray, terms: IntArray) -> FloatArray:
     """Add P(J = j)/(A + j) for j = 1..terms; P(J = j + 1) = P(J = j) (b - s - j + 1)/(b - j)."""
     total = np.zeros(len(b))
-    chance = s / b
+    probability = s / b
     for j in range(1, int(terms.max(initial=0)) + 1):
-        total += np.where(j <= terms, chance / (A + j), 0.0)
-        chance = chance * np.maximum(b - s - j + 1, 0) / np.maximum(b - j, 1)
+        total += np.where(j <= terms, probability / (A + j), 0.0)
+        probability = probability * np.maximum(b - s - j + 1, 0) / np.maximum(b - j, 1)
     return total
 
 
-def _forward(A: IntArray, b: IntArray, s: IntArray, ends: IntArray) -> FloatArray:
-    """Climb from one relevant item: M(t) = t ((A + b - t + 2) M(t - 1) - 1) / ((t - 1)(b - t + 1))."""
+def _forward(A: IntArray, b: IntArray, s: IntArray, last: IntArray) -> FloatArray:
+    """Recur upwards from one relevant item, M(t) = t ((A + b - t + 2) M(t - 1) - 1)/((t - 1)(b - t + 1))."""
     mean = reciprocal_sum(A, b) / b
-    for t in range(2, int(ends.max()) + 1):
+    for t in range(2, int(last.max()) + 1):
         step = t * ((A + b - t + 2) * mean - 1) / ((t - 1) * np.maximum(b - t + 1, 1))
         mean = np.where(t <= s, step, mean)
     return mean
 
 
-def _backward(A: IntArray, b: IntArray, s: IntArray, ends: IntArray) -> FloatArray:
-    """Descend from many relevant items, which forgets the start by a factor b/(A + b) per step."""
-    mean = 1 / (A + (b + 1) / (ends + 1))  # exact where ends = b, else a guess to be forgotten
-    for k in range(int((ends - s).max())):
-        t = np.maximum(ends - k, s)
+def _backward(A: IntArray, b: IntArray, s: IntArray, last: IntArray) -> FloatArray:
+    """Recur downwards from many relevant items; an error at the start shrinks by b/(A + b) per step."""
+    mean = 1 / (A + (b + 1) / (last + 1))  # exact where last = b, else a guess whose error vanishes
+    for k in range(int((last - s).max())):
+        t = np.maximum(last - k, s)
         step = (mean * (t - 1) * (b - t + 1) / t + 1) / (A + b - t + 2)
         mean = np.where(t > s, step, mean)
     return mean
 
 
-def mean_over_retrieved(placement: ResolvedRanks, precision: FloatArray, cutoff: int | None) -> FloatArray:
+def mean_over_retrieved(ranks: ResolvedRanks, precision: FloatArray, cutoff: int | None) -> FloatArray:
     """Return per user the (expected) mean of the precision at the relevant items within the cut-off.
 
-    Only one tied block of a user can lie across the cut-off. The number x of its relevant items above the cut
-    is hypergeometric and the rest of the list does not depend on it, so the mean is a sum over x of at most
+    Only one tied block of a user can lie across the cut-off. The number x of its relevant items above the
+    cut-off is hypergeometric and independent of the other blocks, so the mean is a sum over x of at most
     min(K, relevant items) + 1 terms per user.
 
     Parameters
     ----------
-    placement : ranks with the tie policy applied
+    ranks : with the tie policy applied
     precision : (n,) the (expected) precision at each target, 0 beyond the cut-off
     cutoff : K; None for the whole list
     """
-    across = np.zeros(len(placement.rank), dtype=np.bool_)
-    found = np.ones(len(across)) if cutoff is None else (placement.rank <= cutoff).astype(np.float64)
-    if cutoff is not None and len(placement.tied):
-        blocks = placement.blocks
+    across = np.zeros(len(ranks.rank), dtype=np.bool_)
+    retrieved = np.ones(len(across)) if cutoff is None else (ranks.rank <= cutoff).astype(np.float64)
+    if cutoff is not None and len(ranks.tied):
+        blocks = ranks.blocks
         end = blocks.n_above + blocks.size
-        across[placement.tied] = (blocks.n_above < cutoff) & (end > cutoff)
-        found[placement.tied] = end <= cutoff
-    total = placement.per_user(np.where(across, 0.0, precision))
-    count = placement.per_user(found)
+        across[ranks.tied] = (blocks.n_above < cutoff) & (end > cutoff)
+        retrieved[ranks.tied] = end <= cutoff
+    total = ranks.per_user(np.where(across, 0.0, precision))
+    count = ranks.per_user(retrieved)
     values = total / np.maximum(count, 1)
     if across.any() and cutoff is not None:
-        user = np.searchsorted(placement.starts, np.flatnonzero(across), side="right") - 1
+        user = np.searchsorted(ranks.starts, np.flatnonzero(across), side="right") - 1
         chosen, first = np.unique(user, return_index=True)
-        block = np.flatnonzero(across[placement.tied])[first]
-        values[chosen] = _across(placement, block, cutoff=cutoff, total=total[chosen])
+        block = np.flatnonzero(across[ranks.tied])[first]
+        values[chosen] = _across(ranks, block, cutoff=cutoff, total=total[chosen])
     return values
 
 
-def _across(placement: ResolvedRanks, block: IntArray, *, cutoff: int, total: FloatArray) -> FloatArray:
+def _across(ranks: ResolvedRanks, block: IntArray, *, cutoff: int, total: FloatArray) -> FloatArray:
     """Return the values of users one of whose blocks lies across the cut-off."""
-    blocks = placement.blocks
+    blocks = ranks.blocks
     above, size, relevant = blocks.n_above[block], blocks.size[block], blocks.n_tied_relevant[block]
     slots = cutoff - above
     least = np.maximum(slots - (size - relevant), 0)
@@ -480,30 +480,30 @@ def _across(placement: ResolvedRanks, block: IntArray, *, cutoff: int, total: Fl
     starts = np.cumsum(counts) - counts
     row = np.repeat(np.arange(len(block)), counts)
     x = np.arange(len(row)) - starts[row] + least[row]
-    chance = _hypergeometric(x, starts, size=size[row], relevant=relevant[row], slots=slots[row])
+    probability = _hypergeometric(x, starts, size=size[row], relevant=relevant[row], slots=slots[row])
     # Given x, they fill a random x-subset of the slots: as in any block, with the slots as the block.
     reciprocals = reciprocal_sum(above, slots)
     later = (slots - (above + 1) * reciprocals) / np.maximum(slots - 1, 1)
-    found_above = blocks.n_relevant_above[block]
-    precision = (
-        x / slots[row] * ((found_above + 1) * reciprocals)[row] + x * (x - 1) / slots[row] * later[row]
-    )
-    value = (total[row] + precision) / np.maximum(found_above[row] + x, 1)
-    return np.add.reduceat(chance * value, starts)
+    earlier = blocks.n_relevant_above[block]
+    precision = x / slots[row] * ((earlier + 1) * reciprocals)[row] + x * (x - 1) / slots[row] * later[row]
+    value = (total[row] + precision) / np.maximum(earlier[row] + x, 1)
+    return np.add.reduceat(probability * value, starts)
 
 
 def _hypergeometric(
     x: IntArray, starts: IntArray, *, size: IntArray, relevant: IntArray, slots: IntArray
 ) -> FloatArray:
-    """Return P(x relevant items in the slots); x climbs by 1 from its least value at each of ``starts``."""
+    """Return P(x relevant items in the slots); x rises by 1 from its least value at each of ``starts``."""
     # P(x) / P(x - 1) = (relevant - x + 1)(slots - x + 1) / (x (size - relevant - slots + x))
     with np.errstate(divide="ignore", invalid="ignore"):
         step = np.log((relevant - x + 1) * (slots - x + 1) / (x * (size - relevant - slots + x)))
     step[starts] = 0.0
-    step[starts[1:]] = -np.add.reduceat(step, starts)[:-1]  # start anew, lest rounding errors add up
+    step[starts[1:]] = -np.add.reduceat(step, starts)[
+        :-1
+    ]  # restart at each block, so that rounding errors do not add up
     climb = np.cumsum(step)
     counts = np.diff(starts, append=len(x))
     climb -= np.repeat(np.maximum.reduceat(climb, starts), counts)
     weight = np.exp(climb)
-    chance: FloatArray = weight / np.repeat(np.add.reduceat(weight, starts), counts)
-    return chance
+    probability: FloatArray = weight / np.repeat(np.add.reduceat(weight, starts), counts)
+    return probability

@@ -1,7 +1,4 @@
-"""Metrics of a TREC run: ranks from scores and judgements, one value per query.
-
-Run and qrels files in the form of TREC.
-"""
+"""Metrics of TREC run and qrels files: ranks from scores and judgements, one value per query."""
 
 from __future__ import annotations
 
@@ -68,7 +65,7 @@ def read_qrels(path: str | Path) -> Qrels:
 
 def _lines(path: str | Path, kind: str, form: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the line number and the columns of each line that is not blank."""
-    width, found = len(form.split()), False
+    width, has_lines = len(form.split()), False
     try:
         with Path(path).open(encoding="utf-8") as file:
             for number, text in enumerate(file, start=1):
@@ -79,14 +76,14 @@ def _lines(path: str | Path, kind: str, form: str) -> Iterator[tuple[int, list[s
                     raise InvalidData(
                         f"line {number} of {path} must have {width} columns '{form}', got {len(columns)}."
                     )
-                found = True
+                has_lines = True
                 yield number, columns
     except OSError as error:
         reason = "it is a folder" if isinstance(error, IsADirectoryError) else error.strerror
         raise InvalidData(f"cannot read {kind} file {path}: {reason}.") from None
     except UnicodeDecodeError:
         raise InvalidData(f"{kind} file {path} must be UTF-8 text. Unpack or convert it first.") from None
-    if not found:
+    if not has_lines:
         raise InvalidData(f"{kind} file {path} is empty. Give lines of the form '{form}'.")
 
 
@@ -117,7 +114,7 @@ class RunRanks:
     queries : judged queries with at least one relevant document, sorted
     depth : (n_queries,) documents retrieved
     has_pool : whether the size of the pool was given
-    counts : what was left out or is missing
+    counts : of queries and documents that were left out or are missing
     """
 
     ranks: Ranks
@@ -136,7 +133,7 @@ class RunValues:
     queries : the queries that were evaluated
     metrics : the metrics in the order of the columns
     values : (n_queries, n_metrics)
-    counts : what was left out or is missing
+    counts : of queries and documents that were left out or are missing
     """
 
     queries: tuple[str, ...]
@@ -156,13 +153,13 @@ def ranks_from_run(run: Run, qrels: Qrels, *, relevance: int = 1, n_pool: int | 
     ----------
     run, qrels : scores and grades
     relevance : documents of at least this grade are relevant; unjudged ones are not
-    n_pool : documents in the collection. None: documents that were not retrieved have no rank and earn
-        nothing, as in trec_eval. Given: they are tied with each other below all retrieved ones.
+    n_pool : documents in the collection. None: documents that were not retrieved have no rank and no
+        gain, as in trec_eval. Given: they are tied with each other below all retrieved ones.
 
     Examples
     --------
-    >>> found = ranks_from_run({"q": {"a": 3.0, "b": 2.0}}, {"q": {"b": 1, "c": 1}})
-    >>> found.ranks.best.tolist(), found.ranks.n_relevant.tolist(), found.counts["relevant_not_retrieved"]
+    >>> run = ranks_from_run({"q": {"a": 3.0, "b": 2.0}}, {"q": {"b": 1, "c": 1}})
+    >>> run.ranks.best.tolist(), run.ranks.n_relevant.tolist(), run.counts["relevant_not_retrieved"]
     ([2], [2], 1)
     """
     relevant = {
@@ -171,7 +168,9 @@ def ranks_from_run(run: Run, qrels: Qrels, *, relevance: int = 1, n_pool: int | 
     }
     queries = tuple(sorted(query for query, documents in relevant.items() if documents))
     if not any(query in run for query in queries):
-        raise InvalidData("run and qrels must share a query with relevant documents. Check the query ids.")
+        raise InvalidData(
+            "run and qrels must have a query with relevant documents in common. Check the query ids."
+        )
     names = {document for query in queries for document in relevant[query]}
     codes = {document: code for code, document in enumerate(sorted(names))}
     parts = [
@@ -239,7 +238,7 @@ def _rows_of_query(
 
 
 def run_values(
-    found: RunRanks,
+    run_ranks: RunRanks,
     metrics: str | Metric | Sequence[str | Metric],
     *,
     ties: TiePolicy = "expected",
@@ -252,22 +251,22 @@ def run_values(
     InvalidParameter
         When a metric depends on the size of the pool and that is unknown.
     """
-    made = make_metrics(metrics)
-    placement = ResolvedRanks.of(found.ranks, ties, seed)
-    present = found.ranks.user[found.ranks.starts]
-    result = np.zeros((len(found.queries), len(made)))
-    for column, metric in enumerate(made):
+    chosen = make_metrics(metrics)
+    placement = ResolvedRanks.of(run_ranks.ranks, ties, seed)
+    present = run_ranks.ranks.user[run_ranks.ranks.starts]
+    result = np.zeros((len(run_ranks.queries), len(chosen)))
+    for column, metric in enumerate(chosen):
         if not isinstance(metric, RankMetric):
             raise InvalidParameter(f"metric '{metric}' cannot be computed from a run. Leave it out.")
-        if found.has_pool:
-            metric.check_pool(found.ranks)
+        if run_ranks.has_pool:
+            metric.check_pool(run_ranks.ranks)
         elif metric.needs_pool:
             raise InvalidParameter(
                 f"metric '{metric}' of a run needs the number of documents in the collection. Give n_pool."
             )
         result[present, column] = metric.totals(placement)
-    _warn_of_short_lists(found, made)
-    return RunValues(found.queries, made, result, found.counts)
+    _warn_of_short_lists(run_ranks, chosen)
+    return RunValues(run_ranks.queries, chosen, result, run_ranks.counts)
 
 
 def evaluate_run(
@@ -284,7 +283,7 @@ def evaluate_run(
 
     Scores decide the order and the tie policy the order of equal scores; trec_eval instead puts the document
     with the greater id first. Queries the run lacks count as 0, as with ``trec_eval -c``. Queries with no
-    relevant document are left out and counted. Grades are made binary at ``relevance``, for ndcg too.
+    relevant document are left out and counted. Grades are chosen binary at ``relevance``, for ndcg too.
 
     Parameters
     ----------
@@ -294,10 +293,10 @@ def evaluate_run(
     relevance : documents of at least this grade are relevant
     n_pool : documents in the collection, see ``ranks_from_run``; ``auc`` needs it
     """
-    made = make_metrics(metrics)
+    chosen = make_metrics(metrics)
     judged = read_qrels(qrels)
     grades = {grade for documents in judged.values() for grade in documents.values() if grade >= relevance}
-    if len(grades) > 1 and any(metric.key == "ndcg" for metric in made):
+    if len(grades) > 1 and any(metric.key == "ndcg" for metric in chosen):
         shown = ", ".join(map(str, sorted(grades)[:3]))
         warnings.warn(
             f"ndcg takes the {len(grades)} grades from {relevance} up, such as {shown}, as equally relevant; "
@@ -305,18 +304,18 @@ def evaluate_run(
             DataWarning,
             stacklevel=2,
         )
-    found = ranks_from_run(read_run(run), judged, relevance=relevance, n_pool=n_pool)
-    return run_values(found, made, ties=ties, seed=seed)
+    run_ranks = ranks_from_run(read_run(run), judged, relevance=relevance, n_pool=n_pool)
+    return run_values(run_ranks, chosen, ties=ties, seed=seed)
 
 
-def _warn_of_short_lists(found: RunRanks, metrics: tuple[Metric, ...]) -> None:
+def _warn_of_short_lists(run_ranks: RunRanks, metrics: tuple[Metric, ...]) -> None:
     deepest = max((metric.cutoff or 0 for metric in metrics), default=0)
-    short = np.flatnonzero((found.depth > 0) & (found.depth < deepest))
-    if len(short) and not found.has_pool:
-        examples = ", ".join(repr(found.queries[code]) for code in short[:3])
+    short = np.flatnonzero((run_ranks.depth > 0) & (run_ranks.depth < deepest))
+    if len(short) and not run_ranks.has_pool:
+        examples = ", ".join(repr(run_ranks.queries[code]) for code in short[:3])
         warnings.warn(
-            f"{len(short)} of {len(found.queries)} queries have fewer than {deepest} retrieved documents, "
-            f"such as {examples}; the empty places count as irrelevant.",
+            f"{len(short)} of {len(run_ranks.queries)} queries have fewer than {deepest} retrieved "
+            f"documents, such as {examples}; the missing documents count as irrelevant.",
             DataWarning,
             stacklevel=3,
         )

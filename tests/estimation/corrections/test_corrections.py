@@ -454,7 +454,7 @@ def test_other_designs_are_refused(written: str, law: str) -> None:
 @pytest.mark.parametrize("written", ALL)
 def test_metrics_without_a_gain_are_refused(written: str) -> None:
     sample = SampledRanks.single([0], n_negatives=3, n_pool=9)
-    with pytest.raises(CannotEstimate, match="is no sum over targets"):
+    with pytest.raises(CannotEstimate, match="is not a sum over targets"):
         ESTIMATORS.make(written).estimate(tally(sample), [metric("ap(norm=hits)@5")])
 
 
