@@ -72,7 +72,7 @@ def make_dots() -> Chart:
         )
         for n, (a, b) in enumerate((("ease", "ials"), ("ease", "pop"), ("ials", "pop")), start=1)
     ]
-    grey = Series("what all ranks allow", (1, 2, 3), (0, 0, 0), (-0.1,) * 3, (0.1,) * 3, "dots")
+    grey = Series("identification bounds", (1, 2, 3), (0, 0, 0), (-0.1,) * 3, (0.1,) * 3, "dots")
     zero = Series("no difference", (1, 3), (0, 0), is_dashed=True)
     axes = ChartAxis("pair"), ChartAxis("difference of ndcg@10")
     return Chart("forest", "Differences", "The first pair differs.", *axes, (*dots, grey, zero))

@@ -110,7 +110,7 @@ def test_empty_document() -> None:
 def test_a_chart_without_points_is_a_page() -> None:
     chart = replace(make_lines(), series=(), spans=())
     page = Page(render_document(Document("t", "l", (Section("s", charts=(chart,)),))))
-    assert "There is nothing to draw" in page.text()
+    assert "This chart is empty" in page.text()
 
 
 def test_writes_the_file(tmp_path: Path) -> None:

@@ -1,11 +1,9 @@
-"""Charts as data: a report, a figure for a paper and a table are drawn from the same numbers.
+"""Charts, heat maps and documents as data, from which reports, matplotlib figures and tables are made.
 
-A report as data: sections of tables and charts, and what is needed to repeat it.
-
-Colours and markers that tell models apart.
-
-The eight colours of each theme keep their distance under simulated protanopia, deuteranopia and tritanopia
-and stand out from the background. Colour is never the only cue: each model has a marker of its own as well.
+A ``Document`` holds sections of notes, tables and charts, and the facts needed to repeat it. ``model_mark``
+gives each model a colour and a marker. The eight colours of each theme keep their distance under simulated
+protanopia, deuteranopia and tritanopia and stand out from the background. Colour is never the only cue: each
+model has a marker of its own as well.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ class ChartAxis:
     label : what it measures
     scale : ``log`` needs values above 0
     unit : how numbers are written: plain, whole with thousands marked, or as percent
-    low, high : ends; None takes them from the series
+    low, high : limits; None takes them from the series
     """
 
     label: str
@@ -48,11 +46,11 @@ class Series:
     ----------
     label : as in the legend
     x, y : the points
-    low, high : ends of an interval around each y; empty for none
+    low, high : interval around each y; empty for none
     kind : ``line`` joins the points, ``step`` holds each y up to the next x, ``bars`` fill from 0,
         ``dots`` stand alone (with whiskers), ``band`` fills between low and high without a line
     model : series of one model share colour and marker in all charts; empty for a grey reference
-    is_dashed : for what was not measured, such as a fit or chance
+    is_dashed : for what was not measured, such as a fit or random order
     """
 
     label: str
@@ -67,7 +65,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of the x axis that is shaded and named, such as the K that a sample cannot resolve."""
+    """A span of the x axis that is shaded and named, such as the K that a sample cannot resolve."""
 
     low: float
     high: float
@@ -84,8 +82,8 @@ class Chart:
     title : what is shown, in a few words
     words : what can be seen, for those who cannot see it
     x, y : axes
-    series : what is drawn, later ones on top
-    spans : shaded stretches
+    series : lines, bars, dots and bands, later ones on top
+    spans : shaded spans of x
     notes : sentences to read with it
     """
 
@@ -123,7 +121,7 @@ class HeatMap:
     rows, columns : names
     values : by row; None where there is none
     label : what the values are
-    low, high : ends of the colour scale
+    low, high : limits of the colour scale
     middle : for scales with two sides, such as 0 for a correlation; None for one side
     """
 
@@ -162,7 +160,7 @@ def _cells(series: Series) -> dict[float, str]:
 
 @dataclass(frozen=True)
 class Section:
-    """One heading with what stands under it, in this order: notes, tables, charts.
+    """One section of a document: a heading, then notes, tables and charts in this order.
 
     Parameters
     ----------
@@ -179,7 +177,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """A page.
+    """A page of notes, tables and charts.
 
     Parameters
     ----------
@@ -215,7 +213,7 @@ _SHAPES = (
 
 @dataclass(frozen=True)
 class Mark:
-    """How one model looks in every chart.
+    """Colour and marker of one model in every chart.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Charts, and html pages with results and documents."""
+"""Charts of results, and HTML pages and matplotlib figures that show them."""

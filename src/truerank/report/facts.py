@@ -67,7 +67,7 @@ def flat_facts(entries: Mapping[str, Any]) -> list[Fact]:
 
 
 def model_table(result: Result) -> Table | None:
-    """Return what the provenance holds for each model beside its cost, or None when it holds nothing."""
+    """Return what the provenance holds by model, cost excepted, or None when it holds nothing."""
     return _per_model(result, [key for key in result.provenance if key not in _COST])
 
 
@@ -102,7 +102,7 @@ def _aligned(column: Mapping[str, Any]) -> dict[str, str]:
 
 
 def key_words(key: str) -> str:
-    """Return a key as words.
+    """Return a key with spaces instead of underscores.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def formatted_quantity(value: Any) -> str:
 
 
 def as_typed(value: Any) -> str:
-    """Return a value as it would be typed."""
+    """Return a value as it is typed in an option: lists with commas, none, true, false."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping):

@@ -17,11 +17,11 @@ from truerank.report.axis import Axis, linear_axis
 
 @dataclass(frozen=True)
 class ShownValue:
-    """One value as shown.
+    """One value of the leaderboard as text.
 
     Parameters
     ----------
-    estimate : where it comes from
+    estimate : the value and its interval as numbers
     text, low, high : the numbers; low and high are empty without an interval
     is_best : whether no other model has a higher value by the same estimator
     """
@@ -55,10 +55,10 @@ class LeaderboardRow:
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """The leaderboard: one block of rows per estimator, in each the best model of the first metric on top.
+    """One block of rows per estimator, in each the best model of the first metric on top.
 
-    Models are compared within one estimator only. ``reference`` is the one that counts, and its block comes
-    first: exact values where there are any, else the last estimator that was asked for.
+    Models are compared within one estimator only. The block of ``reference`` comes first: exact values where
+    there are any, else the last estimator of the result.
     """
 
     metrics: tuple[str, ...]
@@ -131,7 +131,7 @@ def _column(metric: str, result: Result) -> dict[tuple[str, str], ShownValue]:
 
 
 def interval_of(estimate: Estimate) -> tuple[float, float] | None:
-    """Return both ends of the interval, or None unless both are known."""
+    """Return the limits of the interval, or None unless both are finite."""
     low, high = estimate.low, estimate.high
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return None
@@ -139,7 +139,7 @@ def interval_of(estimate: Estimate) -> tuple[float, float] | None:
 
 
 def _order(row: LeaderboardRow) -> tuple[bool, float]:
-    """Highest value of the first metric first, rows without one last; equal rows keep their order."""
+    """Return the key that sorts rows by the first metric, highest first, rows without a value last."""
     value = row.cells[0].estimate.value if row.cells and row.cells[0] else math.nan
     return (math.isnan(value), -value if math.isfinite(value) else 0.0)
 
@@ -160,7 +160,7 @@ def _notes(result: Result, metrics: tuple[str, ...]) -> tuple[str, ...]:
         methods = sorted({e.method for e in with_interval if e.method})
         name = " ".join([" and ".join(levels), "interval"]).strip()
         methods_text = f" ({'; '.join(methods)})" if methods else ""
-        notes.append(f"Below each value stands its {name}{methods_text}.")
+        notes.append(f"Below each value is its {name}{methods_text}.")
     if with_interval and has_rivals:
         notes.append(
             "Each interval is about one model alone. The models share their users, so two of them can "
@@ -176,10 +176,15 @@ _LONGEST_ESTIMATOR = 12  # what fits beside a model and a value on a phone
 
 @dataclass(frozen=True)
 class Dot:
-    """One value of a model in a panel; places are percentages of the width.
+    """One value of a model in a panel.
 
-    ``is_first`` says that the row is the first of its model, and ``is_hollow`` that it is an estimate which
-    stands beside exact values.
+    Parameters
+    ----------
+    row, cell : of the leaderboard
+    name : label of the row
+    place, whisker : positions of the value and of its interval, in percent of the width
+    is_first : whether the row is the first of its model
+    is_hollow : whether it is an estimate in a panel that has exact values too
     """
 
     row: LeaderboardRow
@@ -193,7 +198,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Panel:
-    """All models on one metric; the table of its data has ``places`` decimals."""
+    """All models on one metric; ``places`` are the decimals in the table of its data."""
 
     metric: str
     places: int

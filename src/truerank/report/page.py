@@ -1,12 +1,8 @@
-"""The report: all sections in one self-contained html file.
+"""HTML pages in one self-contained file each: reports of results, and documents such as comparisons.
 
-Documents as one self-contained html file.
-
-Templates, filled with text that is escaped.
-
-What a result says, in one sentence.
-
-What sampled ranks allow: bounds as a table, and the words that go with them.
+A report begins with a sentence that names the best model, then shows the leaderboard, identification bounds,
+charts, cost, and what is needed to repeat it. Templates escape all text; a page loads nothing and runs no
+script.
 """
 
 from __future__ import annotations
@@ -101,13 +97,15 @@ def render_document(document: Document) -> str:
 def best_model_sentence(result: Result, board: Leaderboard) -> str:
     """Return one sentence: which model is best on the first metric, by what value, and how consistently.
 
-    Where there are several estimators, the sentence is about the board's reference.
+    Where there are several estimators, the sentence is about the reference of the leaderboard.
     """
     if not board.metrics:
         return "This result holds no estimates."
     board = board.leaders()
     metric = board.metrics[0]
-    has_dataset = result.data.get("name") and result.command != "estimate"  # sampled ranks go by their models
+    has_dataset = (
+        result.data.get("name") and result.command != "estimate"
+    )  # there the name is that of the model
     on_dataset = f" on {result.data['name']}" if has_dataset else ""
     column = board.column(metric)
     if not column:
@@ -164,7 +162,7 @@ def bound_table(result: Result) -> Table | None:
 
 
 def bound_sentence(result: Result) -> str:
-    """Return the sentence that says what the bounds are.
+    """Return a sentence that explains the bounds, or nothing where there are none.
 
     Examples
     --------
@@ -176,8 +174,8 @@ def bound_sentence(result: Result) -> str:
     level = result.bounds[0].level
     sure = "" if level is None else f" at {percent(level)} confidence"
     return (
-        f"Every value between these ends fits the sampled ranks{sure}, whatever the ranks are; "
-        "no estimator enters."
+        "Identification bounds: every value between these limits is consistent with the sampled ranks"
+        f"{sure}; no estimator is used."
     )
 
 

@@ -26,7 +26,7 @@ _ROUND: tuple[Callable[[str], bool], ...] = (
 
 @dataclass(frozen=True)
 class ShownTable:
-    """A table as shown.
+    """A table of a page.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class ShownTable:
 
 
 def table_for_page(table: Table, note: str = "") -> ShownTable:
-    """Return a table with its columns told apart.
+    """Return a table with the kind of each column: numbers, short texts, long texts.
 
     Examples
     --------

@@ -56,7 +56,7 @@ def test_samples_that_cannot_tell_say_so_first() -> None:
     assert page.lead.startswith("This sample cannot tell c from d in recall@1")
     chart = page.sections[1].charts[0]
     assert isinstance(chart, Chart)
-    assert any(series.label == "what all ranks allow" for series in chart.series)
+    assert any(series.label == "identification bounds" for series in chart.series)
 
 
 def test_many_models_have_a_map_best_first() -> None:

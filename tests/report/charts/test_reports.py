@@ -41,10 +41,10 @@ def test_evaluate(truerank: Truerank, data: Path, tmp_path: Path) -> None:
     assert f"wrote {page}" in done.err.replace("\n", "")
     text = page.read_text()
     for title in (
-        "Where targets stand",
+        "Distribution of target ranks",
         "ndcg@K of all models",
         "ndcg@10 among m sampled items",
-        "What ranking took",
+        "Cost of ranking",
     ):
         assert title in text
 
@@ -58,7 +58,7 @@ def test_evaluate_with_negatives(truerank: Truerank, data: Path, tmp_path: Path)
         assert done.code == 0, done.err
         text = page.read_text()
         for title in (
-            "Where targets stand: popularity",
+            "Distribution of target ranks: popularity",
             "recall@K of popularity",
             "Blind spot",
             "exact ranks",
@@ -72,7 +72,7 @@ def test_estimate(truerank: Truerank, ranks: Path, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     text = page.read_text()
     for title in (
-        "Where targets stand: ease",
+        "Distribution of target ranks: ease",
         "recall@K of ease",
         "Blind spot: which recall@K this sample resolves",
     ):

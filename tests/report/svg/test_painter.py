@@ -108,7 +108,7 @@ def test_what_cannot_be_drawn_is_said() -> None:
     assert len(beyond.markers) == 2
     below = one(line, y=ChartAxis("y", "log"))
     assert "1 point at 0 or below cannot be shown on a logarithmic axis" in below.notes[0]
-    assert one().notes == ("There is nothing to draw: no series has a point.",)
+    assert one().notes == ("This chart is empty: no series has a point.",)
     assert not one(line).notes
 
 

@@ -1,1 +1,1 @@
-"""Results in, charts and documents out."""
+"""Charts and pages of results: which numbers to show, and how to put them into words."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def movement_map(agreement: Agreement) -> HeatMap | None:
-    """Return P_MLE by model and fraction; None where there is none."""
+    """Return P_MLE by model and fraction as a heat map; None where there are no values."""
     names = list(dict.fromkeys((move.scenario, move.model) for move in agreement.moves))
     if not names:
         return None
@@ -127,7 +127,7 @@ _LABELS = {
 def heat_by_fraction(
     agreement: Agreement, *, metric: str = "", scenario: str = "", what: AgreementMeasure = "tau"
 ) -> HeatMap:
-    """Return strategies by fractions.
+    """Return the agreement by strategy and fraction as a heat map.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def heat_by_fraction(
 
 
 def heat_by_metric(agreement: Agreement, *, what: AgreementMeasure = "tau") -> HeatMap:
-    """Return strategies by metrics, each cell the mean over the fractions that have a value."""
+    """Return the agreement by strategy and metric as a heat map, means over the fractions with a value."""
     pairs = list(dict.fromkeys((cell.scenario, cell.metric) for cell in agreement.cells if cell.metric))
     has_several = len({scenario for scenario, _ in pairs}) > 1
     values = []

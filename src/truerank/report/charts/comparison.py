@@ -54,16 +54,18 @@ def difference_map(
         low=-widest,
         high=widest,
         middle=0.0,
-        notes=("Colours show values alone; which of them can be told from 0 stands in the verdicts.",),
+        notes=(
+            "Colours show the size of a difference; the verdicts say whether it is distinguishable from 0.",
+        ),
     )
 
 
-#: What the bounds are called in legends.
-BOUNDS = "what all ranks allow"
+#: name of the bounds in legends
+BOUNDS = "identification bounds"
 
 
 def forest_chart(comparison: Comparison, metric: str) -> Chart:
-    """Return the differences of all pairs in one metric; x counts the pairs.
+    """Return the forest chart of one metric: differences of all pairs, numbered on x.
 
     Raises
     ------
@@ -89,12 +91,12 @@ def forest_chart(comparison: Comparison, metric: str) -> Chart:
 
 
 def forest_charts(comparison: Comparison) -> tuple[Chart, ...]:
-    """Return one chart per metric."""
+    """Return one forest chart per metric."""
     return tuple(forest_chart(comparison, metric) for metric in compared_metrics(comparison))
 
 
 def plot_forests(comparison: Comparison, metric: str | None = None, *, width: float | None = None) -> Figure:
-    """Return the forest of one metric, or a panel for each; see ``Comparison.plot``."""
+    """Return the forest chart of one metric as a figure, or a panel for each; see ``Comparison.plot``."""
     from truerank.report.matplotlib.panels import plot_panels
 
     charts = forest_charts(comparison) if metric is None else (forest_chart(comparison, metric),)
@@ -104,7 +106,7 @@ def plot_forests(comparison: Comparison, metric: str | None = None, *, width: fl
 
 
 def compared_metrics(comparison: Comparison) -> list[str]:
-    """Return the metrics in the order they were asked for."""
+    """Return the compared metrics in the order of the request."""
     return list(dict.fromkeys(difference.metric for difference in comparison.differences))
 
 
@@ -149,11 +151,13 @@ def _notes(lines: list[Difference], *, has_bounds: bool) -> tuple[str, ...]:
     elif known:
         notes.append(f"Whiskers are {percent(known[0].level)} intervals.")
     if has_bounds:
-        notes.append("Behind them in grey stands every difference that the sampled ranks allow.")
+        notes.append(
+            "Grey bars are identification bounds: every difference that is consistent with the sampled ranks."
+        )
     return tuple(notes)
 
 
-_MAPPED = 4  # models from which on a map helps
+_MAPPED = 4  # with so many models or more a heat map is shown
 
 
 def comparison_document(comparison: Comparison) -> Document:
@@ -190,7 +194,7 @@ def comparison_document(comparison: Comparison) -> Document:
 
 
 def _lead(comparison: Comparison) -> str:
-    """Return the verdict of two models in the first metric; of more models, who leads and what is decided."""
+    """Return the verdict on two models in the first metric; of more, the best one and the decided pairs."""
     differences = comparison.differences
     metric = differences[0].metric
     if len(comparison.models()) == 2:

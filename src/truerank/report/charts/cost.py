@@ -1,4 +1,4 @@
-"""Chart: what ranking took."""
+"""Chart: scores computed and seconds spent on ranking, by model and by exact or sampled ranking."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class RankingCost:
 
 
 def ranking_costs(result: Result) -> list[RankingCost]:
-    """Return what ranking took, per model and way; empty where the result does not say.
+    """Return scores and seconds of ranking by model, exact and sampled; empty where the result lacks them.
 
-    Where a model was ranked both ways its scores are told apart: all items for all users, and the rest.
+    Of a model that was ranked both ways, all items of all users count as exact, the other scores as sampled.
     """
     return list(_iterate_costs(result))
 
 
 def cost_chart(result: Result) -> Chart | None:
-    """Return scores against seconds by model, beside those of exact ranking; None if they are not known."""
+    """Return scores against seconds by model, with the scores of exact ranking; None if not known."""
     costs = ranking_costs(result)
     if not costs:
         return None
@@ -43,7 +43,7 @@ def cost_chart(result: Result) -> Chart | None:
     )
     return Chart(
         key="cost",
-        title="What ranking took",
+        title="Cost of ranking",
         words=f"Scores computed against seconds of ranking. {_summary(costs, full)}",
         x=ChartAxis("seconds of ranking", "log", "number", *limits),
         y=ChartAxis("scores computed", "log", "count", min(scores) / 2, max(scores) * 2),

@@ -1,8 +1,8 @@
-"""Charts: a metric against its cut-off.
+"""Charts of a metric against its cut-off K: exact values, estimates with intervals, identification bounds.
 
-Chart: which cut-offs a sample can resolve.
-
-Identification bounds along K, as many as time allows.
+Bounds are computed at as many cut-offs as fit into some seconds. The blind-spot chart shows half the width of
+the bounds: the cut-offs at which it exceeds the wanted precision cannot be resolved by this sample, whatever
+the estimator.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class BoundCurve:
 
     Parameters
     ----------
-    metric : at a cut-off of its own
+    metric : at the cut-off of the result
     bounds : by cut-off, ascending; empty where there are none
     why : why there are none
     """
@@ -65,15 +65,15 @@ def bound_curves(
 ) -> dict[str, tuple[BoundCurve, ...]]:
     """Return, per model, the bounds of each metric along K, or why there are none.
 
-    How many cut-offs there are depends on about how long bounds take, told from the sizes of the linear
-    programs alone, so that equal samples always give equal charts.
+    The number of cut-offs depends on how long bounds are expected to take. That is predicted from the sizes
+    of the linear programs, not measured, so that equal samples always give equal charts.
 
     Parameters
     ----------
     samples : sampled ranks by model
     metrics : with cut-offs
     level, ties : as in ``identification_bounds``; all bounds of a model hold at once
-    seconds : for all models together, about
+    seconds : expected time for all models together
     progress : where models are reported
     """
     if not samples:
@@ -155,10 +155,10 @@ def estimated_series(
 
 
 def bound_series(name: str, limits: BoundCurve, level: float) -> Series:
-    """Return all values that the sample of one model allows, along K."""
+    """Return the identification bounds of one model along K as a band."""
     bounds = limits.bounds.values()
     return Series(
-        f"every value the sample allows, at {percent(level)}",
+        f"identification bounds, {percent(level)}",
         tuple(map(float, limits.bounds)),
         tuple((bound.low + bound.high) / 2 for bound in bounds),
         low=tuple(bound.low for bound in bounds),
@@ -180,7 +180,7 @@ def curves_chart(
 
     Parameters
     ----------
-    metric : at the cut-off that the words speak of
+    metric : at the cut-off whose values the alternative text gives
     exact, estimated : series by model
     key : of the chart
     notes : what to read with it
@@ -209,11 +209,12 @@ def curve_chart(
     key: str,
     notes: Sequence[str] = (),
 ) -> Chart:
-    """Return one metric of one model along K: what the sample allows, the estimate, and the truth if known.
+    """Return one metric of one model along K: bounds, estimate with interval, and exact values if known.
 
     Parameters
     ----------
-    name, metric : whose and which; the words speak of its cut-off
+    name : the model
+    metric : at the cut-off whose values the alternative text gives
     exact, estimated, limits : what is known; at least one
     setting : how the result was made
     key : of the chart
@@ -265,7 +266,7 @@ def estimated_series_or_reason(
 
 
 def _affordable(metric: Metric, ranks: SampledRanks, setting: ChartSettings) -> tuple[int, ...]:
-    """Return the cut-offs of an estimated curve; fewer where a corrected value per cell takes much memory."""
+    """Return the cut-offs of an estimated curve, fewer where corrected values would take much memory."""
     largest = int(ranks.n_pool.max())
     every = curve_cutoffs(metric, largest)
     number = _CELLS // max(tally(ranks, ties=setting.ties, seed=setting.seed).n_cells, 1)
@@ -337,7 +338,7 @@ def half_widths(limits: BoundCurve) -> dict[int, float]:
 
 
 def unresolved(line: Mapping[int, float], wanted: float) -> list[tuple[float, float]]:
-    """Return the stretches of K whose half-width exceeds what is wanted; between cut-offs lines are straight.
+    """Return the spans of K whose half-width exceeds ``wanted``, interpolated between cut-offs.
 
     Examples
     --------
@@ -363,7 +364,7 @@ def unresolved(line: Mapping[int, float], wanted: float) -> list[tuple[float, fl
 
 
 def merged_spans(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return stretches that do not overlap and cover the same.
+    """Return the union of spans as spans that do not overlap.
 
     Examples
     --------
@@ -393,5 +394,5 @@ def _blind_sentence(
 
 
 def _cutoffs(low: float, high: float) -> str:
-    """Return a stretch in whole cut-offs."""
+    """Return a span of K in whole cut-offs."""
     return f"{rounded(math.ceil(low))} to {rounded(math.floor(high))}"

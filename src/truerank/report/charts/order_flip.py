@@ -1,6 +1,7 @@
-"""Chart: the order of models against the size of the sample.
+"""Chart: the expected uncorrected metric against the number of sampled items, and where models change order.
 
-What a metric of a short list is on average, for every length, in closed form.
+The expectation of a metric over all samples of a size is computed in closed form from exact ranks, or from
+the ranks of a larger sample: the number of sampled items above a target is hypergeometric.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from truerank.report.charts.wording import joined_clauses, listed_in_words
 
 _SIZES = 40  # lengths on the axis
 _FEWEST = 8
-_TERMS = 100_000_000  # chances that may be computed, some 10 s
+_TERMS = 100_000_000  # probabilities that may be computed, some 10 s
 _FEW = 16  # ties up to so many are written out, which rounds less
 
 
 @dataclass(frozen=True, eq=False)
 class GainContexts:
-    """Targets that are alike: what their gain depends on, and how much of the mean they are.
+    """Distinct contexts of targets: the counts that their gain depends on, with their weight in the mean.
 
     Parameters
     ----------
@@ -50,14 +51,14 @@ class GainContexts:
 
     @classmethod
     def of(cls, ranks: Ranks | SampledRanks, *, ties: TiePolicy = "expected", seed: int = 0) -> GainContexts:
-        """Count alike targets.
+        """Return the contexts of all targets and how often each occurs.
 
-        Targets that tie with each other are put in one order, at random under ``expected`` and ``random``.
+        Ties between targets of one user are broken once, at random under ``expected`` and ``random``.
 
         Raises
         ------
         CannotEstimate
-            When the sample grew by a rule: what was drawn first is not known.
+            When the sample is adaptive: which negatives came first is not known.
         """
         if isinstance(ranks, SampledRanks):
             if ranks.design.stopping is not None:
@@ -105,7 +106,7 @@ def list_sizes(most: int, n_terms: int) -> IntArray:
     Parameters
     ----------
     most : the last of them
-    n_terms : chances to compute for each; where they are very many there are fewer sizes
+    n_terms : probabilities to compute for each size; where they are very many there are fewer sizes
 
     Examples
     --------
@@ -119,17 +120,17 @@ def list_sizes(most: int, n_terms: int) -> IntArray:
 def expected_metric(contexts: GainContexts, metric: Metric, sizes: IntArray) -> FloatArray:
     r"""Return the mean over users of a metric when each target is compared with fewer items, (n_sizes,).
 
-    Of the M items that a target was compared with, s are drawn without replacement. With J of them above it,
-    j of those drawn are with the hypergeometric chance
+    Of the M items that a target was compared with, s are sampled without replacement. If J of the M are above
+    it, the probability that j of the s are is hypergeometric:
 
     .. math:: P(j \mid J) = \binom{J}{j} \binom{M - J}{s - j} \Big/ \binom{M}{s}.
 
-    That holds for items drawn with replacement too: any s of M draws are as good as any others. A target with
-    fewer than s items keeps them all. The list holds the drawn items and the user's targets.
+    That holds for M items drawn with replacement too: any s of the M draws have the same distribution. A
+    target with fewer than s items keeps them all. The list holds the sampled items and the user's targets.
 
     Parameters
     ----------
-    contexts : targets
+    contexts : of the targets
     metric : with a cut-off
     sizes : s
 
@@ -140,9 +141,10 @@ def expected_metric(contexts: GainContexts, metric: Metric, sizes: IntArray) -> 
 
     Notes
     -----
-    Among t tied items J is any of a..a+t alike. Of M + 1 places s + 1 are drawn, and the (j + 1)-th of them
-    is the place J + 1 with chance P(j | J) (s + 1)/(M + 1); so sums over J are differences of the chances
-    that at least j + 1 of the places drawn are among the first a + t + 1, and among the first a.
+    With t tied items J is uniform on a..a+t. If s + 1 of M + 1 positions are sampled, the (j + 1)-th of them
+    is position J + 1 with probability P(j | J) (s + 1)/(M + 1). So sums over J are differences of two
+    probabilities: that at least j + 1 of the sampled positions are among the first a + t + 1, and among the
+    first a.
     """
     if metric.cutoff is None:
         raise CannotEstimate(f"'{metric}' has no cut-off. Use for example 'recall@10'.")
@@ -159,7 +161,9 @@ def _at_size(contexts: GainContexts, metric: Metric, size: int, table: FloatArra
     )
     total = beyond.astype(np.float64)
     is_tied = contexts.n_tied > 0
-    below = np.zeros((2, len(contexts)))  # chances of at most j among the first a, and the first a + t + 1
+    below = np.zeros(
+        (2, len(contexts))
+    )  # probabilities of at most j among the first a, and the first a + t + 1
     for j in range(cutoff):
         probability = np.zeros(len(contexts))
         plain = ~is_tied & (j + above < cutoff)
@@ -180,7 +184,7 @@ def _at_size(contexts: GainContexts, metric: Metric, size: int, table: FloatArra
 def _broken_ties(
     ranks: Ranks | SampledRanks, rows: IntArray, ties: TiePolicy, seed: int
 ) -> tuple[IntArray, IntArray]:
-    """Return how many tied targets and tied irrelevant items stand before each row, in one order."""
+    """Return how many tied targets and tied irrelevant items precede each row in one order of the ties."""
     irrelevant = ranks.n_pool[rows] - ranks.n_relevant[rows]
     part = SampledRanks(
         user=ranks.user[rows],
@@ -211,10 +215,10 @@ def _log_factorials(most: int) -> FloatArray:
 
 
 def _probabilities(
-    table: FloatArray, size: IntArray, above: IntArray, drawn: IntArray, j: int, is_asked: BoolArray
+    table: FloatArray, size: IntArray, above: IntArray, drawn: IntArray, j: int, is_selected: BoolArray
 ) -> FloatArray:
-    """Return, for the rows asked, the chance that j of those drawn are among the ones above."""
-    size, above, drawn = size[is_asked], above[is_asked], drawn[is_asked]
+    """Return, for the selected rows, the probability that j of the sampled items are above the target."""
+    size, above, drawn = size[is_selected], above[is_selected], drawn[is_selected]
     below, n_below = size - above, drawn - j
     is_possible = (j <= above) & (n_below >= 0) & (n_below <= below)
     probability = np.zeros(len(size))
@@ -233,12 +237,12 @@ _EQUAL = 1e-9  # relative difference below which two values count as equal
 
 @dataclass(frozen=True)
 class Crossing:
-    """Two models that change places.
+    """Two models whose order flips.
 
     Parameters
     ----------
-    small, large : who is better below and above the size
-    size : about where
+    small, large : the better model below and above the size
+    size : sampled items at the crossing, interpolated
     """
 
     small: str
@@ -253,21 +257,21 @@ def order_flip_chart(
     ties: TiePolicy = "expected",
     seed: int = 0,
 ) -> Chart:
-    """Return the expected metric among m sampled items, as it is printed without correction, against m.
+    """Return the expected uncorrected metric among m sampled items, against m.
 
-    From exact ranks m goes up to the catalogue; from sampled ones up to what was drawn, because drawing fewer
-    of those drawn is a sample too.
+    From exact ranks m goes up to the size of the catalogue. From sampled ranks it goes up to the size of the
+    sample, because part of a sample is a smaller sample.
 
     Parameters
     ----------
     ranks : exact or sampled ranks by model, at least one
     metric : with a cut-off
-    ties, seed : how equal scores count
+    ties, seed : treatment of equal scores
 
     Raises
     ------
     CannotEstimate
-        When the metric is no sum over targets, or samples grew by a rule.
+        When the metric is no sum over targets, or when samples are adaptive.
     """
     contexts = {name: GainContexts.of(of_model, ties=ties, seed=seed) for name, of_model in ranks.items()}
     most = max(int(of_model.n_listed.max()) for of_model in contexts.values())
@@ -298,7 +302,7 @@ def order_flip_chart(
 
 
 def crossings(first: str, second: str, lines: Mapping[str, FloatArray], sizes: IntArray) -> list[Crossing]:
-    """Return where two lines cross, between sizes on a logarithmic scale.
+    """Return where two lines cross, interpolated on a logarithmic scale.
 
     Examples
     --------
@@ -330,7 +334,7 @@ def _words(metric: Metric, lines: Mapping[str, FloatArray], sizes: IntArray, *, 
 
 
 def _flips(turns: Sequence[Sequence[Crossing]]) -> str:
-    """Return which pairs change places and where, those that do so latest first."""
+    """Return which pairs of models flip and at which m, largest m first."""
     crossing = sorted((pair for pair in turns if pair), key=lambda pair: -pair[-1].size)
     if not crossing:
         return "No pair of models changes its order with m."

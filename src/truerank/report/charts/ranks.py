@@ -1,6 +1,7 @@
-"""Chart: where targets stand, on a logarithmic scale.
+"""Chart: distribution of the ranks of targets on a logarithmic scale, two bins per doubling of the rank.
 
-Shares of targets by rank, in bins of half a doubling: known, seen in a sample, and inferred from it.
+For exact ranks it is a histogram. For sampled ranks it shows the sample scaled to the catalogue, the
+distribution that an estimator infers from it, and the exact ranks where they are known too.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _NARROW = 2**0.25  # a last bin below half of the usual width joins the one befo
 
 
 def rank_edges(n_ranks: int) -> IntArray:
-    """Return the first rank of each bin and, at the end, the one after the last; two bins to a doubling.
+    """Return the first rank of each bin, then the rank after the last bin; two bins per doubling.
 
     Examples
     --------
@@ -39,7 +40,7 @@ def rank_edges(n_ranks: int) -> IntArray:
 
 
 def per_doubling(cumulative: FloatArray, edges: IntArray) -> FloatArray:
-    """Return the share of each bin over its width in doublings, from shares below the edges.
+    """Return the density per doubling in each bin, from the cumulative fractions at the edges.
 
     Examples
     --------
@@ -51,7 +52,7 @@ def per_doubling(cumulative: FloatArray, edges: IntArray) -> FloatArray:
 
 
 def exact_below(ranks: Ranks, edges: IntArray, ties: TiePolicy = "expected") -> FloatArray:
-    """Return the share of targets that stand above each edge; tied ones are spread over their block.
+    """Return the fraction of targets ranked before each edge; a tied target counts evenly over its block.
 
     Every target counts alike.
 
@@ -67,10 +68,10 @@ def exact_below(ranks: Ranks, edges: IntArray, ties: TiePolicy = "expected") -> 
 
 
 def sampled_below(counted: Tally, edges: IntArray) -> FloatArray:
-    """Return the share of targets above each edge when a sampled rank stands for its part of the pool.
+    """Return the fraction of targets ranked before each edge if sampled ranks are scaled to the pool.
 
-    With j of m negatives above it a target is taken to lie in the (j + 1)-th of m + 1 equal parts of the
-    candidates, at any place of it on a logarithmic scale alike; other targets above it are added.
+    With j of m negatives above it, a target is assigned to the (j + 1)-th of m + 1 equal parts of the
+    candidates, uniformly on a logarithmic scale within it; other targets above it are added to the rank.
 
     Examples
     --------
@@ -92,7 +93,7 @@ def sampled_below(counted: Tally, edges: IntArray) -> FloatArray:
 
 
 def inferred_below(counted: Tally, edges: IntArray, estimator: MixtureEstimator) -> FloatArray:
-    """Return the share of targets above each edge under the distribution that an estimator fits.
+    """Return the fraction of targets ranked before each edge under the distribution that an estimator fits.
 
     Raises
     ------
@@ -130,7 +131,7 @@ def exact_rank_chart(ranks: Mapping[str, Ranks], ties: TiePolicy = "expected") -
     summaries = [_summary(name, of_model, edges) for name, of_model in below.items()]
     return Chart(
         key="rank-distribution",
-        title="Where targets stand",
+        title="Distribution of target ranks",
         words=f"Share of targets by rank. {' '.join(summaries)}",
         x=ChartAxis(_X, "log", "count", 1, largest + 1),
         y=ChartAxis(_Y, unit="share", low=0.0),
@@ -149,14 +150,14 @@ def sampled_rank_chart(
     seed: int = 0,
     key: str = "rank-distribution",
 ) -> Chart:
-    """Return the sampled ranks of one model, what an estimator infers from them, and the truth if known.
+    """Return sampled ranks of one model, the distribution inferred from them, and exact ranks if known.
 
     Parameters
     ----------
     name : the model
     ranks : its sampled ranks
     exact : its exact ranks, where they are known too
-    estimator : what fits a distribution of ranks; ``smooth`` unless given
+    estimator : of the rank distribution; ``smooth`` by default
     ties, seed : as in ``estimate``
     key : of the chart
     """
@@ -194,7 +195,7 @@ def sampled_rank_chart(
         words.append(_summary("Exact ranks", known, edges))
     return Chart(
         key=key,
-        title=f"Where targets stand: {name}",
+        title=f"Distribution of target ranks: {name}",
         words=" ".join(words),
         x=ChartAxis(_X, "log", "count", 1, largest + 1),
         y=ChartAxis(_Y, unit="share", low=0.0),
@@ -212,7 +213,7 @@ def _step(
 
 
 def _summary(name: str, below: FloatArray, edges: IntArray) -> str:
-    """Return what a reader would look for: how many stand at the top, and where the middle is."""
+    """Return the fraction of targets in the top 10 and the median rank, as a sentence."""
     top = min(_TOP, int(edges[-1]) - 1)
     within = float(np.interp(np.log(top + 1), np.log(edges), below))
     middle = float(np.exp(np.interp(0.5, below, np.log(edges))))

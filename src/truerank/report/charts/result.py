@@ -1,4 +1,4 @@
-"""All charts of a result, in the order of reading."""
+"""All charts of a result of ``evaluate`` or ``estimate``, in the order in which a report shows them."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ def result_charts(
     bounds: bool = True,
     progress: Progress = SILENT,
 ) -> tuple[Picture, ...]:
-    """Return pictures of what is behind the estimates of ``evaluate`` and ``estimate``.
+    """Return the charts of a result of ``evaluate`` or ``estimate``.
 
-    Where targets stand, metrics against K with intervals and bounds, which K a sample resolves, the order of
-    models against the size of the sample, and what ranking took; each where the ranks for it are at hand. Put
-    them into a report with ``dataclasses.replace(result, charts=...)``. Equal inputs give equal charts.
+    The distribution of target ranks, metrics against K with intervals and bounds, which K a sample resolves,
+    the order of models against the sample size, and the cost of ranking; each where the result holds the
+    ranks that it needs. Put them into a report with ``dataclasses.replace(result, charts=...)``. Equal inputs
+    give equal charts.
 
     Parameters
     ----------
@@ -69,7 +70,8 @@ class ResultCharts:
 
     Parameters
     ----------
-    result, setting : what was found, and how
+    result : what the charts show
+    setting : how its numbers were computed
     exact, sampled : ranks by model; users without targets are not there
     has_bounds, progress : as in ``result_charts``
     metrics : with cut-offs
@@ -87,7 +89,7 @@ class ResultCharts:
     def of(
         cls, result: Result, sampled: Mapping[str, SampledRanks], has_bounds: bool, progress: Progress
     ) -> ResultCharts:
-        """Choose the metrics."""
+        """Return the charts of a result, with the metrics to show."""
         exact = {name: ranks for name, ranks in result.ranks.items() if len(ranks)}
         drawn = {name: ranks for name, ranks in sampled.items() if len(ranks)}
         pools = [int(ranks.n_pool.max()) for ranks in exact.values()]
@@ -97,7 +99,7 @@ class ResultCharts:
         return cls(result, ChartSettings.of(result), exact, drawn, has_bounds, progress, metrics)
 
     def charts(self) -> list[Chart]:
-        """Return the charts; what could not be shown, and why, stands in the notes of the last one."""
+        """Return the charts; the notes of the last one say which charts are missing and why."""
         limits = self._limits()
         order = self._order_chart()
         charts = [*self._rank_charts(), *self._metric_charts(limits), *self._blind_spots(limits)]
@@ -115,12 +117,12 @@ class ResultCharts:
 
     @property
     def _own(self) -> dict[str, SampledRanks]:
-        """Models with charts of their own: the first ones."""
+        """The first models, which get charts of their own."""
         return dict(list(self.sampled.items())[:_EACH])
 
     @property
     def _bounded_metrics(self) -> tuple[Metric, ...]:
-        """All metrics of one model, the first one of several."""
+        """Metrics with bounds: all of a single model, the first one when there are several models."""
         return self.metrics if len(self.sampled) == 1 else self.metrics[:1]
 
     def _rank_charts(self) -> Iterator[Chart]:
@@ -196,7 +198,7 @@ class ResultCharts:
         return sum(other.key == metric.key for other in self.metrics) == 1
 
     def _label(self, name: str, way: str) -> str:
-        """Return the name of a line among those of all models, with the way where there are two."""
+        """Return the label of a line: the model, and exact or the estimator where a chart has both."""
         return f"{name}, {way}" if self.exact and self.sampled else name
 
     def _blind_spots(self, limits: Mapping[str, tuple[BoundCurve, ...]]) -> Iterator[Chart]:
@@ -208,7 +210,7 @@ class ResultCharts:
                 yield chart
 
     def _order_chart(self) -> Chart | str | None:
-        """Return the chart, why there is none, or None where there are no ranks."""
+        """Return the chart, a sentence on why there is none, or None where there are no ranks."""
         ranks: Mapping[str, Ranks] | Mapping[str, SampledRanks] = self.exact or self.sampled
         if not ranks or not self.metrics:
             return None

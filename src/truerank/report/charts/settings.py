@@ -1,7 +1,4 @@
-"""How the numbers of a result were made, so that charts make more of them alike.
-
-Which metrics and cut-offs charts show.
-"""
+"""Settings of charts, read from a result so that its curves agree with it; metrics and cut-offs to show."""
 
 from __future__ import annotations
 
@@ -20,12 +17,12 @@ from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
 from truerank.workflows.options import DEFAULT_ESTIMATORS, EstimateOptions, RunSettings
 
-_RESAMPLES = 100  # a spread of so many is within a tenth, which nobody sees
+_RESAMPLES = 100  # they give the width of an interval to about a tenth, enough for a chart
 
 
 @dataclass(frozen=True)
 class ChartSettings(RunSettings):
-    """What charts of a result go by.
+    """Estimators, intervals and run settings of a result, for the further values that its charts show.
 
     Parameters
     ----------
@@ -38,7 +35,7 @@ class ChartSettings(RunSettings):
 
     @classmethod
     def of(cls, result: Result) -> ChartSettings:
-        """Read the setting from a result.
+        """Read the settings from a result.
 
         Examples
         --------
@@ -63,13 +60,13 @@ class ChartSettings(RunSettings):
 
     @property
     def estimator(self) -> Estimator:
-        """The first that corrects, or the first there is."""
+        """The first estimator that corrects the metric, else the first of all."""
         correcting = [estimator for estimator in self.estimators if estimator.is_global]
         return (*correcting, *self.estimators, ESTIMATORS.make(DEFAULT_ESTIMATORS))[0]
 
     @property
     def mixture(self) -> MixtureEstimator | None:
-        """The first that fits a distribution of ranks."""
+        """The first estimator that fits a rank distribution, None without one."""
         fitting = [estimator for estimator in self.estimators if isinstance(estimator, MixtureEstimator)]
         return fitting[0] if fitting else None
 
@@ -87,14 +84,14 @@ class ChartSettings(RunSettings):
 
 
 def _quick(uncertainty: Uncertainty) -> Uncertainty:
-    """Return intervals that a chart can wait for."""
+    """Return the same intervals with at most 100 resamples."""
     if isinstance(uncertainty, AutoInterval | Bootstrap) and uncertainty.resamples > _RESAMPLES:
         return replace(uncertainty, resamples=_RESAMPLES)
     return uncertainty
 
 
 def _is_known(name: str) -> bool:
-    """Whether a name is an estimator's; evaluation up to a precision has ways of its own."""
+    """Whether a name is that of an estimator; evaluation up to a precision uses other names."""
     try:
         ESTIMATORS.make(name)
     except UnknownName:
@@ -104,14 +101,14 @@ def _is_known(name: str) -> bool:
 
 #: Cut-offs of metrics along a logarithmic axis.
 CURVE_CUTOFFS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500)
-#: Those to take where each costs time, the ones that tell most first.
+#: Cut-offs to take where each costs time, the most informative first.
 INFORMATIVE_CUTOFFS = (10, 1, 100, 30, 3, 300, 50, 5, 20, 500)
 _FAMILIES = 3
 _STAND_IN = 10
 
 
 def charted_metrics(metrics: Iterable[str], largest: int) -> tuple[Metric, ...]:
-    """Return the metrics with a cut-off, one for each kind and three at most; recall where there is none.
+    """Return metrics with a cut-off, one of each family and three at most; recall where there is none.
 
     Parameters
     ----------
@@ -140,7 +137,7 @@ def at_cutoffs(metric: Metric, cutoffs: Iterable[int]) -> tuple[Metric, ...]:
 
 
 def family_name(metric: Metric) -> str:
-    """Return the metric with K in the place of its cut-off.
+    """Return the name of the metric with K instead of its cut-off.
 
     Examples
     --------
@@ -163,7 +160,7 @@ def curve_cutoffs(metric: Metric, largest: int, *, least: int = 1) -> tuple[int,
 
 
 def informative_cutoffs(metric: Metric, largest: int, number: int) -> tuple[int, ...]:
-    """Return the metric's own cut-off and others that tell most, ascending, ``number`` of them at most.
+    """Return the metric's own cut-off and the most informative others, ascending, at most ``number``.
 
     Examples
     --------

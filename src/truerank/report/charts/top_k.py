@@ -16,7 +16,7 @@ _POINTS = 200  # more cannot be told apart on a screen
 
 
 def top_k_chart(ranks: Mapping[str, Ranks], models: Iterable[str]) -> Chart | None:
-    """Return the share of targets within the top K by model, or None when there are no ranks.
+    """Return the fraction of targets within the top K by model, or None when there are no ranks.
 
     K runs over at most a few hundred whole numbers from 1 to the largest pool, evenly spaced on a
     logarithmic axis, the round ones among them.
@@ -68,10 +68,10 @@ def thinned_cutoffs(largest: int) -> IntArray:
 
 
 def fraction_in_top(ranks: Ranks, cutoffs: IntArray) -> FloatArray:
-    """Return the share of targets whose mid rank is at most each cut-off.
+    """Return the fraction of targets whose mid rank is at most each cut-off.
 
-    Targets count alike, whatever the number of targets of their user. Among ties a target takes the middle
-    rank ``1 + n_above + n_tied / 2``.
+    Every target has the same weight, whatever the number of targets of its user. Among ties a target takes
+    the middle rank ``1 + n_above + n_tied / 2``.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def fraction_in_top(ranks: Ranks, cutoffs: IntArray) -> FloatArray:
 
 
 def random_fraction_in_top(n_pool: IntArray, cutoffs: IntArray) -> FloatArray:
-    """Return the expected share when every pool is in random order.
+    """Return the expected fraction when every pool is in random order.
 
     Examples
     --------

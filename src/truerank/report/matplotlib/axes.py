@@ -52,13 +52,13 @@ def figure_of(axes: Axes) -> Figure:
 
 
 def escape_dollars(texts: Iterable[Text]) -> None:
-    """Let dollar signs be letters, not mathematics."""
+    """Print dollar signs as they are instead of starting a formula."""
     for text in texts:
         text.set_parse_math(False)
 
 
 def style_axes(axes: Axes, *, grid: str, title: str, wide: float) -> None:
-    """Give axes the look of the report; the title breaks after ``wide`` inches."""
+    """Set grid, ticks and title in the style of the report; the title breaks after ``wide`` inches."""
     axes.grid(False)
     if grid:
         axes.grid(axis=grid, color=GRID, linewidth=0.6)  # type: ignore[arg-type]

@@ -22,12 +22,12 @@ Point = tuple[float, float]
 
 
 def line_paths(series: Series, x: Axis, y: Axis) -> list[list[Point]]:
-    """Return the line, cut where a point has no place."""
+    """Return the line in pieces, interrupted at points that the axes cannot show."""
     return _paths(((a, b) if _can_show(x, a, y, b) else None for a, b in _points(series)), x, y, series)
 
 
 def band_paths(series: Series, x: Axis, y: Axis) -> list[list[Point]]:
-    """Return the areas between low and high as closed outlines; ends beyond the axis lie on its edge."""
+    """Return the areas between low and high as closed paths, clipped to the axis."""
     lows, highs = series.low or series.y, series.high or series.y
     known = [
         x.can_show(a) and low == low and high == high
@@ -58,7 +58,7 @@ def bar_paths(series: Series, x: Axis, y: Axis, *, slot: float, turn: int, of: i
 
 
 def bar_middles(series: Series, x: Axis, y: Axis, *, slot: float, turn: int, of: int) -> list[Point]:
-    """Return where the tops of the bars have their middle, in percent from the upper left corner."""
+    """Return the middles of the tops of the bars, in percent from the upper left corner."""
     drawn = bar_paths(series, x, y, slot=slot, turn=turn, of=of)
     return [((bar[1][0] + bar[2][0]) / 20, bar[1][1] / 10) for bar in drawn]
 
@@ -99,7 +99,7 @@ def _clipped(
 
 
 def _paths(points: Iterable[Point | None], x: Axis, y: Axis, series: Series) -> list[list[Point]]:
-    """Return stretches without a gap; a step holds each value up to the next x."""
+    """Return paths without a gap; a step holds each value up to the next x."""
     runs: list[list[Point]] = [[]]
     for point in points:
         if point is None:
@@ -133,14 +133,14 @@ def _colour(style: SeriesStyle) -> str:
 
 @dataclass(frozen=True)
 class PlacedMarker:
-    """One mark.
+    """One marker with its whisker.
 
     Parameters
     ----------
     style : of its series
-    x, y : place in percent from the upper left corner
+    x, y : position in percent from the upper left corner
     shift : pixels to the right, so that dots at one x do not hide each other
-    whisker : upper and lower end in percent from above; None without an interval
+    whisker : upper and lower limit in percent from above; None without an interval
     words : the point in words
     """
 
@@ -251,7 +251,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class ShadedSpan:
-    """A shaded stretch: its left end and width in percent, and the letter that names it in the legend."""
+    """A shaded span of x: left edge and width in percent, and its letter in the legend."""
 
     left: float
     width: float
@@ -269,7 +269,7 @@ class LegendLine:
 
 @dataclass(frozen=True)
 class PaintedChart:
-    """All that the page needs to show a chart; ``is_cut`` says that something lies beyond its axes."""
+    """All that the page needs to show a chart; ``is_cut`` is true where points lie beyond its axes."""
 
     kind = "chart"
     chart: Chart
@@ -323,7 +323,7 @@ def paint_chart(chart: Chart, styles: ModelStyles) -> PaintedChart:
 
 
 def _x_axis(chart: Chart) -> Axis:
-    """Return the flat axis, with room for half a bar or a dot at its ends."""
+    """Return the horizontal axis, with room for half a bar or a dot on both sides."""
     values = [a for line in chart.series for a in line.x]
     named = chart.x
     if named.scale == "linear" and named.unit == "number" and all(float(a).is_integer() for a in values):
@@ -392,7 +392,7 @@ def _legend(chart: Chart, styles: Sequence[SeriesStyle]) -> Iterator[LegendLine]
 
 
 def _count_unshown(chart: Chart, x: Axis, y: Axis) -> tuple[int, int]:
-    """Return how many points lie beyond the axes, and how many have no place at all."""
+    """Return how many points lie beyond the axes, and how many a logarithmic axis cannot show."""
     points = [
         (a, b)
         for line in chart.series
@@ -407,7 +407,7 @@ def _count_unshown(chart: Chart, x: Axis, y: Axis) -> tuple[int, int]:
 
 def _warnings(chart: Chart, n_out: int, n_lost: int) -> Iterator[str]:
     if not any(line.x for line in chart.series):
-        yield "There is nothing to draw: no series has a point."
+        yield "This chart is empty: no series has a point."
     if n_out:
         lies = "lies" if n_out == 1 else "lie"
         yield f"{count_of(n_out, 'point')} {lies} beyond the axes and can be found in the data."
@@ -419,7 +419,7 @@ def _warnings(chart: Chart, n_out: int, n_lost: int) -> Iterator[str]:
 
 
 def axis_name(axis: ChartAxis) -> str:
-    """Return what stands beside an axis.
+    """Return the name of an axis with its scale.
 
     Examples
     --------
