@@ -10,7 +10,6 @@ Vocabularies are stored as arrays too: numbers as they are, text as UTF-8 bytes 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import struct
@@ -19,12 +18,14 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from truerank.core.checkpoint import replace_file
+from truerank.core.digest import content_digest
 from truerank.core.errors import InvalidData
 from truerank.core.interactions import Vocabulary
 from truerank.core.types import AnyArray, frozen
@@ -144,11 +145,10 @@ def _parse_header(path: Path, text: AnyArray) -> dict[str, Any]:
 
 def _digest(arrays: Mapping[str, AnyArray]) -> str:
     """Return a digest of names, types, shapes and content."""
-    digest = hashlib.blake2b(digest_size=16)
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name} {array.dtype.str} {array.shape};".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
+    described = (
+        (f"{name} {array.dtype.str} {array.shape};", array) for name, array in sorted(arrays.items())
+    )
+    return content_digest(chain.from_iterable(described))
 
 
 def _refused(path: Path, reason: str) -> InvalidData:

@@ -363,5 +363,7 @@ def importance(
 
     if store is None:
         return compute()["importance"]
-    asked = f"proxy={model} feedback={feedback} negatives={negatives} auc={auc} legacy={legacy} seed={seed}"
-    return store.arrays(f"importance {asked} events={events_hash(train)}", compute)["importance"]
+    settings = (
+        f"proxy={model} feedback={feedback} negatives={negatives} auc={auc} legacy={legacy} seed={seed}"
+    )
+    return store.arrays(f"importance {settings} events={events_hash(train)}", compute)["importance"]
