@@ -36,7 +36,7 @@ def page() -> str:
         "",
     ]
     lines += [
-        "Results go to stdout, talk and progress to stderr. Bad input ends with a sentence and exit code 2.",
+        "Results go to stdout, messages to stderr. Bad input ends with one sentence and exit code 2.",
         "",
     ]
     for path, command in _walk(whole_command(), "truerank"):

@@ -43,14 +43,14 @@ def compare(
     sampler: Annotated[
         str | None,
         typer.Option(
-            help="With --data: how negatives are sampled, such as uniform(m=99); all are ranked by default.",
+            help="With --data: how negatives are sampled, such as uniform(m=99); default: rank all items.",
             autocompletion=plugin_names("samplers"),
         ),
     ] = None,
     negatives: Annotated[
         int | None,
         typer.Option(
-            help="Sampled negatives per target: to sample with --data, or of files of ranks that do not say."
+            help="Sampled negatives per target: to sample with --data, or in files without that column."
         ),
     ] = None,
     n_items: opt.NItems = None,

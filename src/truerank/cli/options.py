@@ -87,7 +87,7 @@ Duplicates = Annotated[
 ]
 MinRating = Annotated[float | None, typer.Option(help="Keep events rated at least this.")]
 Core = Annotated[
-    int, typer.Option(help="Keep users and items with at least this many events, among those kept.")
+    int, typer.Option(help="k-core: keep users and items with at least this many events among those kept.")
 ]
 MinHistory = Annotated[int, typer.Option(help="Keep users with at least this many events.")]
 
@@ -137,7 +137,9 @@ Uncertainty = Annotated[
 Level = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
 Target = Annotated[
     str,
-    typer.Option(help="What the intervals cover: the mean of the test-users, or of the population."),
+    typer.Option(
+        help="What the intervals cover: the mean over the test-users, or over the population of users."
+    ),
 ]
 Resamples = Annotated[int, typer.Option(help="Bootstrap samples of users.")]
 Bounds = Annotated[
