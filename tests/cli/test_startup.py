@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from truerank.cli.main import COMMANDS, load_command, whole_command
+from truerank.cli.main import COMMANDS, DEFINED, load_command, whole_command
 
 LOADED = """
 import json, sys
@@ -47,7 +47,7 @@ def test_calling_a_command_loads_no_other() -> None:
     call = [sys.executable, "-c", LOADED, "data", "list", "--help"]
     run = subprocess.run(call, capture_output=True, text=True, check=True)
     loaded = set(json.loads(run.stderr.splitlines()[-1]))
-    modules = {f"truerank.cli.{where.partition(':')[0]}" for where, _ in COMMANDS.values()}
+    modules = {f"truerank.cli.{DEFINED.get(name, name).partition(':')[0]}" for name in COMMANDS}
     assert loaded & modules == {"truerank.cli.data"}
 
 
@@ -55,7 +55,7 @@ def test_calling_a_command_loads_no_other() -> None:
 def test_summaries_are_the_first_lines_of_the_help(name: str) -> None:
     command = load_command(name)
     assert command.name == name
-    assert inspect.cleandoc(command.help).splitlines()[0] == COMMANDS[name][1]
+    assert inspect.cleandoc(command.help).splitlines()[0] == COMMANDS[name]
 
 
 def test_the_whole_command_has_every_option() -> None:

@@ -65,7 +65,7 @@ def agreement(
     format: opt.OutputFormat = Format.table,
     report: opt.Report = None,
 ) -> None:
-    """Fit models to all events and to sub-samples; print which sub-samples keep the order of the models.
+    """Fit models to all events and to sub-samples; print which of these keep their order.
 
     tau is Kendall's tau-b between the order of the models on all events and on the sub-sample; "certain"
     counts only pairs of models whose difference on all events is significant, over users and seeds.

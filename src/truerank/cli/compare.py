@@ -98,7 +98,7 @@ def compare(
     out: opt.Out = None,
     report: opt.Report = None,
 ) -> None:
-    """Compare models, from files of ranks or on a data set: which one is better, or why that is open."""
+    """Compare models, from files of ranks or on a data set: which is better, or why it is open."""
     from truerank.ranking.files import read_rank_files
     from truerank.workflows.compare.compare import compare as run_compare
 

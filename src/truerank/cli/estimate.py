@@ -42,7 +42,7 @@ def estimate(
     report: opt.Report = None,
     out: Annotated[Path | None, typer.Option(help="Also write the result to this file, as JSON.")] = None,
 ) -> None:
-    """Estimate the metrics of exact evaluation from a table of sampled ranks, written by any framework."""
+    """Estimate the metrics of exact evaluation from a table of sampled ranks of any framework."""
     from truerank.ranking.files import read_sampled_models
     from truerank.workflows.estimate import estimate as estimate_ranks
     from truerank.workflows.estimate import has_all_items

@@ -82,7 +82,7 @@ def evaluate(
     ] = None,
     report: opt.Report = None,
 ) -> None:
-    """Rank items for every test user and print metrics: exact ones, or estimates from sampled items."""
+    """Rank items for every test user and print metrics, exact or estimated from sampled items."""
     from truerank.cli.dataset import read_split
     from truerank.workflows.evaluate import run_evaluation
     from truerank.workflows.fitting import name_models

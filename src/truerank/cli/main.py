@@ -16,53 +16,31 @@ from typer.core import TyperGroup
 from truerank.core.errors import DataWarning, TruerankError
 from truerank.version import __version__
 
-#: Command -> where it is defined below ``truerank.cli``, and the first line of its help.
+#: Command -> the first line of its help.
 COMMANDS = {
-    "evaluate": (
-        "evaluate:evaluate",
-        "Rank items for every test user and print metrics: exact ones, or estimates from sampled items.",
-    ),
-    "sample": (
-        "sample:sample",
-        "Rank targets against sampled negatives and write the table that truerank estimate reads.",
-    ),
-    "estimate": (
-        "estimate:estimate",
-        "Estimate the metrics of exact evaluation from a table of sampled ranks, written by any framework.",
-    ),
-    "compare": (
-        "compare:compare",
-        "Compare models, from files of ranks or on a data set: which one is better, or why that is open.",
-    ),
-    "plan": (
-        "plan:plan",
-        "Print how many negatives or users a wanted half-width needs, and what exact evaluation costs.",
-    ),
-    "fit": ("fit:fit", "Fit a model to the train part and write it to a file."),
-    "study": (
-        "study:study",
-        "Measure the errors of estimators: rank all items once, and sampled items many times.",
-    ),
-    "subsample": (
-        "subsample:subsample",
-        "Write a fraction of the events, with their original ids, and print what the data have lost.",
-    ),
-    "agreement": (
-        "agreement:agreement",
-        "Fit models to all events and to sub-samples; print which sub-samples keep the order of the models.",
-    ),
-    "list": ("plugins:list_plugins", "List the plug-ins of one kind, with parameters and sources."),
-    "trec": ("trec:trec", "Compute metrics from a TREC run and its qrels."),
-    "data": ("data:app", "Public data sets: list, describe or fetch them."),
-    "paper": ("paper:app", "Reproduce tables and figures of the papers."),
+    "evaluate": "Rank items for every test user and print metrics, exact or estimated from sampled items.",
+    "sample": "Rank targets against sampled negatives and write the table that truerank estimate reads.",
+    "estimate": "Estimate the metrics of exact evaluation from a table of sampled ranks of any framework.",
+    "compare": "Compare models, from files of ranks or on a data set: which is better, or why it is open.",
+    "plan": "Print how many negatives or users a wanted half-width needs, and what exact evaluation costs.",
+    "fit": "Fit a model to the train part and write it to a file.",
+    "study": "Measure the errors of estimators: rank all items once, and sampled items many times.",
+    "subsample": "Write a fraction of the events, with their original ids, and print what has been lost.",
+    "agreement": "Fit models to all events and to sub-samples; print which of these keep their order.",
+    "list": "List the plug-ins of one kind, with parameters and sources.",
+    "trec": "Compute metrics from a TREC run and its qrels.",
+    "data": "Public data sets: list, describe or fetch them.",
+    "paper": "Reproduce tables and figures of the papers.",
 }
+#: Where a command is defined below ``truerank.cli``, unless in the function and module of its name.
+DEFINED = {"list": "plugins:list_plugins", "data": "data:app", "paper": "paper:app"}
 
 
 def load_command(name: str) -> Any:
     """Import a command and return it as typer builds it."""
     from truerank.cli.messages import OptionCommand
 
-    module, _, attribute = COMMANDS[name][0].partition(":")
+    module, _, attribute = DEFINED.get(name, f"{name}:{name}").partition(":")
     defined = getattr(import_module(f"truerank.cli.{module}"), attribute)
     if not isinstance(defined, typer.Typer):
         function, defined = defined, typer.Typer(add_completion=False)
@@ -89,7 +67,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _name, (_, _summary) in COMMANDS.items():
+for _name, _summary in COMMANDS.items():
     app.command(_name, help=_summary)(lambda: None)  # replaced by `load_command` when it is called
 
 

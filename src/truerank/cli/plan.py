@@ -7,10 +7,10 @@ it predicts what ranking a given number of users and items costs.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,69 +25,65 @@ if TYPE_CHECKING:
     from truerank.workflows.plan.plan import SamplePlan
 
 
-COLUMNS = ("ranks", "workers", "wall time", "core hours", "a worker", "of it shared", "driver", "tasks")
-GPU_COLUMNS = ("ranks", "GPUs", "wall time", "a GPU", "hosts together")
+#: Column -> its cell, for predicted costs on cores and on GPUs.
+CORE_COLUMNS: dict[str, Callable[[Any], str]] = {
+    "wall time": lambda cost: duration(cost.seconds),
+    "core hours": lambda cost: f"{cost.core_seconds / 3600:.3g}",
+    "a worker": lambda cost: size_text(cost.worker_bytes),
+    "of it shared": lambda cost: size_text(cost.shared_bytes),
+    "driver": lambda cost: size_text(cost.driver_bytes),
+    "tasks": lambda cost: str(cost.tasks),
+}
+GPU_COLUMNS: dict[str, Callable[[Any], str]] = {
+    "wall time": lambda cost: duration(cost.seconds),
+    "a GPU": lambda cost: size_text(cost.gpu_bytes),
+    "hosts together": lambda cost: size_text(cost.host_bytes),
+}
 
 
-def show_scale(size: str, workers: int, negatives: tuple[int, ...], style: Format) -> None:
-    """Print what ranking USERSxITEMSxDIMENSIONS takes, exact and sampled."""
-    from truerank.distributed.cost import Work, predict
+def show_scale(size: str, workers: int, gpus: int | None, negatives: tuple[int, ...], style: Format) -> None:
+    """Print what ranking USERSxITEMSxDIMENSIONS costs on cores, or on GPUs where there are any."""
+    from truerank.distributed.cost import Work, predict, predict_gpu
     from truerank.workflows.evaluate_on_engine import MOST_RANKS
 
     users, items, dims = parse_size(size)
-    wanted = (None, *negatives)
-    works = [Work(users, items, dims, negatives=m, workers=workers) for m in wanted if m is None or m < items]
-    costs = [predict(work, keep_ranks=work.negatives is not None or users <= MOST_RANKS) for work in works]
-    say(
-        f"{users:,} users x {items:,} items x {dims} dimensions on {workers:,} cores like those of an AMD "
-        "EPYC server (Zen 4): predicted from measured runs, with errors up to about 30 % on other runs."
-    )
-    if style is Format.json:
-        entries = [{**asdict(work), **asdict(cost)} for work, cost in zip(works, costs, strict=True)]
-        emit(json.dumps(entries, indent=2))
-        return
-    rows = [
-        (
-            "exact" if work.negatives is None else f"{work.negatives} sampled",
-            str(workers),
-            duration(cost.seconds),
-            f"{cost.core_seconds / 3600:.3g}",
-            size_text(cost.worker_bytes),
-            size_text(cost.shared_bytes),
-            size_text(cost.driver_bytes),
-            str(cost.tasks),
+    sizes = [m for m in (None, *negatives) if m is None or m < items]
+    works = [Work(users, items, dims, negatives=m, workers=workers if gpus is None else 1) for m in sizes]
+    costs: list[Any]
+    if gpus is None:
+        where, unit, columns = (
+            f"{workers:,} cores like those of an AMD EPYC server (Zen 4)",
+            "workers",
+            CORE_COLUMNS,
         )
-        for work, cost in zip(works, costs, strict=True)
-    ]
-    emit(table_text(COLUMNS, rows, style))
-
-
-def show_scale_on_gpus(size: str, gpus: int, negatives: tuple[int, ...], style: Format) -> None:
-    """Print what ranking USERSxITEMSxDIMENSIONS takes on GPUs, exact and sampled."""
-    from truerank.distributed.cost import Work, predict_gpu
-
-    users, items, dims = parse_size(size)
-    works = [Work(users, items, dims, negatives=m) for m in (None, *negatives) if m is None or m < items]
-    costs = [predict_gpu(work, gpus) for work in works]
+        costs = [
+            predict(work, keep_ranks=work.negatives is not None or users <= MOST_RANKS) for work in works
+        ]
+    else:
+        where, unit, columns = (
+            f"{gpus:,} GPUs like an H200, data in the memory of their hosts",
+            "GPUs",
+            GPU_COLUMNS,
+        )
+        costs = [predict_gpu(work, gpus) for work in works]
     say(
-        f"{users:,} users x {items:,} items x {dims} dimensions on {gpus:,} GPUs like an H200, data in the "
-        "memory of their hosts: predicted from measured runs, with errors up to about 30 % on other runs."
+        f"{users:,} users x {items:,} items x {dims} dimensions on {where}: predicted from measured runs, "
+        "with errors up to about 30 % on other runs."
     )
     if style is Format.json:
-        rows = [{**asdict(work), **asdict(cost)} for work, cost in zip(works, costs, strict=True)]
-        emit(json.dumps([{**row, "workers": 0, "gpus": gpus} for row in rows], indent=2))
+        number = {} if gpus is None else {"workers": 0, "gpus": gpus}
+        rows = [{**asdict(work), **asdict(cost), **number} for work, cost in zip(works, costs, strict=True)]
+        emit(json.dumps(rows, indent=2))
         return
     cells = [
         (
             "exact" if work.negatives is None else f"{work.negatives} sampled",
-            str(gpus),
-            duration(cost.seconds),
-            size_text(cost.gpu_bytes),
-            size_text(cost.host_bytes),
+            str(workers if gpus is None else gpus),
+            *(cell(cost) for cell in columns.values()),
         )
         for work, cost in zip(works, costs, strict=True)
     ]
-    emit(table_text(GPU_COLUMNS, cells, style))
+    emit(table_text(("ranks", unit, *columns), cells, style))
 
 
 def parse_size(text: str) -> tuple[int, int, int]:
@@ -199,10 +195,7 @@ def plan(
         if data is not None or model or pilot is not None:
             raise InvalidParameter("--scale takes no pilot. Leave out DATA, --model and --pilot.")
         sampled = (99, 999) if negatives is None else (negatives,)
-        if gpus is None:
-            show_scale(scale, workers, sampled, format)
-        else:
-            show_scale_on_gpus(scale, gpus, sampled, format)
+        show_scale(scale, workers, gpus, sampled, format)
         return
     pilots: dict[str, SampledRanks]
     costs: Mapping[str, RankingSeconds] = {}
@@ -291,20 +284,30 @@ def _show(plans: Mapping[str, SamplePlan], style: Format) -> None:
         f"Half-width {first.half_width:g} at level {first.level:g} for {whose}: {first.n_users:,} test "
         f"users, {first.n_items:,} items, estimator {first.estimator}."
     )
-    for name, made in plans.items():
-        for line in made.sentences():
+    for name, sample_plan in plans.items():
+        for line in sample_plan.sentences():
             say(f"{name}: {line}")
     if style is Format.json:
-        emit(json.dumps({name: made.to_dict() for name, made in plans.items()}, indent=2, allow_nan=False))
+        emit(
+            json.dumps(
+                {name: sample_plan.to_dict() for name, sample_plan in plans.items()},
+                indent=2,
+                allow_nan=False,
+            )
+        )
         return
-    emit(table_text(NEEDS, [row for name, made in plans.items() for row in _needs(name, made)], style))
-    divisions = [row for name, made in plans.items() for row in _divisions(name, made)]
+    emit(
+        table_text(
+            NEEDS, [row for name, sample_plan in plans.items() for row in _needs(name, sample_plan)], style
+        )
+    )
+    divisions = [row for name, sample_plan in plans.items() for row in _divisions(name, sample_plan)]
     if divisions and style is not Format.csv:
         emit("")
         emit(table_text(DIVISIONS, divisions, style))
 
 
-def _needs(name: str, made: SamplePlan) -> list[tuple[str, ...]]:
+def _needs(name: str, sample_plan: SamplePlan) -> list[tuple[str, ...]]:
     def size(value: float | None) -> str:
         return "all" if value is None else f"{value:.0f}"
 
@@ -321,11 +324,11 @@ def _needs(name: str, made: SamplePlan) -> list[tuple[str, ...]]:
             str(need.users),
             f"{need.row_scores:.0f}",
         )
-        for need in made.needs
+        for need in sample_plan.needs
     ]
 
 
-def _divisions(name: str, made: SamplePlan) -> list[tuple[str, ...]]:
+def _divisions(name: str, sample_plan: SamplePlan) -> list[tuple[str, ...]]:
     return [
         (
             name,
@@ -337,5 +340,5 @@ def _divisions(name: str, made: SamplePlan) -> list[tuple[str, ...]]:
             f"{division.bias:+.4f}",
             "" if division.rows is None else f"{division.rows:.4f}",
         )
-        for division in made.divisions
+        for division in sample_plan.divisions
     ]

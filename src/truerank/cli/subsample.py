@@ -62,7 +62,7 @@ def subsample(
     seed: opt.Seed = 0,
     format: opt.OutputFormat = Format.table,
 ) -> None:
-    """Write a fraction of the events, with their original ids, and print what the data have lost.
+    """Write a fraction of the events, with their original ids, and print what has been lost.
 
     A folder of Parquet files may be larger than memory: it is processed file by file, on the workers of
     --engine if one is given, and the result is a folder of Parquet files.
