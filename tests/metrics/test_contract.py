@@ -181,7 +181,7 @@ def test_cutoff_must_fit_the_largest_pool() -> None:
     """Smaller pools of single users are fine."""
     ranks = Ranks.single([0, 1], n_pool=np.array([20, 3706]))
     assert METRICS.make("ndcg@3706").per_user(ranks).shape == (2,)
-    message = "cutoff of ndcg@5000 must be at most the largest pool of 3706 items, got 5000."
+    message = "cutoff of ndcg@5000 must be at most the largest pool of 3706 items, got 5000. Lower it."
     for compute in (METRICS.make("ndcg@5000").per_user, lambda r: values(make_metrics("ndcg@5000"), r)):
         with pytest.raises(InvalidParameter) as caught:
             compute(ranks)

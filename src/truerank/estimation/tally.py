@@ -124,6 +124,11 @@ class Tally:
         """Weight of each cell; they sum to ``n_rows``."""
         return frozen(np.bincount(self.cell, weights=self.weight, minlength=self.n_cells))
 
+    @cached_property
+    def context_weights(self) -> FloatArray:
+        """Weight of each context; they sum to ``n_rows``."""
+        return frozen(np.add.reduceat(self.cell_weights, self.offsets[:-1]))
+
     def counts(self, context: int) -> FloatArray:
         """Return the weights of n_above = 0..m in one context."""
         return self.cell_weights[self.offsets[context] : self.offsets[context + 1]]

@@ -43,6 +43,14 @@ class Metric(Plugin, ABC):
     def per_user(self, ranks: Ranks, *, ties: TiePolicy = "expected", seed: int = 0) -> FloatArray:
         """Return one value per user, in the order of ``ranks.starts``."""
 
+    def check_cutoff(self, largest_pool: int) -> None:
+        """Raise when the cut-off is larger than every pool."""
+        if self.cutoff is not None and self.cutoff > largest_pool:
+            raise InvalidParameter(
+                f"cutoff of {self} must be at most the largest pool of {largest_pool} items, got "
+                f"{self.cutoff}. Lower it."
+            )
+
 
 @dataclass(frozen=True)
 class RankMetric(Metric):
@@ -59,11 +67,8 @@ class RankMetric(Metric):
 
     def check_pool(self, ranks: Ranks) -> None:
         """Raise unless the metric is defined for these pools."""
-        largest = int(ranks.n_pool.max(initial=0))
-        if self.cutoff is not None and len(ranks) and self.cutoff > largest:
-            raise InvalidParameter(
-                f"cutoff of {self} must be at most the largest pool of {largest} items, got {self.cutoff}."
-            )
+        if len(ranks):
+            self.check_cutoff(int(ranks.n_pool.max()))
 
     def depth(self, n_pool: IntArray) -> IntArray:
         """Return the length of the evaluated list: the cut-off, or the whole pool."""

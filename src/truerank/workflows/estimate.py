@@ -12,7 +12,6 @@ import numpy as np
 
 from truerank.core.errors import (
     CannotEstimate,
-    InvalidParameter,
     suggests_arguments,
 )
 from truerank.core.progress import SILENT, Progress
@@ -134,12 +133,8 @@ def estimate_each(
     counted : ``options.tally(ranks)``, where the caller has it already
     progress : where resamples are reported
     """
-    largest = int(ranks.n_pool.max(initial=0))
     for metric in options.metrics:
-        if metric.cutoff is not None and metric.cutoff > largest:
-            raise InvalidParameter(
-                f"cutoff of {metric} must be at most the largest pool of {largest} items. Lower it."
-            )
+        metric.check_cutoff(int(ranks.n_pool.max(initial=0)))
     counted = options.tally(ranks) if counted is None else counted
     sizes = np.unique(ranks.n_negatives)
     n_negatives = int(sizes[0]) if len(sizes) == 1 else None

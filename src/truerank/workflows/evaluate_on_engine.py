@@ -417,11 +417,7 @@ def _from_sums(
     is_finite = n_test_users is not None and options.target == "test-users"
     factor = np.sqrt(1 - found.n_users / n_test_users) if is_finite and n_test_users else 1.0
     for column, (metric, one) in enumerate(zip(options.metrics, found.sums, strict=True)):
-        if metric.cutoff is not None and metric.cutoff > found.largest_pool:
-            raise InvalidParameter(
-                f"cutoff of {metric} must be at most the largest pool of {found.largest_pool} items, "
-                f"got {metric.cutoff}."
-            )
+        metric.check_cutoff(found.largest_pool)
         yield Estimate(
             model=name,
             metric=str(metric),

@@ -165,8 +165,7 @@ class TargetContexts:
         is_new = (np.diff(relevant) != 0) | (np.diff(above) != 0)
         fractions = np.stack(
             [
-                np.bincount(of, np.add.reduceat(tally.cell_weights, tally.offsets[:-1]), len(distinct))
-                / tally.n_users
+                np.bincount(of, tally.context_weights, len(distinct)) / tally.n_users
                 for of, tally in zip(members, tallies, strict=True)
             ]
         )
@@ -334,7 +333,7 @@ class MixtureEstimator(Estimator):
         """Return, per context, weights over J = 0..L irrelevant items above the target."""
         likelihood, fit = self.fit_tallies([tally])
         masses, kind = kind_masses(likelihood, fit.masses[0], 0, tally)
-        fractions = np.add.reduceat(tally.cell_weights, tally.offsets[:-1]) / tally.n_users
+        fractions = tally.context_weights / tally.n_users
         return [
             likelihood.grid.spread(masses[of], int(size) + 1) * fraction
             for of, size, fraction in zip(kind, tally.contexts.n_candidates, fractions, strict=True)

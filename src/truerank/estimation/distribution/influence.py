@@ -140,7 +140,7 @@ class _Chain:
             here = np.stack([bin_gains(metric, contexts, grid) for metric in metrics], axis=2)
             means[part] = np.einsum("sb,sbk->sk", of_kind[kinds], here)
             np.add.at(gains, kinds, here * situations.fractions[0, part, None, None])
-        rows = np.add.reduceat(tally.cell_weights, tally.offsets[:-1])
+        rows = tally.context_weights
         total = np.bincount(kind, rows, n_kinds).astype(np.float64)
         direct = np.repeat(means[situations.members[0]], tally.contexts.n_negatives + 1, axis=0)
         return cls(likelihood, masses, tally, kind, of_kind, total, gains, direct)

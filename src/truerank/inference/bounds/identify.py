@@ -199,7 +199,8 @@ def identification_bounds(
         raise InvalidParameter(f"step must lie in (0, 1], got {step!r}. Use {STEP}.")
     counted = unbinned_tally(ranks, ties)
     check_bound_tally(counted)
-    _check_cutoffs(chosen, counted)
+    for metric in chosen:
+        metric.check_cutoff(int(counted.contexts.n_pool.max()))
     is_known = fully_ranked_contexts(counted)
     fixed = np.array([_known_value(counted, metric, is_known) for metric in chosen])
     if is_known.all():
@@ -251,15 +252,6 @@ def check_bound_tally(counted: Tally) -> None:
     check_outcomes(counted)
 
 
-def _check_cutoffs(metrics: Sequence[Metric], counted: Tally) -> None:
-    largest = int(counted.contexts.n_pool.max())
-    for metric in metrics:
-        if metric.cutoff is not None and metric.cutoff > largest:
-            raise InvalidParameter(
-                f"cutoff of {metric} must be at most the largest pool of {largest} items. Lower it."
-            )
-
-
 def fully_ranked_contexts(counted: Tally) -> BoolArray:
     """Return which contexts have samples of all candidates, so that ranks are known, (n_contexts,)."""
     contexts = counted.contexts
@@ -281,7 +273,7 @@ def _known_value(counted: Tally, metric: Metric, is_known: BoolArray) -> float:
 
 def _clip(limits: FloatArray, metric: Metric, counted: Tally) -> tuple[float, float]:
     """Return the limits clipped to the values with all targets ranked first and with all ranked last."""
-    rows = np.add.reduceat(counted.cell_weights, counted.offsets[:-1]) / counted.n_users
+    rows = counted.context_weights / counted.n_users
     contexts = counted.contexts
     first = float(rows @ gain_at(metric, np.array([0]), contexts)[:, 0])
     last = float(rows @ gain_at(metric, contexts.n_candidates[:, None], contexts)[:, 0])

@@ -104,7 +104,7 @@ class BoundProblem:
         step, pools, task : as in ``limits``
         """
         region, n_users = observed_region(counted, ~is_known, self.events, level=level)
-        n_targets = np.add.reduceat(counted.cell_weights, counted.offsets[:-1])[~is_known]
+        n_targets = counted.context_weights[~is_known]
         masses = np.bincount(self.group, n_targets / self.contexts.n_relevant) / n_users
         limits = self.limits(metrics, region, masses, step=step, pools=pools, task=task)
         return limits * (n_users / counted.n_users), region.method

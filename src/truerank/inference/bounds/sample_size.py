@@ -173,7 +173,7 @@ class SampleDesign:
             from scipy.optimize import isotonic_regression
 
             weights = isotonic_regression(weights, increasing=False).x
-        shares = np.add.reduceat(counted.cell_weights, counted.offsets[:-1]) / counted.contexts.n_relevant
+        shares = counted.context_weights / counted.contexts.n_relevant
         contexts = _typical(counted.contexts, shares)
         start = int(contexts.n_negatives.min())
         n_users, replacement = counted.n_users, counted.design.replacement

@@ -174,7 +174,7 @@ def largest_bias(counted: Tally, x: FloatArray, metric: Metric, column: int) -> 
     x : (n_cells, n_metrics) corrected values
     metric, column : the metric, and its column in x
     """
-    rows = np.add.reduceat(counted.cell_weights, counted.offsets[:-1]) / counted.n_users
+    rows = counted.context_weights / counted.n_users
     least = most = 0.0
     for outcomes in possible_outcomes(counted):
         law = outcomes.law

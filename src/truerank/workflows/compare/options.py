@@ -119,12 +119,8 @@ def make_compared_model(name: str, ranks: Ranks | SampledRanks, options: Compare
     """Evaluate or estimate the metrics of one model."""
     if len(ranks) == 0:
         raise InvalidData(f"model {name!r} must have at least one user, got none. Leave it out.")
-    largest = int(ranks.n_pool.max())
     for metric in options.metrics:
-        if metric.cutoff is not None and metric.cutoff > largest:
-            raise InvalidParameter(
-                f"cutoff of {metric} must be at most the largest pool of {largest} items. Lower it."
-            )
+        metric.check_cutoff(int(ranks.n_pool.max()))
     if isinstance(ranks, Ranks):
         exact = values(options.metrics, ranks, ties=options.ties, seed=options.seed)
         return ComparedModel(name, ranks, exact.mean(axis=0), exact, None)
