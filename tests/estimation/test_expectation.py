@@ -14,7 +14,7 @@ from scipy import stats
 from tests.estimation.test_law import laws
 from truerank.core.errors import InvalidData
 from truerank.core.ranks import Design, RankDistribution, SampledRanks
-from truerank.estimation.expectation import behaviour
+from truerank.estimation.expectation import sampling_moments
 from truerank.estimation.law import Binomial, FixedLaw, Hypergeometric, make_law
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import tally
@@ -34,7 +34,7 @@ WRITTEN = {"AUC": "auc", "AP": "ap", "NDCG": "ndcg", "Recall@10": "recall@10"}
 @pytest.mark.parametrize("kind", ["binomial", "hypergeometric"])
 def test_golden_toy(name: str, measured: str, kind: str) -> None:
     law: FixedLaw = Binomial(9999, 99) if kind == "binomial" else Hypergeometric(9999, 99)
-    found = behaviour(METRICS.make(WRITTEN[measured]), law, TOY[name])
+    found = sampling_moments(METRICS.make(WRITTEN[measured]), law, TOY[name])
     wanted = GOLDEN["toy_expected_m99"][kind][name][measured]
     assert found.mean == pytest.approx(wanted["mean"], abs=1e-10)
     assert found.sd_mean == pytest.approx(wanted["sd_of_mean_over_5_instances"], abs=1e-10)
@@ -58,8 +58,10 @@ def test_a_distribution_counts_like_its_users(law: FixedLaw, written: str) -> No
     ranks = np.random.default_rng(law.n_negatives).integers(1, law.n_candidates + 2, 20)
     histogram = np.bincount(ranks - 1, minlength=law.n_candidates + 1) / 20
     estimator, metric = ESTIMATORS.make(written), METRICS.make("ndcg@5")
-    users = behaviour(metric, law, ranks, estimator=estimator)
-    shares = behaviour(metric, law, RankDistribution(histogram, "drawn"), estimator=estimator, n_users=20)
+    users = sampling_moments(metric, law, ranks, estimator=estimator)
+    shares = sampling_moments(
+        metric, law, RankDistribution(histogram, "drawn"), estimator=estimator, n_users=20
+    )
     for field in ("truth", "mean", "sd_row", "sd_mean"):
         assert getattr(users, field) == pytest.approx(getattr(shares, field), abs=1e-12)
     assert users.n_users == shares.n_users == 20
@@ -69,9 +71,9 @@ def test_bad_ranks() -> None:
     metric, law = METRICS.make("ap"), Binomial(9, 3)
     for ranks in ([0], [11], [1.5], []):
         with pytest.raises(InvalidData, match=r"global ranks must be integers in 1\.\.10"):
-            behaviour(metric, law, np.array(ranks))
+            sampling_moments(metric, law, np.array(ranks))
     with pytest.raises(InvalidData, match="the rank distribution must have 10 ranks like the law, got 2"):
-        behaviour(metric, law, RankDistribution(np.array([0.5, 0.5]), "x"))
+        sampling_moments(metric, law, RankDistribution(np.array([0.5, 0.5]), "x"))
 
 
 def simulated_z(written: str, *, simulate_replacement: bool, assume_replacement: bool) -> float:
@@ -90,7 +92,7 @@ def simulated_z(written: str, *, simulate_replacement: bool, assume_replacement:
     )
     found = estimator.estimate(tally(sample), metrics).value[0]
     law = make_law(L, m, replacement=assume_replacement)
-    wanted = behaviour(metrics[0], law, ranks, estimator=estimator, n_users=n_users * n_repeats)
+    wanted = sampling_moments(metrics[0], law, ranks, estimator=estimator, n_users=n_users * n_repeats)
     return float((found - wanted.mean) / wanted.sd_mean)
 
 

@@ -21,7 +21,7 @@ from truerank.metrics.base import Metric
 
 
 @dataclass(frozen=True)
-class Behaviour:
+class SamplingMoments:
     """Moments of an estimate of one metric over all samples of given ranks, one target per user.
 
     Parameters
@@ -80,14 +80,14 @@ def expected_values(
     return law.moments(corrected_values(estimator or Naive(), metric, law), n_above)
 
 
-def behaviour(
+def sampling_moments(
     metric: Metric,
     law: Law,
     ranks: ArrayLike | RankDistribution,
     *,
     estimator: Estimator | None = None,
     n_users: int | None = None,
-) -> Behaviour:
+) -> SamplingMoments:
     """Return truth, expectation and spread of an estimate for known global ranks.
 
     Parameters
@@ -108,7 +108,7 @@ def behaviour(
     one = np.ones_like(above)
     exact = metric.gain(above + 1, 0 * one, one, one + law.n_candidates)
     spread = float(fraction @ variance)
-    return Behaviour(
+    return SamplingMoments(
         truth=float(fraction @ np.broadcast_to(exact, above.shape)),
         mean=float(fraction @ mean),
         sd_row=float(np.sqrt(spread)),

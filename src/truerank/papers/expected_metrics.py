@@ -55,8 +55,8 @@ def expected_recall(law: FixedLaw, n_above: ArrayLike, cutoff: int) -> FloatArra
     if cutoff > law.n_negatives:
         return np.ones(above.shape)
     if law.replacement:
-        found: FloatArray = betainc(law.n_negatives - cutoff + 1, cutoff, 1.0 - above / law.n_candidates)
-        return found
+        recall: FloatArray = betainc(law.n_negatives - cutoff + 1, cutoff, 1.0 - above / law.n_candidates)
+        return recall
     return law.moments((np.arange(law.n_negatives + 1) < cutoff).astype(np.float64), above)[0]
 
 
@@ -125,7 +125,7 @@ def smoothed_recall(law: FixedLaw, weights: FloatArray, cutoff: int) -> FloatArr
     Parameters
     ----------
     law : with replacement
-    weights : (L + 1,) share of the targets at each global rank
+    weights : (L + 1,) fraction of the targets at each global rank
     cutoff : K
 
     Examples
@@ -137,7 +137,7 @@ def smoothed_recall(law: FixedLaw, weights: FloatArray, cutoff: int) -> FloatArr
     if not law.replacement or not 1 <= cutoff <= law.n_negatives:
         raise InvalidParameter(
             f"the Beta kernel needs draws with replacement and a cut-off in 1..{law.n_negatives}, "
-            f"got cut-off {cutoff}. Use expected_recall."
+            f"got replacement={law.replacement} and cut-off {cutoff}. Use expected_recall."
         )
     L = law.n_candidates
     kernel = np.diff(betainc(cutoff, law.n_negatives + 1 - cutoff, np.arange(L + 1) / L))
@@ -148,7 +148,7 @@ def smoothed_recall(law: FixedLaw, weights: FloatArray, cutoff: int) -> FloatArr
 
 @dataclass(frozen=True, eq=False)
 class OrderFlips:
-    """Expected metrics of several recommenders over sample sizes, and the orders they are in.
+    """Expected metrics of several recommenders over sample sizes, and their orders.
 
     Parameters
     ----------
@@ -170,20 +170,20 @@ class OrderFlips:
 
     @property
     def agrees(self) -> BoolArray:
-        """Return, per sample size, whether every pair stands as it does without sampling."""
+        """Return, per sample size, whether every pair is in the same order as without sampling."""
         wanted = _signs(self.exact)
         return np.array([np.array_equal(_signs(row), wanted) for row in self.expected], dtype=np.bool_)
 
     def runs(self) -> list[tuple[int, int, str]]:
         """Return (first sample size, last sample size, order) for each stretch without a flip."""
-        found: list[tuple[int, int, str]] = []
+        runs: list[tuple[int, int, str]] = []
         for size, row in zip(self.n_negatives.tolist(), self.expected, strict=True):
             order = order_of(row, self.names)
-            if found and found[-1][2] == order:
-                found[-1] = (found[-1][0], size, order)
+            if runs and runs[-1][2] == order:
+                runs[-1] = (runs[-1][0], size, order)
             else:
-                found.append((size, size, order))
-        return found
+                runs.append((size, size, order))
+        return runs
 
     def flips(self) -> list[int]:
         """Return the sample sizes at which the order differs from that at the size before."""
@@ -223,17 +223,17 @@ def order_flips(
         raise InvalidParameter("order_flips needs at least one recommender and one sample size.")
     groups = [population(ranks, n_pool) for ranks in recommenders.values()]
     above = np.unique(np.concatenate([group[0] for group in groups]))
-    shares = np.zeros((len(groups), len(above)))
-    for row, (places, share, _) in enumerate(groups):
-        shares[row, np.searchsorted(above, places)] = share
+    fractions = np.zeros((len(groups), len(above)))
+    for row, (occurring, fraction, _) in enumerate(groups):
+        fractions[row, np.searchsorted(above, occurring)] = fraction
     expected = np.empty((len(sizes), len(groups)))
     for row, size in enumerate(sizes.tolist()):
         law = make_law(n_pool - 1, size, replacement=replacement)
         mean, _ = expected_values(metric, law, above, estimator=estimator)
-        expected[row] = shares @ mean
+        expected[row] = fractions @ mean
     one = np.ones_like(above)
     gains = np.broadcast_to(metric.gain(above + 1, 0 * one, one, n_pool * one), above.shape)
-    return OrderFlips(tuple(recommenders), sizes, expected, shares @ gains)
+    return OrderFlips(tuple(recommenders), sizes, expected, fractions @ gains)
 
 
 def order_of(values: FloatArray, names: Sequence[str]) -> str:
@@ -245,12 +245,12 @@ def order_of(values: FloatArray, names: Sequence[str]) -> str:
     'B > A = C'
     """
     groups: list[list[int]] = []
-    for place in np.argsort(-values, kind="stable").tolist():
-        if groups and _is_equal(values[groups[-1][-1]], values[place]):
-            groups[-1].append(place)
+    for index in np.argsort(-values, kind="stable").tolist():
+        if groups and _is_equal(values[groups[-1][-1]], values[index]):
+            groups[-1].append(index)
         else:
-            groups.append([place])
-    return " > ".join(" = ".join(names[place] for place in sorted(group)) for group in groups)
+            groups.append([index])
+    return " > ".join(" = ".join(names[index] for index in sorted(group)) for group in groups)
 
 
 def _signs(values: FloatArray) -> FloatArray:

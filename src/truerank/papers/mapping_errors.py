@@ -1,8 +1,7 @@
-"""How far a mapped curve lies from the sampled one.
+"""Hit-ratio curves of Li et al. 2020, global and sampled, and the errors of mappings between them.
 
-The mapping that is exact for a known rank distribution.
-
-Hit-ratio curves, global and sampled, and one read on the scale of the other.
+The global curve HR@K and the sampled curve SHR@k, each read on the scale of the other through a mapping
+function; the error measures of the paper; and the mapping that is exact for a known rank distribution.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from truerank.estimation.mapping.functions import MappingFunction
 
 @dataclass(frozen=True)
 class MappingError:
-    """Mean errors of HR@f(k) against SHR@k.
+    """Mean absolute and relative differences of HR@f(k) and SHR@k.
 
     Parameters
     ----------
@@ -87,13 +86,13 @@ def mapping_error(hit_ratios: FloatArray, shr: FloatArray) -> MappingError:
 
 
 def _mean(values: FloatArray) -> float:
-    """Return the mean of those that are defined; NaN for none."""
+    """Return the mean of the values that are not NaN; NaN for none."""
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if len(defined) else float("nan")
 
 
 def hoeffding_bound(n_users: int, distance: float) -> float:
-    """Return the most that P(SHR@k is at least ``distance`` away from its expectation) can be.
+    """Return Hoeffding's bound on P(SHR@k is at least ``distance`` away from its expectation).
 
     Examples
     --------
@@ -131,13 +130,13 @@ def expected_curve(distribution: RankDistribution, n: int, *, replacement: bool 
 def exact_map(distribution: RankDistribution, n: int, *, replacement: bool = True) -> FloatArray:
     r"""Return the real f(1) ... f(n) with HR@f(k) = E[SHR@k], HR taken linear between whole ranks.
 
-    With replacement E[SHR@k] is the mean of HR at a Beta(k, n - k) share of the list, so f is the certainty
-    equivalent of that lottery under the utility HR:
+    With replacement E[SHR@k] is the mean of HR at a Beta(k, n - k) fraction of the list, so f is the
+    certainty equivalent of that lottery under the utility HR:
 
     .. math:: f(k) = F^{-1}\bigl( E F(X) \bigr)
 
-    If F is a concave function of G then f_F <= f_G (Arrow and Pratt): recommenders with more targets at the
-    top are read earlier. ``beta(a)`` is the case F(x) = x^a.
+    If F is a concave function of G then f_F <= f_G (Arrow and Pratt): curves of recommenders with more
+    targets at the top are read at smaller ranks. ``beta(a)`` is the case F(x) = x^a.
 
     Parameters
     ----------
@@ -159,21 +158,21 @@ def exact_map(distribution: RankDistribution, n: int, *, replacement: bool = Tru
     expected = expected_curve(distribution, n, replacement=replacement)
     weights = distribution.weights
     total = np.cumsum(weights)
-    place = np.minimum(np.searchsorted(total, expected * (1 - 1e-14), side="left"), len(weights) - 1)
-    share = np.divide(
-        expected - (total[place] - weights[place]),
-        weights[place],
+    above = np.minimum(np.searchsorted(total, expected * (1 - 1e-14), side="left"), len(weights) - 1)
+    fraction = np.divide(
+        expected - (total[above] - weights[above]),
+        weights[above],
         out=np.zeros(n),
-        where=weights[place] > 0,
+        where=weights[above] > 0,
     )
-    locations: FloatArray = place + np.clip(share, 0.0, 1.0)
+    locations: FloatArray = above + np.clip(fraction, 0.0, 1.0)
     locations[-1] = float(len(weights))
     return locations
 
 
 @dataclass(frozen=True, eq=False)
 class HitCurve:
-    """The share of targets with rank at most K, as a function of K; linear between whole K.
+    """The fraction of targets with rank at most K, as a function of K; linear between whole K.
 
     Ranks count irrelevant items: a target that J irrelevant items beat has rank J + 1. With one target per
     user this is the usual rank and the hit ratio. With several it is the recall a user would have if its
@@ -182,7 +181,7 @@ class HitCurve:
     Parameters
     ----------
     first : (n,) rank of each target when all ties are won, ascending
-    n_places : (n,) how many ranks it is spread over evenly, from ``first`` on
+    n_ranks : (n,) the number of ranks it is spread over evenly, from ``first`` on
     weight : (n,) they sum to 1 for all targets of all users
 
     Examples
@@ -193,7 +192,7 @@ class HitCurve:
     """
 
     first: IntArray
-    n_places: IntArray
+    n_ranks: IntArray
     weight: FloatArray
 
     def at(self, cutoff: ArrayLike) -> FloatArray:
@@ -204,16 +203,16 @@ class HitCurve:
         return low + (wanted - whole) * (self._at_whole(whole + 1) - low)
 
     def _at_whole(self, cutoff: FloatArray) -> FloatArray:
-        is_tied = self.n_places > 1
+        is_tied = self.n_ranks > 1
         alone = ~is_tied
         sums = np.concatenate([[0.0], np.cumsum(self.weight[alone])])
-        found: FloatArray = sums[np.searchsorted(self.first[alone], cutoff, side="right")]
-        if is_tied.any():  # each rises evenly over its places: a ramp from its first minus one from its last
-            slope = self.weight[is_tied] / self.n_places[is_tied]
+        ratio: FloatArray = sums[np.searchsorted(self.first[alone], cutoff, side="right")]
+        if is_tied.any():  # each rises evenly over its ranks: a ramp from the first minus one from the last
+            slope = self.weight[is_tied] / self.n_ranks[is_tied]
             start = self.first[is_tied] - 1
-            found = found + _ramps(start, slope, cutoff)
-            found = found - _ramps(start + self.n_places[is_tied], slope, cutoff)
-        return found
+            ratio = ratio + _ramps(start, slope, cutoff)
+            ratio = ratio - _ramps(start + self.n_ranks[is_tied], slope, cutoff)
+        return ratio
 
 
 def _ramps(start: IntArray, slope: FloatArray, at: FloatArray) -> FloatArray:
@@ -221,8 +220,8 @@ def _ramps(start: IntArray, slope: FloatArray, at: FloatArray) -> FloatArray:
     order = np.argsort(start, kind="stable")
     slopes = np.concatenate([[0.0], np.cumsum(slope[order])])
     starts = np.concatenate([[0.0], np.cumsum(slope[order] * start[order])])
-    place = np.searchsorted(start[order], at, side="left")
-    ramps: FloatArray = at * slopes[place] - starts[place]
+    n_started = np.searchsorted(start[order], at, side="left")
+    ramps: FloatArray = at * slopes[n_started] - starts[n_started]
     return ramps
 
 
@@ -232,8 +231,8 @@ def hit_curve(ranks: Ranks | SampledRanks, *, ties: TiePolicy = "expected", seed
     Parameters
     ----------
     ranks : one row per (user, target)
-    ties : ``expected`` spreads a target evenly over the places among its tied irrelevant items; ``best`` and
-        ``worst`` take the ends; ``random`` one of them, by a key of (seed, user, item)
+    ties : ``expected`` spreads a target evenly over the ranks among its tied irrelevant items; ``best`` and
+        ``worst`` take the first and the last; ``random`` one of them, by a key of (seed, user, item)
     seed : for ``random``
     """
     check_choice("ties", ties, TIE_POLICIES)
@@ -244,10 +243,10 @@ def hit_curve(ranks: Ranks | SampledRanks, *, ties: TiePolicy = "expected", seed
     elif ties == "random":
         keys = pair_keys(seed, "ties/curve", ranks.user, ranks.item)
         first = first + ((keys >> np.uint64(11)).astype(np.float64) * 2.0**-53 * (n_tied + 1)).astype(int)
-    places = n_tied + 1 if ties == "expected" else np.ones_like(first)
+    n_ranks = n_tied + 1 if ties == "expected" else np.ones_like(first)
     weight = 1 / (ranks.n_relevant * max(ranks.n_users, 1))
     order = np.argsort(first, kind="stable")
-    return HitCurve(first[order], places[order], weight[order])
+    return HitCurve(first[order], n_ranks[order], weight[order])
 
 
 def sampled_hit_ratios(sample: SampledRanks, *, ties: TiePolicy = "expected", seed: int = 0) -> FloatArray:
@@ -268,7 +267,7 @@ def sample_length(sample: SampledRanks) -> int:
     if len(sizes) != 1:
         raise CannotEstimate(
             f"a sampled curve needs one number of negatives for all targets, got {len(sizes)} different "
-            f"ones. Use estimator 'mapping', which treats each on its own."
+            f"ones. Use estimator 'mapping', which treats each separately."
         )
     return int(sizes[0]) + 1
 
@@ -322,7 +321,7 @@ def _by_pool(ranks: Ranks, pool: IntArray, ties: TiePolicy, seed: int) -> list[t
             *(getattr(ranks, name)[rows] for name in ("n_relevant", "n_relevant_above", "n_relevant_tied")),
         )
         curve = hit_curve(part, ties=ties, seed=seed)
-        parts.append((size, HitCurve(curve.first, curve.n_places, curve.weight * part.n_users / n_users)))
+        parts.append((size, HitCurve(curve.first, curve.n_ranks, curve.weight * part.n_users / n_users)))
     return parts
 
 

@@ -17,7 +17,7 @@ from truerank.estimation.adaptive_law import AdaptiveLaw
 from truerank.estimation.corrections.bias_variance import BiasVariance
 from truerank.estimation.corrections.multinomial import Multinomial
 from truerank.estimation.corrections.priors import TablePrior
-from truerank.estimation.expectation import behaviour, corrected_values, expected_values
+from truerank.estimation.expectation import corrected_values, expected_values, sampling_moments
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import Tally, tally
 from truerank.metrics.base import Metric
@@ -192,7 +192,7 @@ def test_a_pool_that_is_exhausted_is_ranked_exactly() -> None:
     rule = Stopping((2, 4, 8, 16))
     law = AdaptiveLaw(6, rule, False)
     assert law.sizes == (2, 4, 6)
-    found = behaviour(metric("recall@1"), law, [1], estimator=ESTIMATORS.make("ls(rcond=1e-12)"))
+    found = sampling_moments(metric("recall@1"), law, [1], estimator=ESTIMATORS.make("ls(rcond=1e-12)"))
     assert found.mean == pytest.approx(1, abs=1e-6)
     assert law.pmf(0)[law.outcome_above == 0].tolist() == [1.0]
 
@@ -241,7 +241,7 @@ def test_adaptive_values_are_closer_than_fixed_ones_of_the_same_budget(replaceme
     m = int(law.mean_size(ranks - 1).mean()) + 1
     estimator, measured = BiasVariance(gamma=0.1), metric("recall@3")
     fixed = AdaptiveLaw(L, Stopping((m,)), replacement)
-    gap = [abs(behaviour(measured, one, ranks, estimator=estimator).bias) for one in (law, fixed)]
+    gap = [abs(sampling_moments(measured, one, ranks, estimator=estimator).bias) for one in (law, fixed)]
     assert gap[0] < gap[1]
 
 

@@ -31,7 +31,7 @@ from truerank.estimation.tally import Contexts, Tally
 from truerank.metrics.base import Metric
 
 
-def are_alike(tallies: Sequence[Tally]) -> bool:
+def have_same_design(tallies: Sequence[Tally]) -> bool:
     """Whether samples have equally many users and targets and the same design.
 
     Raises
@@ -44,7 +44,7 @@ def are_alike(tallies: Sequence[Tally]) -> bool:
     return len({(tally.design, tally.ties, tally.n_users, tally.n_rows) for tally in tallies}) == 1
 
 
-def union_of(tallies: Sequence[Tally]) -> tuple[Tally, list[IntArray]]:
+def merged_tally(tallies: Sequence[Tally]) -> tuple[Tally, list[IntArray]]:
     """Return a tally with the contexts and the entries of all runs, and the cells of each run in it.
 
     ``n_users`` and ``n_rows`` are those of one run, on which a correction depends.
@@ -286,10 +286,10 @@ class Correction(Estimator):
         fitted together, and each run needs one solution for all metrics, its weights over ranks.
         """
         prior = self.prior
-        if not are_alike(tallies):
+        if not have_same_design(tallies):
             return super().estimate_runs(tallies, metrics)
         if not isinstance(prior, FittedPrior):
-            union, cells = union_of(tallies)
+            union, cells = merged_tally(tallies)
             shared = self.corrected(union, metrics)
             return np.stack(
                 [
