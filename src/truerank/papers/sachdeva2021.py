@@ -24,7 +24,7 @@ from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed
 from truerank.papers.store import QUICK
 from truerank.workflows.agreement.experiment import AgreementExperiment
-from truerank.workflows.agreement.order import kendall, mean_of
+from truerank.workflows.agreement.order import kendall, mean_ignoring_nan
 from truerank.workflows.agreement.plan import (
     PAPER_FRACTIONS,
     AgreementPlan,
@@ -406,7 +406,7 @@ def psi_without(agreement: Agreement, models: Sequence[str]) -> FloatArray:
         kept = [index for index, model in enumerate(board.models) if model not in models]
         full, small = (np.array(values, dtype=np.float64)[..., kept] for values in (board.full, board.small))
         taus.append(kendall(full, small))
-    return mean_of(np.array(taus), axis=(0, 2, 3))
+    return mean_ignoring_nan(np.array(taus), axis=(0, 2, 3))
 
 
 def _holds(low: float | None, high: float | None, value: float | None) -> bool:

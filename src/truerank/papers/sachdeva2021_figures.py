@@ -12,7 +12,7 @@ from truerank.papers.figure import make_axes, plot_lines
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings
 from truerank.papers.sachdeva2021 import ALGORITHMS, METRICS, SCENARIOS, SEEDS, STRATEGIES, measure_available
-from truerank.workflows.agreement.order import mean_of
+from truerank.workflows.agreement.order import mean_ignoring_nan
 from truerank.workflows.agreement.result import Agreement
 from truerank.workflows.agreement.result import StrategyAgreement as Found
 
@@ -39,7 +39,7 @@ def figure1(settings: Settings) -> RecipeOutcome:
         for name, agreement in agreements.items()
     }
     if len(lines) > 1:
-        lines["mean"] = mean_of(np.array(list(lines.values())), axis=0)
+        lines["mean"] = mean_ignoring_nan(np.array(list(lines.values())), axis=0)
     figure, (axes,) = make_axes(1, 1, width=5.2)
     plot_lines(
         axes,
@@ -113,7 +113,7 @@ def figure3(settings: Settings) -> RecipeOutcome:
             legend=False,
         )
         cells += _cells({f"{column} {name}": line for name, line in lines.items()}, percents)
-        means[column] = float(mean_of(np.array(list(lines.values()))))
+        means[column] = float(mean_ignoring_nan(np.array(list(lines.values()))))
     figure.legend(
         *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8, frameon=False
     )
@@ -156,7 +156,7 @@ def _tau_by_metric(agreements: Mapping[str, Agreement], strategy: str, metric: s
         _tau_by_fraction(agreement, lambda cell: (cell.strategy, cell.metric) == (strategy, metric))
         for agreement in agreements.values()
     ]
-    return mean_of(np.array(lines), axis=0)
+    return mean_ignoring_nan(np.array(lines), axis=0)
 
 
 def _moves(agreements: Mapping[str, Agreement], scenario: str) -> dict[str, FloatArray]:
@@ -174,7 +174,7 @@ def _moves(agreements: Mapping[str, Agreement], scenario: str) -> dict[str, Floa
             ]
             for agreement in agreements.values()
         ]
-        line = mean_of(np.array(lines), axis=0)
+        line = mean_ignoring_nan(np.array(lines), axis=0)
         if not np.isnan(line).all():
             moves[name] = line
     return moves

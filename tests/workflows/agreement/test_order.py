@@ -16,8 +16,8 @@ from truerank.workflows.agreement.order import (
     certain_signs,
     certain_tau,
     kendall,
-    mean_of,
-    movement,
+    mean_ignoring_nan,
+    move_up_terms,
     psi,
 )
 from truerank.workflows.agreement.plan import PAPER_FRACTIONS
@@ -99,7 +99,7 @@ def test_movement_is_literal_and_stays_in_its_range(pair: Pair) -> None:
     n = len(x)
     before, after = rankdata([-value for value in x]), rankdata([-value for value in y])
     expected = [0.5 + (before[r] - after[r]) / (2 * (n - 1)) for r in range(n)]
-    found = movement(np.array(x), np.array(y))
+    found = move_up_terms(np.array(x), np.array(y))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
     assert found.min() >= 0
     assert found.max() <= 1
@@ -108,8 +108,8 @@ def test_movement_is_literal_and_stays_in_its_range(pair: Pair) -> None:
 
 def test_movement_of_an_unchanged_and_of_a_reversed_order() -> None:
     full = np.array([0.3, 0.2, 0.1])
-    assert movement(full, full).tolist() == [0.5, 0.5, 0.5]
-    assert movement(full, -full).tolist() == [0.0, 0.5, 1.0]
+    assert move_up_terms(full, full).tolist() == [0.5, 0.5, 0.5]
+    assert move_up_terms(full, -full).tolist() == [0.0, 0.5, 1.0]
 
 
 def test_certain_pairs_are_those_in_one_order_in_nearly_all_resamples() -> None:
@@ -170,7 +170,7 @@ TABLE_1 = {
 def test_averages_of_table_1_are_means_of_its_columns() -> None:
     assert len(TABLE_1) == 16
     values = np.array(list(TABLE_1.values()))
-    np.testing.assert_allclose(mean_of(values[:, :-1], axis=1), values[:, -1], rtol=0, atol=0.0011)
+    np.testing.assert_allclose(mean_ignoring_nan(values[:, :-1], axis=1), values[:, -1], rtol=0, atol=0.0011)
 
 
 def test_psi_of_the_paper_has_42_taus() -> None:

@@ -1,4 +1,4 @@
-"""What is said, and what it rests on."""
+"""Verdicts, their strength, and their sentences."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def world(n_users: int = 300, size: int = 400, seed: int = 0) -> Ranks:
     )
 
 
-def people(ranks: Ranks, estimator: str) -> UsersFromPilot:
+def assumed_users(ranks: Ranks, estimator: str) -> UsersFromPilot:
     """Return users whose ranks are just these."""
     return UsersFromPilot(ranks, ESTIMATORS.make(estimator), METRICS, ranks.n_users)
 
@@ -106,7 +106,7 @@ def test_shared_samples_that_cannot_be(ranks: Ranks, m: int, sentence: str) -> N
 def test_the_spread_of_linear_estimates(estimator: str, size: int) -> None:
     """Against 200 samples: the bias within 5 errors, the noise not less and at most twice as large."""
     ranks, n_runs = world(), 200
-    made, who = ESTIMATORS.make(estimator), people(ranks, estimator)
+    made, who = ESTIMATORS.make(estimator), assumed_users(ranks, estimator)
     runs = np.stack(
         [made.estimate(tally(simulate_shared(ranks, size, repeat=r)), METRICS).value for r in range(n_runs)]
     )
@@ -121,7 +121,7 @@ def test_the_spread_of_linear_estimates(estimator: str, size: int) -> None:
 
 
 def test_fits_are_applied_to_samples() -> None:
-    who = people(world(100), "mle(iterations=20)")
+    who = assumed_users(world(100), "mle(iterations=20)")
     spread = who.sampled(METRICS[0], 50)
     assert 0 < spread.items < 1
     assert spread.users == who.exact(METRICS[0]).users
@@ -129,13 +129,13 @@ def test_fits_are_applied_to_samples() -> None:
 
 
 def test_all_items_leave_nothing_to_estimate() -> None:
-    spread = people(world(50), "ls").sampled(METRICS[0], 10_000)
+    spread = assumed_users(world(50), "ls").sampled(METRICS[0], 10_000)
     assert spread.items == pytest.approx(0, abs=1e-9)
     assert spread.bias == pytest.approx(0, abs=1e-9)
 
 
 def test_adaptive_samples_of_several_targets() -> None:
-    who = people(world(100), "bv(gamma=0.1)")
+    who = assumed_users(world(100), "bv(gamma=0.1)")
     stopping = Stopping((99, 199))
     spread = who.sampled(METRICS[0], stopping)
     assert 0 < spread.items < who.sampled(METRICS[0], 20).items * 50
@@ -144,7 +144,7 @@ def test_adaptive_samples_of_several_targets() -> None:
 
 def test_a_row_waits_for_the_first_target() -> None:
     ranks = world(200)
-    who = people(ranks, "naive")
+    who = assumed_users(ranks, "naive")
     above = np.minimum.reduceat(ranks.n_above - ranks.n_relevant_above, ranks.starts)
     draw, places = np.random.default_rng(1), []
     for J in np.repeat(above, 20):

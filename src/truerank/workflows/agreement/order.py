@@ -108,7 +108,7 @@ def average_ranks(values: FloatArray) -> FloatArray:
     return ranks
 
 
-def movement(full: FloatArray, small: FloatArray) -> FloatArray:
+def move_up_terms(full: FloatArray, small: FloatArray) -> FloatArray:
     r"""Return the terms of the probability that a model moves up, each in [0, 1].
 
     .. math:: \frac12 + \frac{R_{\text{full}}(r) - R_{\text{small}}(r)}{2 (n - 1)}
@@ -119,7 +119,7 @@ def movement(full: FloatArray, small: FloatArray) -> FloatArray:
 
     Examples
     --------
-    >>> movement(np.array([0.3, 0.2, 0.1]), np.array([0.3, 0.1, 0.2])).tolist()
+    >>> move_up_terms(np.array([0.3, 0.2, 0.1]), np.array([0.3, 0.1, 0.2])).tolist()
     [0.5, 0.25, 0.75]
     """
     n = full.shape[-1]
@@ -127,7 +127,7 @@ def movement(full: FloatArray, small: FloatArray) -> FloatArray:
     return terms
 
 
-def mean_of(values: FloatArray, axis: int | tuple[int, ...] | None = None) -> FloatArray:
+def mean_ignoring_nan(values: FloatArray, axis: int | tuple[int, ...] | None = None) -> FloatArray:
     """Return the mean of all values that are not NaN; NaN where all are."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -147,7 +147,7 @@ def psi(tau: FloatArray) -> float:
     >>> psi(np.array([1.0, 0.5, np.nan]))
     0.75
     """
-    return float(mean_of(tau))
+    return float(mean_ignoring_nan(tau))
 
 
 Counts = NDArray[np.uint16]

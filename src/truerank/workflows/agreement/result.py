@@ -230,7 +230,7 @@ class Agreement:
             ) from None
 
 
-def number(value: float | FloatArray) -> float | None:
+def none_if_nan(value: float | FloatArray) -> float | None:
     """Return a plain number, None for NaN."""
     plain = float(value)
     return None if np.isnan(plain) else plain

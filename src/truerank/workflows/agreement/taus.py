@@ -20,8 +20,8 @@ from truerank.workflows.agreement.order import (
     certain_signs,
     certain_tau,
     kendall,
-    mean_of,
-    movement,
+    mean_ignoring_nan,
+    move_up_terms,
     psi,
     resample_seeds,
 )
@@ -33,7 +33,7 @@ from truerank.workflows.agreement.result import (
     StrategyAgreement,
     StrategyScore,
     nested_lists,
-    number,
+    none_if_nan,
 )
 from truerank.workflows.agreement.runner import TaskRunner
 from truerank.workflows.agreement.scenarios import Scenario
@@ -52,7 +52,7 @@ def keeps_to(cells: Sequence[StrategyAgreement], threshold: float) -> float | No
     return reached
 
 
-def answer(
+def answer_sentence(
     plan: AgreementPlan,
     name: str,
     boards: Sequence[MetricTaus],
@@ -187,7 +187,7 @@ def assemble_agreement(plan: AgreementPlan, runner: TaskRunner, name: str, progr
     cells = _cells(plan, boards, taus, leaderboards, seeds)
     scores = _scores(plan, taus, cells, seeds)
     return Agreement(
-        answer=answer(plan, name, boards, cells, scores),
+        answer=answer_sentence(plan, name, boards, cells, scores),
         strategies=list(plan.strategies),
         fractions=list(plan.fractions),
         seeds=list(plan.seeds),
@@ -242,11 +242,11 @@ def _board(
         full=nested_lists(sign * full),
         small=nested_lists(sign * small),
         tau=nested_lists(taus.tau[0]),
-        expected=nested_lists(mean_of(taus.tau_resampled[:, 0], axis=0)),
+        expected=nested_lists(mean_ignoring_nan(taus.tau_resampled[:, 0], axis=0)),
         certain=nested_lists(taus.certain[0]),
         n_pairs=len(signs),
         n_certain=int((signs != 0).sum()),
-        ceiling=number(mean_of(kendall(full[first], full[second]))) if len(first) else None,
+        ceiling=none_if_nan(mean_ignoring_nan(kendall(full[first], full[second]))) if len(first) else None,
     )
     return board, taus
 
@@ -259,19 +259,19 @@ def _moves(
     seeds: SeedIndices,
 ) -> list[ModelMove]:
     """Return P_MLE of each model and fraction: the mean over strategies, seeds and metrics."""
-    terms = movement(values.full, values.small)  # strategies, fractions, seeds, metrics, models
-    probability = mean_of(terms, axis=(0, 2, 3))
-    resampled = movement(values.full_resampled[:, None, None], values.small_resampled)
+    terms = move_up_terms(values.full, values.small)  # strategies, fractions, seeds, metrics, models
+    probability = mean_ignoring_nan(terms, axis=(0, 2, 3))
+    resampled = move_up_terms(values.full_resampled[:, None, None], values.small_resampled)
     picked = np.take_along_axis(resampled, seeds[:, None, None, :, None, None], axis=3)
-    low, high = percentile_interval(mean_of(picked, axis=(1, 3, 4)), probability, plan.level)
+    low, high = percentile_interval(mean_ignoring_nan(picked, axis=(1, 3, 4)), probability, plan.level)
     return [
         ModelMove(
             str(scenario),
             model_grid.name,
             fraction,
-            number(probability[f, m]),
-            number(low[f, m]),
-            number(high[f, m]),
+            none_if_nan(probability[f, m]),
+            none_if_nan(low[f, m]),
+            none_if_nan(high[f, m]),
         )
         for m, model_grid in enumerate(model_grids)
         for f, fraction in enumerate(plan.fractions)
@@ -292,8 +292,8 @@ def _cells(
     cells: list[StrategyAgreement] = []
     for index, board in [(None, None), *enumerate(boards)]:
         part = taus if index is None else taus.of(slice(index, index + 1))
-        tau, certain = mean_of(part.tau, axis=(0, 3)), mean_of(part.certain, axis=(0, 3))
-        expected = mean_of(part.tau_resampled, axis=(0, 1, 4))
+        tau, certain = mean_ignoring_nan(part.tau, axis=(0, 3)), mean_ignoring_nan(part.certain, axis=(0, 3))
+        expected = mean_ignoring_nan(part.tau_resampled, axis=(0, 1, 4))
         low, high = percentile_interval(_over_seeds(part.tau_resampled, seeds, (1, 4)), tau, plan.level)
         certain_low, certain_high = percentile_interval(
             _over_seeds(part.certain_resampled, seeds, (1, 4)), certain, plan.level
@@ -307,13 +307,13 @@ def _cells(
                         fraction=fraction,
                         scenario="" if board is None else board.scenario,
                         metric="" if board is None else board.metric,
-                        tau=number(tau[a, f]),
-                        low=number(low[a, f]),
-                        high=number(high[a, f]),
-                        expected=number(expected[a, f]),
-                        certain=number(certain[a, f]),
-                        certain_low=number(certain_low[a, f]),
-                        certain_high=number(certain_high[a, f]),
+                        tau=none_if_nan(tau[a, f]),
+                        low=none_if_nan(low[a, f]),
+                        high=none_if_nan(high[a, f]),
+                        expected=none_if_nan(expected[a, f]),
+                        certain=none_if_nan(certain[a, f]),
+                        certain_low=none_if_nan(certain_low[a, f]),
+                        certain_high=none_if_nan(certain_high[a, f]),
                         n_missing=int(missing[a, f]),
                         seconds=float(small[0, a, f]) if board is None else None,
                         speedup=float(speedup[0, a, f]) if board is None else None,
@@ -327,23 +327,23 @@ def _scores(
     plan: AgreementPlan, taus: Taus, cells: Sequence[StrategyAgreement], seeds: SeedIndices
 ) -> list[StrategyScore]:
     """Return Psi and the agreement over certain pairs of each strategy."""
-    certain = mean_of(taus.certain, axis=(0, 2, 3))
+    certain = mean_ignoring_nan(taus.certain, axis=(0, 2, 3))
     values = np.array([psi(taus.tau[:, a]) for a in range(len(plan.strategies))])
     low, high = percentile_interval(_over_seeds(taus.tau_resampled, seeds, (1, 3, 4)), values, plan.level)
     certain_low, certain_high = percentile_interval(
         _over_seeds(taus.certain_resampled, seeds, (1, 3, 4)), certain, plan.level
     )
-    expected = mean_of(taus.tau_resampled, axis=(0, 1, 3, 4))
+    expected = mean_ignoring_nan(taus.tau_resampled, axis=(0, 1, 3, 4))
     return [
         StrategyScore(
             strategy=strategy,
-            psi=number(values[a]),
-            low=number(low[a]),
-            high=number(high[a]),
-            expected=number(expected[a]),
-            certain=number(certain[a]),
-            certain_low=number(certain_low[a]),
-            certain_high=number(certain_high[a]),
+            psi=none_if_nan(values[a]),
+            low=none_if_nan(low[a]),
+            high=none_if_nan(high[a]),
+            expected=none_if_nan(expected[a]),
+            certain=none_if_nan(certain[a]),
+            certain_low=none_if_nan(certain_low[a]),
+            certain_high=none_if_nan(certain_high[a]),
             keeps_to=keeps_to(
                 [cell for cell in cells if cell.strategy == strategy and not cell.metric], plan.threshold
             ),
@@ -355,7 +355,7 @@ def _scores(
 def _over_seeds(resampled: FloatArray, seeds: SeedIndices, axis: tuple[int, ...]) -> FloatArray:
     """Return the means of each resample over its resampled seeds and the other axes."""
     picked = np.take_along_axis(resampled, seeds[:, None, None, None, :], axis=4)
-    return mean_of(picked, axis=axis)
+    return mean_ignoring_nan(picked, axis=axis)
 
 
 def percentile_interval(

@@ -14,10 +14,10 @@ from truerank.workflows.compare.differences import PairedDifferences, simultaneo
 from truerank.workflows.compare.options import CORRECTIONS, Correction
 
 
-def contrasts(
+def normal_differences(
     value: list[list[float]], error: list[list[float]], n_users: int, *, resamples: int = 199, seed: int = 0
 ) -> PairedDifferences:
-    """Build contrasts whose resamples are normal and share half of their variance."""
+    """Build differences whose resamples are normal and share half of their variance."""
     sizes = np.array(error)
     draw = np.random.default_rng(seed)
     common = draw.standard_normal((resamples, 1, 1))
@@ -30,7 +30,7 @@ def contrasts(
 
 @pytest.mark.parametrize("level", [0.9, 0.95])
 def test_max_t_is_the_count_of_maxima(level: float) -> None:
-    found = contrasts([[0.1, 0.02], [-0.05, 0.3]], [[0.03, 0.02], [0.04, 0.1]], 20)
+    found = normal_differences([[0.1, 0.02], [-0.05, 0.3]], [[0.03, 0.02], [0.04, 0.1]], 20)
     family = simultaneous_intervals(found, level=level, correction="max-t")
     intervals, p_values = literal.max_t(
         found.value.ravel().tolist(), found.error.ravel().tolist(), found.shifts.reshape(199, -1), 20, level
@@ -44,7 +44,7 @@ def test_max_t_is_the_count_of_maxima(level: float) -> None:
 def test_holm_and_no_correction() -> None:
     """Student's p-values; Holm's steps, intervals by Bonferroni's level."""
     value, error = [[0.1, 0.02], [-0.05, 0.3]], [[0.03, 0.02], [0.04, 0.1]]
-    found = contrasts(value, error, 20)
+    found = normal_differences(value, error, 20)
     t = found.value / found.error
     p_value = 2 * student.sf(np.abs(t), 19)
     alone = simultaneous_intervals(found, level=0.95, correction="none")
@@ -59,7 +59,7 @@ def test_holm_and_no_correction() -> None:
 
 def test_one_comparison_needs_no_correction() -> None:
     """With many resamples max-t of a single difference is Student's interval, to the noise of a quantile."""
-    found = contrasts([[0.05]], [[0.03]], 15, resamples=20_000)
+    found = normal_differences([[0.05]], [[0.03]], 15, resamples=20_000)
     joint = simultaneous_intervals(found, level=0.95, correction="max-t")
     alone = simultaneous_intervals(found, level=0.95, correction="none")
     assert joint.high == pytest.approx(alone.high, abs=0.002)
@@ -81,7 +81,7 @@ def test_max_t_is_narrower_than_bonferroni_where_differences_go_together() -> No
 
 def test_equal_differences() -> None:
     """n users who all differ by c: at most s = 1 - (a/2)^(1/n) of all users do not; p = 2 (1 + c)^-n."""
-    found = contrasts([[0.5]], [[0.0]], 8)
+    found = normal_differences([[0.5]], [[0.0]], 8)
     for correction in CORRECTIONS:
         family = simultaneous_intervals(found, level=0.95, correction=correction)  # type: ignore[arg-type]
         share = 1 - 0.025 ** (1 / 8)
@@ -90,7 +90,7 @@ def test_equal_differences() -> None:
         assert family.p_adjusted[0, 0] == pytest.approx(2 * 1.5**-8)
         edge = simultaneous_intervals(found, level=1 - 2 * 1.5**-8, correction=correction)  # type: ignore[arg-type]
         assert edge.low[0, 0] == pytest.approx(0, abs=1e-12)
-    found = contrasts([[0.0, 0.1]], [[0.0, 0.02]], 50, resamples=20_000)
+    found = normal_differences([[0.0, 0.1]], [[0.0, 0.02]], 50, resamples=20_000)
     same = simultaneous_intervals(found, level=0.95, correction="max-t")
     assert same.p_adjusted[0, 0] == 1 and same.low[0, 0] == -same.high[0, 0] < 0
     assert same.probability[0, 0] == 0.5
@@ -101,13 +101,15 @@ def test_equal_differences() -> None:
 
 
 def test_one_user_has_no_interval() -> None:
-    family = simultaneous_intervals(contrasts([[0.5]], [[np.nan]], 1), level=0.95, correction="max-t")
+    family = simultaneous_intervals(
+        normal_differences([[0.5]], [[np.nan]], 1), level=0.95, correction="max-t"
+    )
     for name in ("low", "high", "p_value", "p_adjusted", "probability"):
         assert np.isnan(getattr(family, name)).all()
 
 
 def test_too_few_resamples_tell_nothing() -> None:
-    found = contrasts([[0.9]], [[0.01]], 50, resamples=10)
+    found = normal_differences([[0.9]], [[0.01]], 50, resamples=10)
     family = simultaneous_intervals(found, level=0.95, correction="max-t")
     assert (family.low[0, 0], family.high[0, 0]) == (-1, 1)
     assert family.p_adjusted[0, 0] > 0.05
@@ -126,7 +128,7 @@ def test_intervals_and_p_values_agree(
     """An adjusted p-value lies below 1 - level exactly where the interval leaves out 0; swapping mirrors."""
     value: FloatArray = np.array([[v] for v, _ in rows])
     error = [[0.0 if e < 1e-3 else e] for _, e in rows]
-    found = contrasts(value.tolist(), error, n_users)
+    found = normal_differences(value.tolist(), error, n_users)
     family = simultaneous_intervals(found, level=level, correction=correction)
     is_out = (family.low > 1e-9) | (family.high < -1e-9)
     decided = np.abs(family.p_adjusted - (1 - level)) > 1e-9
