@@ -33,6 +33,11 @@ from truerank.workflows.evaluate import evaluate
 
 TRAIN = small_train()
 RNG = np.random.default_rng(0)
+CSR = ("indptr", "indices", "data", "shape")
+TOWERS = (
+    *("user_hidden", "item_hidden", "user_product", "item_product", "user_bias", "item_bias"),
+    *("weights", "sizes", "is_last_linear"),
+)
 ALL = np.arange(TRAIN.n_users), np.arange(TRAIN.n_items)
 
 
@@ -513,6 +518,9 @@ def forge(path: Path, arrays: dict[str, np.ndarray], **fields: Any) -> None:
         ),
         ("factors", {"user": np.ones((1, 2)), "item": np.ones((2, 3))}, "must have equal width"),
         ("towers", {"user_bias": np.ones(1)}, "the arrays of a NeuMF scorer must include"),
+        ("towers", {name: np.float32(1) for name in TOWERS}, "its arrays are not those of a scorer"),
+        ("factors", {"user": 1.0, "item": 2.0}, "user factors must be float32 or float64 with 2 dimensions"),
+        ("sparse-scores", {f"scores_{name}": 1 for name in CSR}, "the sparse matrix 'scores'"),
     ],
 )
 def test_arrays_that_are_no_scorer(tmp_path: Path, kind: str, arrays: dict[str, Any], message: str) -> None:
@@ -530,6 +538,15 @@ def test_arrays_that_are_no_scorer(tmp_path: Path, kind: str, arrays: dict[str, 
         ({"item_ids": [1, 2, 3]}, "another number of ids than of users or items"),
         ({"item_text": np.array([255, 97], np.uint8), "item_ends": [1, 2]}, "the item ids of the model file"),
         ({"item_text": np.array([98, 97], np.uint8), "item_ends": [1]}, "the item ids of the model file"),
+        (
+            {"item_text": np.array([97, 98], np.uint8), "item_ends": [[1, 2]]},
+            "the item ids of the model file",
+        ),
+        (
+            {"item_text": np.array([97, 98], np.uint8), "item_ends": [1.0, 2.0]},
+            "the item ids of the model file",
+        ),
+        ({"item_text": np.array([97, 98], np.uint8), "item_ends": 2}, "the item ids of the model file"),
         ({"item_names": [1, 2]}, "the item ids of the model file are broken"),
     ],
 )
@@ -539,6 +556,23 @@ def test_broken_ids(tmp_path: Path, ids: dict[str, Any], message: str) -> None:
     forge(tmp_path / "m", factors, kind="factors")
     with pytest.raises(InvalidData, match=message):
         load_scorer(tmp_path / "m")
+
+
+def test_ids_that_overlap_take_no_memory(tmp_path: Path) -> None:
+    """A thousand ids that all claim the whole text of a megabyte."""
+    text = np.full(1 << 20, 97, np.uint8)
+    ids = {"ids/item_text": text, "ids/item_ends": np.tile([len(text), 0], 1000)[:-1]}
+    forge(
+        tmp_path / "m",
+        {"scorer/user": np.ones((1, 2)), "scorer/item": np.ones((2, 2)), **ids},
+        kind="factors",
+    )
+
+    def load() -> None:
+        with pytest.raises(InvalidData, match="the item ids of the model file are broken"):
+            load_scorer(tmp_path / "m")
+
+    assert peak_bytes(load) < 1 << 24
 
 
 def test_what_cannot_be_saved(tmp_path: Path) -> None:

@@ -402,6 +402,10 @@ def load_scorer(path: str | Path) -> SavedScorer:
             raise InvalidData("it has another number of ids than of users or items. Save the model again.")
     except InvalidData as error:
         raise InvalidData(f"'{path}' cannot be used: {error}") from None
+    except (ValueError, TypeError, LookupError, OverflowError) as error:  # arrays of another form
+        raise InvalidData(
+            f"'{path}' cannot be used: its arrays are not those of a scorer ({error}). Save the model again."
+        ) from None
     return SavedScorer(
         scorer=scorer,
         model=str(header.get("model", "")),

@@ -191,17 +191,18 @@ def unpack_ids(arrays: Mapping[str, AnyArray], prefix: str) -> Vocabulary | None
     if names == {"ids"} and arrays[f"{prefix}_ids"].dtype.kind in "iu" and arrays[f"{prefix}_ids"].ndim == 1:
         ids = pl.Series("id", np.array(arrays[f"{prefix}_ids"]))
     elif names == {"text", "ends"}:
-        text, ends = arrays[f"{prefix}_text"].tobytes(), arrays[f"{prefix}_ends"].tolist()
+        text, ends = arrays[f"{prefix}_text"].tobytes(), arrays[f"{prefix}_ends"]
+        starts = np.concatenate([[0], ends.ravel()[:-1]])
+        # ends must ascend: ids that overlap could take any amount of memory
+        if ends.ndim != 1 or ends.dtype.kind != "i" or (ends < starts[: len(ends)]).any():
+            raise _broken(prefix)
+        if len(ends) and ends[-1] != len(text):
+            raise _broken(prefix)
+        pieces = [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=False)]
         try:
-            ids = pl.Series(
-                "id",
-                [text[start:end].decode() for start, end in zip([0, *ends], ends, strict=False)],
-                dtype=pl.String,
-            )
+            ids = pl.Series("id", [piece.decode() for piece in pieces], dtype=pl.String)
         except UnicodeDecodeError:
             raise _broken(prefix) from None
-        if ends and ends[-1] != len(text):
-            raise _broken(prefix)
     else:
         raise _broken(prefix)
     if ids.n_unique() != len(ids) or not ids.is_sorted():
