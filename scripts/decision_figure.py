@@ -1,4 +1,4 @@
-"""Draw the decision figure of docs/which_method.md: ``python scripts/decision_figure.py``.
+"""Write the decision figure of docs/which_method.md: ``python scripts/decision_figure.py``.
 
 The picture has a card of its own, so that it can be read on light and on dark pages.
 """
@@ -35,7 +35,7 @@ class Box:
         """Of the box, from its lines."""
         return 26 + 21 * (len(self.lines) + bool(self.command))
 
-    def draw(self) -> str:
+    def render(self) -> str:
         """Return the box as SVG."""
         fill, ink = (ANSWER, "#ffffff") if self.command else (QUESTION, INK)
         left, top = self.x - self.width // 2, self.y - self.height // 2
@@ -110,7 +110,7 @@ def figure() -> str:
         arrow(slow, precision, "yes"),
         arrow(slow, adaptive, "no"),
     )
-    inside = "\n".join([*arrows, *(box.draw() for box in boxes)])
+    inside = "\n".join([*arrows, *(box.render() for box in boxes)])
     note = "Two models? truerank compare on ranks of the same users.   How much is enough? truerank plan."
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"
   aria-labelledby="title"

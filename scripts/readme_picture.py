@@ -1,4 +1,4 @@
-"""Draw the pictures of the README from the demo data: ``make picture``."""
+"""Plot the pictures of the README from the demo data: ``make picture``."""
 
 from __future__ import annotations
 

@@ -287,7 +287,7 @@ def order_flip_chart(
         title=f"{metric} among m sampled items, uncorrected",
         words=" ".join([_words(metric, lines, sizes, is_exact=is_exact), *flips]),
         x=ChartAxis("m, sampled items per target", "log", "count"),
-        y=ChartAxis(f"{metric} as a sample prints it", low=0.0),
+        y=ChartAxis(f"expected {metric}, uncorrected", low=0.0),
         series=tuple(Series(name, x, tuple(line.tolist()), model=name) for name, line in lines.items()),
         notes=(
             *flips,
