@@ -107,7 +107,7 @@ def test_some_users(truerank: Truerank, tmp_path: Path) -> None:
     ("flags", "sentence"),
     [
         (("--users", "3000"), "users must be at most the 2,500 users that have targets, got 3,000"),
-        (("--users", "0"), "users must be an integer >= 1 or a share between 0 and 1"),
+        (("--users", "0"), "users must be an integer >= 1 or a fraction between 0 and 1"),
         (("--target", "me"), "target must be one of test-users, population"),
         (("--uncertainty", "gut"), "unknown uncertainty 'gut'. Did you mean 'auto'?"),
     ],

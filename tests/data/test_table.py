@@ -125,10 +125,10 @@ def test_folder(tmp_path: Path) -> None:
         ("a.csv", b"\n \n\n", "holds only blank lines"),
         ("a.csv", bytes(range(256)) * 40, "must be a text table, but it holds binary data"),
         ("a.json", bytes(range(256)) * 40, "must be a text table, but it holds binary data"),
-        ("a.json", b"user,item\n1,2\n", "must be a whole json file, but it cannot be read"),
+        ("a.json", b"user,item\n1,2\n", "must be a complete json file, but it cannot be read"),
         ("a.zip", b"PK\x03\x04", "is a zip archive. Unpack it"),
-        ("a.csv.gz", b"\x1f\x8b\x08\x00broken", "must be a whole csv file, but it cannot be read"),
-        ("a.parquet", b"PAR1 is all there is", "must be a whole parquet file, but it cannot be read"),
+        ("a.csv.gz", b"\x1f\x8b\x08\x00broken", "must be a complete csv file, but it cannot be read"),
+        ("a.parquet", b"PAR1 is all there is", "must be a complete parquet file, but it cannot be read"),
     ],
 )
 def test_damaged_files(tmp_path: Path, name: str, content: bytes, sentence: str) -> None:
@@ -143,7 +143,7 @@ def test_truncated_parquet(tmp_path: Path) -> None:
     pl.DataFrame({"user": range(1000), "item": range(1000)}).write_parquet(path)
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(InvalidData, match=r"must be a whole parquet file.*Write or download it again"):
+    with pytest.raises(InvalidData, match=r"must be a complete parquet file.*Write or download it again"):
         scan(path)
 
 

@@ -45,7 +45,7 @@ def test_smaller_draws_lie_in_larger_ones() -> None:
 
 @pytest.mark.parametrize("users", [0, -1, 1.5, float("nan"), True, "3"])
 def test_what_is_no_number_of_users(users: object) -> None:
-    with pytest.raises(InvalidParameter, match="users must be an integer >= 1 or a share between 0 and 1"):
+    with pytest.raises(InvalidParameter, match="users must be an integer >= 1 or a fraction between 0 and 1"):
         sample_users(made(10), users)  # type: ignore[arg-type]
 
 
@@ -55,7 +55,7 @@ def test_more_users_than_there_are() -> None:
 
 
 def test_a_draw_from_a_draw_is_refused() -> None:
-    with pytest.raises(InvalidData, match="users were drawn from this split already"):
+    with pytest.raises(InvalidData, match="the users of this split are a sample already"):
         sample_users(sample_users(made(10), 5), 2)
 
 

@@ -1,7 +1,4 @@
-"""Public data sets by name: what there is, where it lies, how to get it.
-
-Download a file of the catalogue into the user's cache.
-"""
+"""Catalogue of public data sets: finding local copies, downloading, and reading them by name."""
 
 from __future__ import annotations
 
@@ -29,10 +26,9 @@ from truerank.data.table import OpenTable, choose, scan
 def download(
     file: RemoteFile, *, name: str, folder: str | Path | None = None, progress: Progress = SILENT
 ) -> Path:
-    """Return the path of the downloaded file (the member, if the file is an archive).
+    """Download a file of the catalogue and return its path (that of the member, if it is an archive).
 
-    A file that is already there with the right checksum is not downloaded again. Nothing half-written is
-    left behind.
+    An existing file with the right checksum is not downloaded again. No partial file is left behind.
 
     Parameters
     ----------
@@ -71,7 +67,7 @@ def download(
 
 
 def _member(archive: Path, file: RemoteFile) -> Path:
-    """Unpack one member of a zip archive beside it."""
+    """Unpack one member of a zip archive into the same folder."""
     target = archive.parent / Path(file.member).name
     if target.exists() and target.stat().st_mtime >= archive.stat().st_mtime:
         return target
@@ -112,7 +108,7 @@ def _reason(error: Exception) -> str:
 
 
 class _Bar:
-    """What pooch calls a progress bar, in terms of a task."""
+    """Progress bar as pooch expects it, which reports to a progress task."""
 
     total: int = 0
 
@@ -131,7 +127,7 @@ class _Bar:
 
 class _Finished:
     def advance(self, steps: int = 1) -> None:
-        """Ignore what pooch reports again at the end."""
+        """Ignore the total that pooch reports once more at the end."""
 
 
 _OWN_FORMAT = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".inter")
@@ -157,22 +153,22 @@ def describe(name: str) -> Dataset:
 
 
 def find_local(name: str) -> Path | None:
-    """Return the file of a data set that already lies on this machine, or None.
+    """Return the local file of a data set, None if there is none.
 
-    Looked for, in this order, as ``NAME.parquet``, ``NAME.csv`` and so on in the folder ``$TRUERANK_DATA``
+    Searched, in this order, as ``NAME.parquet``, ``NAME.csv`` and so on in the folder ``$TRUERANK_DATA``
     and in ``../shared/data`` beside the working directory and beside the project.
     """
-    found = _locate(describe(name))
-    return None if found is None else found.path
+    local = _locate(describe(name))
+    return None if local is None else local.path
 
 
 def fetch(name: str, *, folder: str | Path | None = None, progress: Progress = SILENT) -> list[Path]:
-    """Return the files of a data set, after downloading them if they are not there.
+    """Return the files of a data set, downloading them if needed.
 
     Raises
     ------
     InvalidData
-        When the download fails, or must be done by hand; the sentence says how.
+        When the download fails, or must be done by hand; the message says how.
     """
     entry = describe(name)
     local = _locate(entry)
@@ -193,7 +189,7 @@ def load(
     progress: Progress = SILENT,
     tell: Callable[[str], None] | None = None,
 ) -> Interactions:
-    """Read a data set of the catalogue, from this machine if it lies there, else after a download.
+    """Read a data set of the catalogue, from a local copy or after a download.
 
     Filters that belong to its definition are applied before repeated pairs are merged. An incomplete copy
     is used with a `DataWarning` and marked by ``origin["partial"]``.
@@ -315,6 +311,6 @@ def _open(entry: Dataset, paths: Sequence[Path]) -> OpenTable:
 
 
 def _own_columns(entry: Dataset, table: OpenTable) -> Mapping[str, str] | None:
-    """Return the entry's columns if this table has them; other copies have names that are understood."""
+    """Return the entry's columns if the table has them, otherwise None: usual names are found without."""
     named = [column for column in entry.columns.values() if column]
     return entry.columns if named and all(column in table.names for column in named) else None

@@ -1,6 +1,6 @@
-"""Several events of one user with one item: a named policy says what becomes of them.
+"""Cleaning of interactions: merging repeated (user, item) pairs, k-cores, minimal histories and ratings.
 
-Filters on interactions; users and items that lose all events leave the vocabularies.
+Users and items that lose all events leave the vocabularies.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ def merge_duplicates(interactions: Interactions, policy: str = "last") -> Intera
     Parameters
     ----------
     interactions : the events
-    policy : what one event is made of several:
+    policy : which event replaces several of one pair:
 
         - ``last``: the one with the largest time, among equal times (or without times) the last row
         - ``first``: the one with the smallest time, among equal times the first row
         - ``sum``: the last one, with the values added up; without values, with the number of events
         - ``max``: the last one, with the largest value
         - ``error``: raise
-        - ``keep``: nothing is merged; duplicates are only counted
+        - ``keep``: nothing is merged, only counted
 
     Notes
     -----
     ``origin["duplicate_rows"]`` counts the rows beyond the first of each pair that were merged into others,
-    ``origin["duplicate_rows_kept"]`` those that ``keep`` leaves. They are searched for by
-    blocks of users, so scratch stays small; events already ordered by user are fastest.
+    ``origin["duplicate_rows_kept"]`` those that ``keep`` leaves. The search runs by
+    blocks of users to save memory; it is fastest for events ordered by user.
 
     Examples
     --------
@@ -68,8 +68,8 @@ def merge_duplicates(interactions: Interactions, policy: str = "last") -> Intera
 
 
 def _repeated(interactions: Interactions) -> tuple[IntArray, int]:
-    """Return all rows whose pair occurs more than once, and how many of them are beyond the first."""
-    found: list[IntArray] = [np.empty(0, dtype=np.int64)]
+    """Return all rows whose pair occurs more than once, and how many lie beyond the first of their pair."""
+    parts: list[IntArray] = [np.empty(0, dtype=np.int64)]
     count = 0
     for rows, low, high in _blocks_of_users(interactions):
         dtype = np.dtype(np.uint32 if (high - low) * interactions.n_items < 1 << 32 else np.uint64)
@@ -81,29 +81,29 @@ def _repeated(interactions: Interactions) -> tuple[IntArray, int]:
         if len(repeats):
             count += len(repeats)
             hits = _among(keys, repeats)
-            found.append(hits + rows.start if isinstance(rows, slice) else rows[hits])
-    return np.concatenate(found), count
+            parts.append(hits + rows.start if isinstance(rows, slice) else rows[hits])
+    return np.concatenate(parts), count
 
 
 def _among(keys: IntArray, repeats: IntArray) -> IntArray:
-    """Return the places of keys that are among the sorted repeats."""
+    """Return the indices of keys that are among the sorted repeats."""
     sieve = np.zeros(1 << 16, dtype=np.bool_)  # few keys pass it, and only these are searched for
     sieve[repeats & (len(sieve) - 1)] = True
     passed = np.flatnonzero(sieve[keys & (len(sieve) - 1)])
-    places = np.minimum(np.searchsorted(repeats, keys[passed]), len(repeats) - 1)
-    hits: IntArray = passed[repeats[places] == keys[passed]]
+    positions = np.minimum(np.searchsorted(repeats, keys[passed]), len(repeats) - 1)
+    hits: IntArray = passed[repeats[positions] == keys[passed]]
     return hits
 
 
 def _blocks_of_users(interactions: Interactions) -> Iterator[tuple[slice | IntArray, int, int]]:
     """Yield the rows of users low..high-1, about `CHUNK` rows at a time, with low and high."""
     user = interactions.user
-    ends = np.cumsum(interactions.user_counts())
+    stops = np.cumsum(interactions.user_counts())
     is_sorted = bool((user[1:] >= user[:-1]).all())
     done, low = 0, 0
     while done < len(user):
-        high = max(int(np.searchsorted(ends, done + CHUNK, side="right")), low + 1)
-        next_done = int(ends[high - 1])
+        high = max(int(np.searchsorted(stops, done + CHUNK, side="right")), low + 1)
+        next_done = int(stops[high - 1])
         yield (
             slice(done, next_done) if is_sorted else np.flatnonzero((user >= low) & (user < high)),
             low,
@@ -193,7 +193,7 @@ def min_history(interactions: Interactions, n: int) -> Interactions:
 
 
 def min_rating(interactions: Interactions, least: float) -> Interactions:
-    """Keep events rated at least ``least``; the way to make explicit ratings binary.
+    """Keep events rated at least ``least``, as when explicit ratings are made binary.
 
     Examples
     --------
@@ -214,7 +214,7 @@ def _filtered(interactions: Interactions, alive: BoolArray, what: str) -> Intera
 
 
 def _keep(interactions: Interactions, alive: BoolArray, users: BoolArray, items: BoolArray) -> Interactions:
-    """Return the events that are alive over the users and items that are left."""
+    """Return the remaining events, coded over the remaining users and items."""
     lost = {
         "users_filtered": int(len(users) - users.sum()),
         "items_filtered": int(len(items) - items.sum()),

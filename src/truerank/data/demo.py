@@ -1,4 +1,4 @@
-"""A made-up data set: long-tailed popularity, low-rank taste, times."""
+"""Synthetic demonstration data: long-tailed popularity, low-rank preferences, and times."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _YEAR = 31_536_000
 
 
 def demo(seed: int = 0, *, n_users: int = 2_500, n_items: int = 6_000) -> Interactions:
-    """Return seeded interactions that behave like real ones; equal seeds give equal bits.
+    """Return synthetic interactions; equal seeds give equal data.
 
     Item popularity falls like a power of the rank (Zipf). Users and items have ``_FACTORS`` hidden traits;
     each user picks items without replacement with probability proportional to popularity times the
     exponential of the match of traits (Gumbel-top-k), in random order over one year. So popularity is a
-    fair baseline and models that learn taste beat it. Takes about a second.
+    fair baseline, and models that learn preferences are better. Takes about a second.
 
     Parameters
     ----------
-    seed : of everything; a user's draws do not depend on the number of users
+    seed : of everything random; a user's events do not depend on the number of users
     n_users, n_items : sizes of the vocabularies; a few items of the tail may have no event
 
     Examples

@@ -1,6 +1,6 @@
-"""Give columns their types: ids, ratings and times, with a sentence for what cannot be one.
+"""Typed columns and codes: parsing ids, ratings and times, and encoding ids by a sorted vocabulary.
 
-From ids to codes: the position in the sorted vocabulary, whatever the order of the rows.
+The code of an id is its position in the sorted vocabulary, so it does not depend on the order of the rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHUNK = 1 << 20  # rows treated at once, so that scratch stays small whatever th
 
 
 def value_blocks(values: AnyArray | pl.Series) -> Iterator[tuple[slice, AnyArray]]:
-    """Yield successive rows and their values; a chunked series is never joined.
+    """Yield successive rows and their values, chunk by chunk, without copying the series.
 
     Examples
     --------
@@ -39,8 +39,8 @@ def value_blocks(values: AnyArray | pl.Series) -> Iterator[tuple[slice, AnyArray
 def encode(ids: pl.Series) -> tuple[IntArray, Vocabulary]:
     """Return int32 codes and the vocabulary of complete ids.
 
-    Integers that lie close together go through a table; other integers are searched in the sorted
-    distinct ids; strings are encoded by polars. Cost is linear in rows for the first and the last.
+    Integers of a small range are looked up in a table, others by binary search in the sorted distinct ids;
+    strings are encoded by polars. Time is linear in rows for the first and the last.
 
     Examples
     --------
@@ -135,7 +135,7 @@ class Reader:
     table: OpenTable
 
     def check_lines(self) -> None:
-        """Read a delimited text once as a whole, so that a line with too many fields is found."""
+        """Read a delimited text file once as a whole, to find lines with too many fields."""
         if self.table.is_delimited:
             with readable(self.table.where, "text"):
                 self.table.frame.select(pl.all().null_count()).collect(engine="streaming")
@@ -297,7 +297,7 @@ def _is_exact(block: AnyArray, dtype: type[np.generic]) -> bool:
 
 
 def _is_padded(text: pl.Expr) -> pl.Expr:
-    """Whether a text has a leading zero that a number would lose: '007' must not become 7."""
+    """Whether an id has leading zeros, which a number would lose: '007' must not become 7."""
     return text.str.contains("^0[0-9]")
 
 

@@ -1,7 +1,4 @@
-"""Read interactions from files.
-
-Interactions from what is already in memory: frames, sparse matrices, arrays.
-"""
+"""Interactions from files, data frames, sparse matrices and arrays."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ def read_interactions(
 ) -> Interactions:
     """Read a csv, tsv, parquet, .inter, .dat or JSON-lines file of interactions.
 
-    Only the needed columns are read, one after the other; memory stays near that of the result.
+    Only the needed columns are read, one by one, so that peak memory is close to that of the result.
 
     Parameters
     ----------
@@ -45,16 +42,17 @@ def read_interactions(
         and an empty name switches rating or timestamp off
     keep : further columns to carry in ``labels``
     duplicates : policy for repeated pairs, see `merge_duplicates`
-    name : what the data are called in results; the file's name by default
-    vocabularies : those of users and items to use, such as those of the train data
+    name : name of the data in results; the file's name by default
+    vocabularies : users and items to encode by, such as those of the train data
     unknown : what to do with ids that are not in the given vocabularies
     format : one of ``csv, tsv, parquet, inter, dat, json, lists, dicts``; by default the suffix decides
-    progress, tell : where to show progress and to say which columns were chosen
+    progress : where progress is reported
+    tell : called with a message about the chosen columns
 
     Raises
     ------
     InvalidData
-        One sentence for each thing a file can have wrong.
+        When the file cannot be read, or a column is missing, ambiguous or of the wrong type.
     """
     table = scan(path, format=format)
     choice = choose(table.names, columns, keep=keep, where=table.where, by_position=table.by_position)
@@ -185,8 +183,8 @@ def from_arrays(
     present = {role: values for role, values in given.items() if values is not None}
     lengths = {role: len(values) for role, values in present.items()}
     if len(set(lengths.values())) > 1:
-        said = ", ".join(f"{role} {length}" for role, length in lengths.items())
-        raise InvalidData(f"all sequences must be equally long, got {said}.")
+        shown = ", ".join(f"{role} {length}" for role, length in lengths.items())
+        raise InvalidData(f"all sequences must be equally long, got {shown}.")
     frame = pl.DataFrame([pl.Series(role, values) for role, values in present.items()])
     return from_frame(frame, duplicates=duplicates, name=name)
 

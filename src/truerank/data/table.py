@@ -1,7 +1,4 @@
-"""Open a file lazily as a table of named columns.
-
-Which column of a table plays which role.
-"""
+"""Tables of interactions: opening files lazily, and choosing columns of users, items, ratings and times."""
 
 from __future__ import annotations
 
@@ -42,8 +39,8 @@ class OpenTable:
     frame : the columns; those of text files are all strings
     names : column names; without a header they are "1", "2", ...
     is_text : whether the columns are strings still to be typed
-    where : how messages call the table
-    is_delimited : whether lines can have too many fields, which shows only when all columns are read
+    where : name of the table in messages
+    is_delimited : whether lines can have too many fields, which is noticed only when all columns are read
     by_position : whether columns follow the order user, item, rating, timestamp
     """
 
@@ -63,14 +60,15 @@ def scan(path: str | Path, *, format: str | None = None, encoding: str = "utf8")
     path : the file, or a folder of Parquet files; csv, tsv, dat, inter and json files may be compressed with
         gzip
     format : one of `FORMATS`; by default the suffix decides, and for other suffixes the content
-    encoding : ``utf8``, or ``utf8-lossy`` for old files with other letters
+    encoding : ``utf8``, or ``utf8-lossy`` for old files in another encoding
 
     Notes
     -----
     A text file has a header unless its first line holds a number. Files of format ``dat`` (``.dat``,
     ``.data``, ``.txt``, ``.rating``) may be separated by ``::``, tabs, commas, semicolons, bars or blanks;
     without a header their columns are user, item, rating, timestamp. ``lists`` files have one line of item
-    ids per user, perhaps led by their number; ``dicts`` files have one Python dictionary of texts per line.
+    ids per user, optionally preceded by their number; ``dicts`` files have one Python dictionary of texts per
+    line.
     """
     path = _existing(Path(path))
     if path.is_dir():
@@ -103,7 +101,7 @@ def _scan_folder(folder: Path) -> OpenTable:
             frames.append(pl.scan_parquet(path, glob=False))
             schemas.append(frames[-1].collect_schema())
         if schemas[-1] != schemas[0]:
-            columns = [", ".join(f"{name} {kind}" for name, kind in one.items()) for one in schemas]
+            columns = [", ".join(f"{name} {kind}" for name, kind in schema.items()) for schema in schemas]
             raise InvalidData(
                 f"all files of a folder must have the same columns, but '{path}' has {columns[-1]} and "
                 f"'{paths[0]}' has {columns[0]}. Write them alike, or name one file."
@@ -114,7 +112,7 @@ def _scan_folder(folder: Path) -> OpenTable:
 
 @contextmanager
 def readable(where: str, format: str) -> Iterator[None]:
-    """Turn what polars raises on a damaged file into one sentence."""
+    """Turn errors of polars on a damaged file into `InvalidData`."""
     try:
         yield
     except (pl.exceptions.PolarsError, OSError, EOFError, pl.exceptions.PanicException) as error:
@@ -122,7 +120,7 @@ def readable(where: str, format: str) -> Iterator[None]:
         if "more fields" in reason:
             reason = "a line has more fields than the first one"
         raise InvalidData(
-            f"{where} must be a whole {format} file, but it cannot be read ({reason}). "
+            f"{where} must be a complete {format} file, but it cannot be read ({reason}). "
             f"Write or download it again, or name another format."
         ) from None
 
@@ -156,7 +154,7 @@ def _guess_format(path: Path) -> str:
 
 
 def _first_lines(path: Path, where: str) -> list[str]:
-    """Return the first lines with content, or say that this is no text."""
+    """Return the first lines that are not blank; raise when the file is not text."""
     with path.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
     with gzip.open(path, "rb") if packed else path.open("rb") as file:
@@ -280,7 +278,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """The column taken for each role; ``str()`` says it in the words of ``--columns``.
+    """The column chosen for each role; ``str()`` writes it as in ``--columns``.
 
     Examples
     --------
@@ -296,8 +294,8 @@ class ColumnChoice:
 
     def __str__(self) -> str:
         chosen = [(role, getattr(self, role)) for role in ROLES]
-        said = [f"{role}={column}" for role, column in chosen if column is not None]
-        return ", ".join([*said, *(f"kept {column}" for column in self.keep)])
+        shown = [f"{role}={column}" for role, column in chosen if column is not None]
+        return ", ".join([*shown, *(f"kept {column}" for column in self.keep)])
 
 
 def parse_columns(text: str) -> dict[str, str]:
@@ -308,22 +306,22 @@ def parse_columns(text: str) -> dict[str, str]:
     >>> parse_columns("user=a, item=b, rating=")
     {'user': 'a', 'item': 'b', 'rating': ''}
     """
-    asked: dict[str, str] = {}
+    requested: dict[str, str] = {}
     for part in text.split(","):
         role, equals, column = (piece.strip() for piece in part.partition("="))
-        if not equals or role in asked:
+        if not equals or role in requested:
             raise InvalidParameter(
                 f"columns must be written once each as user=NAME,item=NAME,rating=NAME,timestamp=NAME, "
                 f"got {text!r}."
             )
-        asked[role] = column
-    _check_roles(asked)
-    return asked
+        requested[role] = column
+    _check_roles(requested)
+    return requested
 
 
 def choose(
-    found: Sequence[str],
-    asked: Mapping[str, str] | None = None,
+    names: Sequence[str],
+    requested: Mapping[str, str] | None = None,
     *,
     keep: Sequence[str] = (),
     where: str = "the data",
@@ -333,52 +331,52 @@ def choose(
 
     Parameters
     ----------
-    found : the table's column names
-    asked : role to column name, as given by the user; it wins over every alias
-    keep : further columns to carry along
-    where : how messages call the table
+    names : the table's column names
+    requested : column name by role, as given by the caller; it has priority over usual names
+    keep : further columns to keep
+    where : name of the table in messages
     by_position : the table has no header and follows the order user, item, rating, timestamp
 
     Raises
     ------
     InvalidData
-        When a role has no column or more than one, or a named column is not there.
+        When a needed role has no column, a role has several, or a named column does not exist.
     """
-    asked = dict(asked or {})
-    _check_roles(asked)
-    for column in [*(name for name in asked.values() if name), *keep]:
-        if column not in found:
+    requested = dict(requested or {})
+    _check_roles(requested)
+    for column in [*(name for name in requested.values() if name), *keep]:
+        if column not in names:
             raise InvalidData(
-                f"{where} must have a column {column!r}, found {_listed(found)}. "
-                f"{suggestion(column, tuple(found))}"
+                f"{where} must have a column {column!r}, found {_listed(names)}. "
+                f"{suggestion(column, tuple(names))}"
             )
-    chosen: dict[str, str | None] = {role: asked[role] or None for role in asked}
-    free = [name for name in found if name not in asked.values()]
+    chosen: dict[str, str | None] = {role: requested[role] or None for role in requested}
+    free = [name for name in names if name not in requested.values()]
     for position, role in enumerate(ROLES):
         if role not in chosen:
-            if by_position and not asked:
-                chosen[role] = found[position] if position < len(found) else None
+            if by_position and not requested:
+                chosen[role] = names[position] if position < len(names) else None
             else:
-                chosen[role] = _match(role, free, found, where)
+                chosen[role] = _match(role, free, names, where)
     taken = [column for column in chosen.values() if column is not None]
     if len(set(taken)) < len(taken):
-        raise InvalidData(f"each role must have its own column of {where}, got {asked}.")
+        raise InvalidData(f"each role must have its own column of {where}, got {requested}.")
     return ColumnChoice(
-        user=_needed("user", chosen, found, where),
-        item=_needed("item", chosen, found, where),
+        user=_needed("user", chosen, names, where),
+        item=_needed("item", chosen, names, where),
         rating=chosen["rating"],
         timestamp=chosen["timestamp"],
         keep=tuple(keep),
     )
 
 
-def _check_roles(asked: Mapping[str, str]) -> None:
-    for role in asked:
+def _check_roles(requested: Mapping[str, str]) -> None:
+    for role in requested:
         if role not in ROLES:
             raise InvalidParameter(f"columns has no role {role!r}. {suggestion(role, ROLES)}")
 
 
-def _match(role: str, free: Sequence[str], found: Sequence[str], where: str) -> str | None:
+def _match(role: str, free: Sequence[str], names: Sequence[str], where: str) -> str | None:
     matches = [name for name in free if re.sub(r"[-_.\s/]", "", name).lower() in ALIASES[role]]
     if len(matches) > 1:
         raise InvalidData(
@@ -388,17 +386,17 @@ def _match(role: str, free: Sequence[str], found: Sequence[str], where: str) -> 
     return matches[0] if matches else None
 
 
-def _needed(role: str, chosen: Mapping[str, str | None], found: Sequence[str], where: str) -> str:
+def _needed(role: str, chosen: Mapping[str, str | None], names: Sequence[str], where: str) -> str:
     column = chosen[role]
     if column is None:
         article = "an" if role == "item" else "a"
         raise InvalidData(
-            f"{where} must have {article} {role} column, but none of {_listed(found)} is known as one. "
+            f"{where} must have {article} {role} column, but none of {_listed(names)} is known as one. "
             "Name it with columns={'user': NAME, 'item': NAME} (without a header, columns are 1, 2, ...)."
         )
     return column
 
 
-def _listed(found: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, found[:12]))
-    return f"{shown} and {len(found) - 12} more" if len(found) > 12 else shown or "no column"
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:12]))
+    return f"{shown} and {len(names) - 12} more" if len(names) > 12 else shown or "no column"

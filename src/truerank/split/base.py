@@ -1,9 +1,4 @@
-"""What every split rule is, and how its verdict becomes a split.
-
-The split rules by name.
-
-A random subset of the test users.
-"""
+"""Splits into train, validation and test: base class and registry of the rules, and samples of test users."""
 
 from __future__ import annotations
 
@@ -31,7 +26,7 @@ Parts = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Splitter(Plugin, ABC):
-    """A rule that says for each event whether it is for train, validation or test."""
+    """Base class of rules that assign each event to train, validation or test."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -39,7 +34,7 @@ class Splitter(Plugin, ABC):
         return ()
 
     def split(self, interactions: Interactions, *, seed: int = 0) -> Split:
-        """Divide the events; users without targets are counted in ``Split.counts``, never lost.
+        """Divide the events; users without targets keep their train events and are counted.
 
         Parameters
         ----------
@@ -80,7 +75,7 @@ class Splitter(Plugin, ABC):
 
 
 def times_of(interactions: Interactions, rule: str, instead: str) -> AnyArray:
-    """Return the times, or say which rule needs none."""
+    """Return the times; raise with a rule that needs none if there are none."""
     if interactions.time is None:
         raise InvalidData(
             f"split {rule!r} needs a timestamp for each event, but {interactions.name!r} has none. "
@@ -112,13 +107,13 @@ def last_of_each(
     for block in blocks:
         rows = np.flatnonzero(free[block] & wanted[user[block]])
         np.maximum.at(largest, user[block][rows].astype(np.intp), key_of(block)[rows])
-    found = np.full(len(wanted), -1, dtype=np.int64)
+    best_row = np.full(len(wanted), -1, dtype=np.int64)
     for block in blocks:
         users = user[block]
         hit = free[block] & wanted[users] & (key_of(block) == largest[users])
         rows = np.flatnonzero(hit)
-        found[users[rows]] = rows + block.start  # a later row overwrites an earlier one
-    return found[found >= 0]
+        best_row[users[rows]] = rows + block.start  # a later row overwrites an earlier one
+    return best_row[best_row >= 0]
 
 
 SPLITS: Registry[Splitter] = Registry(
@@ -148,16 +143,15 @@ def make_split(
 
 
 def sample_users(split: Split, users: int | float, *, seed: int = 0) -> Split:
-    """Return the split with the targets of some test users only, drawn uniformly without replacement.
+    """Return the split with the targets of a uniform sample of the test users, without replacement.
 
-    Train and validation stay as they are. The users drawn for a smaller number are among those drawn for a
-    larger one with the same seed.
+    Train and validation stay as they are. With the same seed a smaller sample is part of a larger one.
 
     Parameters
     ----------
-    split : what to draw from
-    users : how many (an integer >= 1), or their share (a number below 1, rounded up to whole users)
-    seed : of the draw
+    split : the split with all test users
+    users : how many (an integer >= 1), or the fraction (a number below 1, rounded up to whole users)
+    seed : of the sample
 
     Raises
     ------
@@ -174,7 +168,9 @@ def sample_users(split: Split, users: int | float, *, seed: int = 0) -> Split:
     (2, 4)
     """
     if split.n_test_users is not None:
-        raise InvalidData("users were drawn from this split already. Draw from the split of all test users.")
+        raise InvalidData(
+            "the users of this split are a sample already. Sample from the split of all test users."
+        )
     codes = np.flatnonzero(split.test.user_counts())
     size = _size(users, len(codes))
     keys = pair_keys(seed, "draw-users", codes, np.zeros_like(codes))
@@ -189,7 +185,8 @@ def _size(users: int | float, n_users: int) -> int:
         return max(math.ceil(users * n_users - 1e-9), 1)
     if not is_number or not users >= 1 or users != int(users):
         raise InvalidParameter(
-            f"users must be an integer >= 1 or a share between 0 and 1, got {users!r}. Write 0.1 for a tenth."
+            f"users must be an integer >= 1 or a fraction between 0 and 1, got {users!r}. "
+            "Write 0.1 for a tenth."
         )
     if users > n_users:
         raise InvalidParameter(

@@ -1,4 +1,4 @@
-"""Test on what a column of the file says."""
+"""Split by the labels in a column of the data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Label = str | int | bool
 
 @dataclass(frozen=True)
 class Column(Splitter):
-    """A column of the file says which part each event belongs to.
+    """Assigns events to parts by the labels in a column.
 
     Events with any other label are left out and counted in ``events_dropped``. Labels may be texts,
     numbers or true and false.
@@ -50,7 +50,7 @@ class Column(Splitter):
         return (self.name,)
 
     def assign(self, interactions: Interactions, seed: int) -> Parts:
-        """Compare each label with the three."""
+        """Compare each label with those of the three parts."""
         if self.name not in interactions.labels:
             raise InvalidData(
                 f"split {str(self)!r} needs the column {self.name!r}, but {interactions.name!r} was read "

@@ -1,4 +1,4 @@
-"""Test on each user's last events."""
+"""Leave-last-out split: the last events of each user are the test part."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LeaveLastOut(Splitter):
         check_at_least("n", self.n, 1)
 
     def assign(self, interactions: Interactions, seed: int) -> Parts:
-        """Choose by time."""
+        """Assign the latest events to test."""
         time = times_of(interactions, str(self), "leave-one-out")
         return leave_out(interactions, lambda block: time[block], self.n, self.valid)
 

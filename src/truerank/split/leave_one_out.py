@@ -1,4 +1,4 @@
-"""Test on random events of each user."""
+"""Leave-one-out split: random events of each user are the test part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from truerank.split.leave_last_out import leave_out
 class LeaveOneOut(Splitter):
     """Random n events of each user are the test, n others perhaps the validation.
 
-    The draw depends on the seed, the user and the item only, not on the order of the rows. Users with up
+    The choice depends on the seed, the user and the item only, not on the order of the rows. Users with up
     to n events stay in train, those with up to 2 n give no validation event.
 
     Parameters
@@ -41,7 +41,7 @@ class LeaveOneOut(Splitter):
         check_at_least("n", self.n, 1)
 
     def assign(self, interactions: Interactions, seed: int) -> Parts:
-        """Choose by one random key per pair."""
+        """Assign the events of largest random key to test."""
 
         def key_of(block: slice) -> AnyArray:
             return pair_keys(seed, "split/leave-one-out", interactions.user[block], interactions.item[block])

@@ -1,4 +1,4 @@
-"""Test on a random share of each user's events."""
+"""Ratio split: a random fraction of each user's events is the test part."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from truerank.split.base import CHUNK, TEST, TRAIN, VALID, Parts, Splitter
 
 @dataclass(frozen=True)
 class Ratio(Splitter):
-    """A random share of each user's events is the test, another the validation (80/10/10).
+    """A random fraction of each user's events is the test part, another the validation part (80/10/10).
 
     Of a user's L events, floor((1 - test - valid) L) but at least one go to train, the next up to
-    floor((1 - test) L) to validation, and the rest to test. Users with one event stay in train. The draw
+    floor((1 - test) L) to validation, and the rest to test. Users with one event stay in train. The choice
     depends on the seed, the user and the item only, not on the order of the rows.
 
     Parameters
     ----------
-    test, valid : shares; together less than 1
+    test, valid : fractions; together less than 1
 
     Examples
     --------
@@ -40,13 +40,13 @@ class Ratio(Splitter):
     valid: float = 0.1
 
     def __post_init__(self) -> None:
-        check_shares(self.test, self.valid)
+        check_fractions(self.test, self.valid)
 
     def assign(self, interactions: Interactions, seed: int) -> Parts:
         """Compare each event's random key with the user's two thresholds."""
         counts = interactions.user_counts()
-        n_train = np.maximum(_share(1 - self.test - self.valid, counts), np.minimum(counts, 1))
-        n_known = np.maximum(_share(1 - self.test, counts), n_train)
+        n_train = np.maximum(_floor_of(1 - self.test - self.valid, counts), np.minimum(counts, 1))
+        n_known = np.maximum(_floor_of(1 - self.test, counts), n_train)
         bits = np.uint64(max(interactions.n_users - 1, 1).bit_length())
 
         def keys_of(block: slice) -> NDArray[np.uint64]:
@@ -59,19 +59,19 @@ class Ratio(Splitter):
         blocks = [slice(start, start + CHUNK) for start in range(0, len(keys), CHUNK)]
         for block in blocks:
             keys[block] = keys_of(block)
-        keys.sort()  # users stand in order, each with its keys ascending
+        keys.sort()  # users in order, the keys of each ascending
         starts = np.cumsum(counts) - counts
         last_train = keys[np.maximum(starts + n_train - 1, 0)]
         last_known = keys[np.maximum(starts + n_known - 1, 0)]
         parts = np.full(len(interactions), TRAIN, dtype=np.uint8)
         for block in blocks:
-            user, own = interactions.user[block], keys_of(block)
-            parts[block][own > last_train[user]] = VALID
-            parts[block][own > last_known[user]] = TEST
+            user, block_keys = interactions.user[block], keys_of(block)
+            parts[block][block_keys > last_train[user]] = VALID
+            parts[block][block_keys > last_known[user]] = TEST
         return parts
 
 
-def check_shares(test: float, valid: float) -> None:
+def check_fractions(test: float, valid: float) -> None:
     """Raise unless 0 < test, 0 <= valid and test + valid < 1."""
     if not (test > 0 and valid >= 0 and test + valid < 1):
         raise InvalidParameter(
@@ -80,6 +80,6 @@ def check_shares(test: float, valid: float) -> None:
         )
 
 
-def _share(share: float, counts: IntArray) -> IntArray:
-    whole: IntArray = np.floor(share * counts + 1e-9).astype(np.int64)  # 0.7 * 10 must be 7
+def _floor_of(fraction: float, counts: IntArray) -> IntArray:
+    whole: IntArray = np.floor(fraction * counts + 1e-9).astype(np.int64)  # 0.7 * 10 must be 7
     return whole

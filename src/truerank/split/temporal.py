@@ -1,4 +1,4 @@
-"""Test on what happens after one moment."""
+"""Temporal split: all events from one time on are the test part."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from truerank.core.errors import InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.types import AnyArray
 from truerank.split.base import TEST, TRAIN, VALID, Parts, Splitter, times_of
-from truerank.split.ratio import check_shares
+from truerank.split.ratio import check_fractions
 
 
 @dataclass(frozen=True)
 class Temporal(Splitter):
-    """Events from one moment on are the test, for all users alike.
+    """Events from one time on are the test part, the same time for all users.
 
-    The moment is given, or such that the last ``test`` share of all events lies at or after it. Events of
-    one time are never divided: those at the cut belong to the later part, so a share may come out larger.
+    The time is given, or such that the last fraction ``test`` of all events lies at or after it. Events of
+    equal time are never divided: those at the boundary belong to the later part, which may become larger.
     Users with targets but no train event are counted in ``users_without_history``.
 
     Parameters
     ----------
-    test, valid : shares of all events; ``valid`` are those just before the test
-    at : the first moment of the test, in the unit of the times or as a date such as '2015-03-31' (UTC)
+    test, valid : fractions of all events; ``valid`` are those just before the test
+    at : the first time of the test, in the unit of the times or as a date such as '2015-03-31' (UTC)
 
     Examples
     --------
@@ -43,30 +43,30 @@ class Temporal(Splitter):
     at: float | str | None = None
 
     def __post_init__(self) -> None:
-        check_shares(self.test, self.valid)
+        check_fractions(self.test, self.valid)
         if isinstance(self.at, str):
             _moment(self.at)
 
     def assign(self, interactions: Interactions, seed: int) -> Parts:
-        """Compare each time with the cuts."""
+        """Compare each time with the boundaries."""
         time = times_of(interactions, str(self), "ratio")
-        cut = _moment(self.at) if self.at is not None else _quantile(time, 1 - self.test)
+        first_test_time = _moment(self.at) if self.at is not None else _quantile(time, 1 - self.test)
         parts = np.full(len(time), TRAIN, dtype=np.uint8)
-        is_test = time >= cut
+        is_test = time >= first_test_time
         if self.valid:
             before = time[~is_test]
             if len(before):
-                share = 1 - self.valid * len(time) / len(before)
-                parts[time >= _quantile(before, max(share, 0.0))] = VALID
+                fraction = 1 - self.valid * len(time) / len(before)
+                parts[time >= _quantile(before, max(fraction, 0.0))] = VALID
         parts[is_test] = TEST
         return parts
 
 
-def _quantile(time: AnyArray, share: float) -> AnyArray:
-    """Return the time of the first event after the given share of all events."""
-    place = min(int(np.floor(share * len(time) + 1e-9)), len(time) - 1)
-    cut: AnyArray = np.partition(time, place)[place]
-    return cut
+def _quantile(time: AnyArray, fraction: float) -> AnyArray:
+    """Return the time of the first event after the given fraction of all events."""
+    index = min(int(np.floor(fraction * len(time) + 1e-9)), len(time) - 1)
+    quantile: AnyArray = np.partition(time, index)[index]
+    return quantile
 
 
 def _moment(at: float | str) -> float:
