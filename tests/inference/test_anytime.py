@@ -14,7 +14,7 @@ from truerank.inference.anytime import ConfidenceSequence, predictable_variance
 
 
 def literal_limits(value: list[float], aim: float, n_users: int | None, level: float) -> tuple[float, float]:
-    """Return the ends by trying many means, one bet after the other."""
+    """Return the limits by trying many means, one bet after the other."""
     left_over = []
     for mean in np.linspace(0, 1, 2001).tolist():
         rich, poor, known = 1.0, 1.0, 0.0

@@ -28,7 +28,7 @@ def test_normal_equals_the_t_interval_of_scipy() -> None:
 
 
 def test_bca_equals_scipy_up_to_resampling_noise() -> None:
-    """Skewed values: the ends must agree with scipy's BCa within the Monte Carlo error of both."""
+    """Skewed values: the limits must agree with scipy's BCa within the Monte Carlo error of both."""
     values = np.random.default_rng(2).beta(0.3, 3, 200)
     ours = BCa(resamples=20_000).band(values[:, None])
     theirs = stats.bootstrap(

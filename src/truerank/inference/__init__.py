@@ -1,1 +1,1 @@
-"""Intervals for metrics: sampling of users, sampling of items, and what cannot be identified."""
+"""Statistical inference for metrics: intervals over users, intervals of estimates, identification bounds."""

@@ -74,16 +74,16 @@ CASES = [
 def test_no_rank_is_left_out(
     sizes: list[int], m: int, replacement: bool, stopping: Stopping | None, shape: Shape | None
 ) -> None:
-    """The probabilities and gains of every single rank lie between the lines that join the places.
+    """The probabilities and gains of every single rank lie between the interpolated coefficients.
 
     So all users at one rank inside a stretch, or any mixture of such, stay within the program. The lines are
     also close: the width allowed for is below 0.004. Without it (negative control) ranks would be left out.
     """
     problem = BoundProblem.of(contexts_of(sizes, m), Design(replacement=replacement), stopping, shape)
     metrics = make_metrics("recall@10,ndcg@25,ap,auc")
-    places = problem.grid_points(metrics, 0.2)
-    lower, upper = problem.probabilities(places)
-    gains = [problem.gains(metric, places) for metric in metrics]
+    points = problem.grid_points(metrics, 0.2)
+    lower, upper = problem.probabilities(points)
+    gains = [problem.gains(metric, points) for metric in metrics]
     missed = 0.0
     for context, size in enumerate(sizes):
         group = problem.group[context]
@@ -92,15 +92,15 @@ def test_no_rank_is_left_out(
         if shape:
             truth, at = uniforms(truth), np.arange(1, size + 2) * (problem.last_position / (size + 1))
         for event in range(truth.shape[1]):
-            below, above = (np.interp(at, places, side[group, :, event]) for side in (lower, upper))
+            below, above = (np.interp(at, points, side[group, :, event]) for side in (lower, upper))
             assert (below <= truth[:, event] + 1e-12).all() and (truth[:, event] <= above + 1e-12).all()
-            middle = np.interp(at, places, (lower + upper)[group, :, event] / 2)
+            middle = np.interp(at, points, (lower + upper)[group, :, event] / 2)
             missed = max(missed, float(np.abs(truth[:, event] - middle).max()))
         for metric, (low, high) in zip(metrics, gains, strict=True):
             gain = metric.gain(np.arange(1, size + 2), np.array(0), np.array(1), np.array(size + 1))[:, None]
             value = uniforms(gain)[:, 0] if shape else gain[:, 0]
-            assert (np.interp(at, places, low[group]) <= value + 1e-12).all(), metric
-            assert (value <= np.interp(at, places, high[group]) + 1e-12).all(), metric
+            assert (np.interp(at, points, low[group]) <= value + 1e-12).all(), metric
+            assert (value <= np.interp(at, points, high[group]) + 1e-12).all(), metric
     if len(sizes) == 1:
         assert (upper - lower).max() < 0.004
         assert missed > 1e-5 or problem.last_position < 500
@@ -115,8 +115,8 @@ def test_all_users_at_one_rank(n_above: int, replacement: bool) -> None:
     region = make_region(truth, 10**9, level=0.95, method="binomial")
     metrics = make_metrics(METRICS)
     exact = Ranks.single([n_above], n_pool=3000)
-    ends = problem.limits(metrics, region, np.ones(1))
-    for metric, (low, high) in zip(metrics, ends, strict=True):
+    limits = problem.limits(metrics, region, np.ones(1))
+    for metric, (low, high) in zip(metrics, limits, strict=True):
         assert low - 1e-9 <= metric.per_user(exact)[0] <= high + 1e-9
 
 

@@ -94,13 +94,13 @@ def test_regions_of_the_three_methods() -> None:
         make_region(share, 500, level=1, method="dkw")
 
 
-def random_program(seed: int, n_groups: int, n_places: int, n_events: int, slack: float) -> LinearProgram:
+def random_program(seed: int, n_groups: int, n_points: int, n_events: int, slack: float) -> LinearProgram:
     """Return a program that some random masses fit."""
     draw = np.random.default_rng(seed)
-    middle = np.sort(draw.random((n_groups, n_places, n_events)), axis=1)[:, ::-1]
+    middle = np.sort(draw.random((n_groups, n_points, n_events)), axis=1)[:, ::-1]
     lower, upper = np.clip(middle - 0.01, 0, 1), np.clip(middle + 0.01, 0, 1)
     shares = draw.dirichlet(np.ones(n_groups))
-    masses = draw.dirichlet(np.full(n_places, 0.1), n_groups) * shares[:, None]
+    masses = draw.dirichlet(np.full(n_points, 0.1), n_groups) * shares[:, None]
     mean = np.einsum("gb,gbe->e", masses, middle)
     return LinearProgram(lower, upper, shares, np.clip(mean - slack, 0, 1), np.clip(mean + slack, 0, 1))
 
@@ -125,7 +125,7 @@ def test_program_against_cvxpy(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_column_generation_finds_the_optimum_of_the_whole(seed: int) -> None:
-    """From above, within 1e-6 of the range of gains; only a part of 2,400 places is looked at."""
+    """From above, within 1e-6 of the range of gains; only some of 2,400 columns are used."""
     program = random_program(seed, 4, 600, 9, 0.01)
     gain = (np.linspace(0, 1, 600) ** (seed + 1))[None, :] * np.arange(1, 5)[:, None]
     columns = program.feasible_columns
@@ -172,33 +172,33 @@ def test_program_against_all_rank_lists(n_users: int) -> None:
 
 @given(st.integers(0, 1000), st.integers(3, 12))
 @settings(max_examples=50, deadline=None)
-def test_envelope_holds_between_looks(seed: int, n_places: int) -> None:
+def test_envelope_holds_between_evaluated_points(seed: int, n_points: int) -> None:
     """Smooth curves stay between the lines everywhere, not only where they were looked at."""
     draw = np.random.default_rng(seed)
-    places = np.sort(draw.random(n_places)) * 2
+    points = np.sort(draw.random(n_points)) * 2
     phase, speed = draw.random(2) * 6, 0.5 + 2 * draw.random(2)
-    at = interior_points(places)
+    at = interior_points(points)
     curves = [np.sin(f * at + p)[..., None] for f, p in zip(speed, phase, strict=True)]
-    low, high = (line[:, 0] for line in envelope(places, at, np.stack(curves)))
-    x = np.linspace(places[0], places[-1], 1000)
+    low, high = (line[:, 0] for line in envelope(points, at, np.stack(curves)))
+    x = np.linspace(points[0], points[-1], 1000)
     for f, p in zip(speed, phase, strict=True):
         y = np.sin(f * x + p)
-        assert (np.interp(x, places, low) <= y + 1e-12).all()
-        assert (np.interp(x, places, high) >= y - 1e-12).all()
+        assert (np.interp(x, points, low) <= y + 1e-12).all()
+        assert (np.interp(x, points, high) >= y - 1e-12).all()
 
 
 def test_envelope_sees_kinks() -> None:
     """A peak between two looks is found where it is said to be, and missed where it is not."""
-    places = np.array([0.0, 1.0, 2.0])
-    at = interior_points(places)
+    points = np.array([0.0, 1.0, 2.0])
+    at = interior_points(points)
 
     def peak(x: FloatArray) -> FloatArray:
         found: FloatArray = np.maximum(0, 0.05 - np.abs(x - 0.56))[..., None]
         return found
 
-    _, high = envelope(places, at, peak(at)[None], (np.array([[0.56]]), peak(np.array([[0.56]]))))
-    _, without = envelope(places, at, peak(at)[None] * 0)
-    assert np.interp(0.56, places, high[:, 0]) >= 0.05 > np.interp(0.56, places, without[:, 0])
+    _, high = envelope(points, at, peak(at)[None], (np.array([[0.56]]), peak(np.array([[0.56]]))))
+    _, without = envelope(points, at, peak(at)[None] * 0)
+    assert np.interp(0.56, points, high[:, 0]) >= 0.05 > np.interp(0.56, points, without[:, 0])
 
 
 @given(st.integers(1, 5000))
@@ -210,7 +210,7 @@ def test_events_begin_at_the_top_and_leave_out_what_always_happens(m: int) -> No
 
 
 def test_observed_shares_count_users() -> None:
-    """Users with two targets count each by half; ties by the share of places; both need Chernoff's limits."""
+    """Users with two targets count each by half; ties by their weights; both need Chernoff's limits."""
     events = make_events(2)
     one = tally(SampledRanks.single([0, 1, 2, 0], n_negatives=2, n_pool=9), width=0)
     everything = np.ones(1, dtype=np.bool_)

@@ -140,9 +140,9 @@ def test_bounds_are_those_of_the_sample() -> None:
 
 def test_limits_of_other_users() -> None:
     """All of them: nothing is added. Nearly all: Serfling's is the narrower. Zeros: the binomial limit."""
-    ends = np.array([[0.2, 0.4], [0.0, 0.0]])
-    assert user_sampling_limits(ends, 100, 100, 0.05) is ends
-    free, near = user_sampling_limits(ends, 100, None, 0.05), user_sampling_limits(ends, 100, 101, 0.05)
+    limits = np.array([[0.2, 0.4], [0.0, 0.0]])
+    assert user_sampling_limits(limits, 100, 100, 0.05) is limits
+    free, near = user_sampling_limits(limits, 100, None, 0.05), user_sampling_limits(limits, 100, 101, 0.05)
     assert (free[0] - near[0])[0] < 0 < (free[0] - near[0])[1]
     assert near[0, 1] - 0.4 == pytest.approx(np.sqrt(2 / 101 * np.log(40) / 200))
     assert free[1, 0] == 0 and free[1, 1] == pytest.approx(1 - 0.025**0.01, rel=1e-6)

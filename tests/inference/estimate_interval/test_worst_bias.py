@@ -40,7 +40,7 @@ def by_all_ranks(linear: LinearisedEstimate, level: float, shape: Shape | None) 
     if shape:
         probabilities, bias = (np.cumsum(t, axis=0) / (every + 1)[:, None] for t in (probabilities, bias))
     limits = np.concatenate([region.high, -region.low])
-    ends = []
+    extremes = []
     for column in bias.T:
         for sign in (1, -1):
             found = linprog(
@@ -51,23 +51,23 @@ def by_all_ranks(linear: LinearisedEstimate, level: float, shape: Shape | None) 
                 [1.0],
             )
             assert found.status == 0
-            ends.append(sign * float(found.fun or 0.0))
-    return np.array(ends).reshape(-1, 2)
+            extremes.append(sign * float(found.fun or 0.0))
+    return np.array(extremes).reshape(-1, 2)
 
 
 @pytest.mark.parametrize("shape", [None, "decreasing"])
 @pytest.mark.parametrize("design", ["fixed", "replacement", "adaptive"])
-def test_ends_are_those_of_the_whole_program(design: str, shape: Shape | None) -> None:
+def test_extremes_are_those_of_the_whole_program(design: str, shape: Shape | None) -> None:
     ranks = population(300, 150)
     if design == "adaptive":
         sample = simulate_adaptive(ranks, RULE)
     else:
         sample = simulate_sample(ranks, 25, replacement=design == "replacement")
     linear = LinearisedEstimate.of(estimated(sample, "bv(gamma=0.01)", METRICS))
-    ends = worst_bias(linear.estimates, linear.counted, linear.x, level=0.9, shape=shape)
+    bias = worst_bias(linear.estimates, linear.counted, linear.x, level=0.9, shape=shape)
     expected = by_all_ranks(linear, 0.9, shape)
-    assert (ends[:, 0] <= expected[:, 0] + 1e-6).all() and (ends[:, 1] >= expected[:, 1] - 1e-6).all()
-    np.testing.assert_allclose(ends, expected, atol=0.02)
+    assert (bias[:, 0] <= expected[:, 0] + 1e-6).all() and (bias[:, 1] >= expected[:, 1] - 1e-6).all()
+    np.testing.assert_allclose(bias, expected, atol=0.02)
 
 
 def true_bias(linear: LinearisedEstimate, ranks: Ranks) -> FloatArray:
@@ -83,11 +83,11 @@ def true_bias(linear: LinearisedEstimate, ranks: Ranks) -> FloatArray:
 def test_the_true_bias_lies_within_for_pools_of_many_sizes() -> None:
     ranks = population(200, np.arange(100, 300))
     linear = LinearisedEstimate.of(estimated(simulate_sample(ranks, 25), "bv", METRICS, width=0.0))
-    ends, true = worst_bias(linear.estimates, linear.counted, linear.x, level=0.99), true_bias(linear, ranks)
-    assert (ends[:, 0] <= true).all() and (true <= ends[:, 1]).all()
+    bias, true = worst_bias(linear.estimates, linear.counted, linear.x, level=0.99), true_bias(linear, ranks)
+    assert (bias[:, 0] <= true).all() and (true <= bias[:, 1]).all()
     binned = LinearisedEstimate.of(estimated(simulate_sample(ranks, 25), "bv", METRICS, width=0.02))
     other = worst_bias(binned.estimates, binned.counted, binned.x, level=0.99)
-    np.testing.assert_allclose(other, ends, atol=0.03)
+    np.testing.assert_allclose(other, bias, atol=0.03)
 
 
 def test_known_targets_have_a_known_bias() -> None:
@@ -95,14 +95,14 @@ def test_known_targets_have_a_known_bias() -> None:
     pools = np.where(np.arange(60) % 2, 21, 200)
     ranks = population(60, pools)
     linear = LinearisedEstimate.of(estimated(simulate_sample(ranks, 20), "rank-estimate", METRICS, width=0.0))
-    ends = worst_bias(linear.estimates, linear.counted, linear.x, level=0.9)
+    bias = worst_bias(linear.estimates, linear.counted, linear.x, level=0.9)
     whole = LinearisedEstimate.of(
         estimated(simulate_sample(Ranks.single([3, 8], n_pool=21), 20), "naive", METRICS)
     )
     np.testing.assert_allclose(
         worst_bias(whole.estimates, whole.counted, whole.x, level=0.9), 0.0, atol=1e-12
     )
-    assert (np.abs(ends) < 0.55).all() and (ends[:2, 1] > ends[:2, 0]).all()
+    assert (np.abs(bias) < 0.55).all() and (bias[:2, 1] > bias[:2, 0]).all()
 
 
 def test_largest_bias_holds_for_every_rank() -> None:

@@ -1,1 +1,1 @@
-"""Partial identification: every value of a metric that sampled ranks allow."""
+"""Partial identification: bounds of all values of a metric that are compatible with the sampled ranks."""

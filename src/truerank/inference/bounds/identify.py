@@ -191,7 +191,7 @@ def identification_bounds(
     >>> print(*identification_bounds(ranks, "recall@1,recall@20"), sep="; ")
     recall@1 lies in [0.000, 0.310]; recall@20 lies in [0.347, 0.740]
     """
-    chosen = make_metrics(metrics)
+    parsed_metrics = make_metrics(metrics)
     check_level(level)
     check_choice("shape", shape or "decreasing", ("decreasing",))
     check_choice("pools", pools, ("free", "shared"))
@@ -199,23 +199,23 @@ def identification_bounds(
         raise InvalidParameter(f"step must lie in (0, 1], got {step!r}. Use {STEP}.")
     counted = unbinned_tally(ranks, ties)
     check_bound_tally(counted)
-    for metric in chosen:
+    for metric in parsed_metrics:
         metric.check_cutoff(int(counted.contexts.n_pool.max()))
     is_known = fully_ranked_contexts(counted)
-    fixed = np.array([_known_value(counted, metric, is_known) for metric in chosen])
+    fixed = np.array([_known_value(counted, metric, is_known) for metric in parsed_metrics])
     if is_known.all():
         return tuple(
             IdentificationBound(str(metric), float(value), float(value), level, "exact")
-            for metric, value in zip(chosen, fixed, strict=True)
+            for metric, value in zip(parsed_metrics, fixed, strict=True)
         )
     problem = BoundProblem.of_tally(counted, is_known, shape)
-    with tracked(progress, "bounds", len(chosen)) as task:
+    with tracked(progress, "bounds", len(parsed_metrics)) as task:
         limits, method = problem.sample_limits(
-            chosen, counted, is_known, level=level, step=step, pools=pools, task=task
+            parsed_metrics, counted, is_known, level=level, step=step, pools=pools, task=task
         )
     return tuple(
         IdentificationBound(str(metric), *_clip(value + limit, metric, counted), level, method)
-        for metric, value, limit in zip(chosen, fixed, limits, strict=True)
+        for metric, value, limit in zip(parsed_metrics, fixed, limits, strict=True)
     )
 
 

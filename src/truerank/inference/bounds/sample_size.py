@@ -71,15 +71,15 @@ def resolution(
     K = 10 is below what this sample can resolve: any recall@10 from 0.14 to 0.60 fits; about 53 negatives ...
     """
     check_above("half_width", half_width, 0)
-    chosen, counted = make_metrics(metrics), unbinned_tally(ranks, ties)
+    parsed_metrics, counted = make_metrics(metrics), unbinned_tally(ranks, ties)
 
     def bound(metrics: Sequence[Metric]) -> tuple[IdentificationBound, ...]:
         return identification_bounds(
             counted, metrics, level=level, shape=shape, pools=pools, progress=progress
         )
 
-    bounds = bound(chosen)
-    pairs = list(zip(chosen, bounds, strict=True))
+    bounds = bound(parsed_metrics)
+    pairs = list(zip(parsed_metrics, bounds, strict=True))
     wide = [metric for metric, found in pairs if found.half_width > half_width]
     if not wide or not advise:
         return tuple(
@@ -138,16 +138,16 @@ class SampleDesign:
     Parameters
     ----------
     contexts : situations of targets, all in a pool of the median size
-    shares : (n_contexts,) weight of the targets, 1/(relevant items of their user), per user
-    weights : (N,) fitted distribution over the ranks of the largest pool
+    target_weights : (n_contexts,) weight of the targets, 1/(relevant items of their user), per user
+    rank_weights : (N,) fitted distribution over the ranks of the largest pool
     start : negatives of the present sample
     n_users, replacement : of the sample
     level, method, shape, pools : of the bounds
     """
 
     contexts: Contexts
-    shares: FloatArray
-    weights: FloatArray
+    target_weights: FloatArray
+    rank_weights: FloatArray
     start: int
     n_users: int
     replacement: bool
@@ -173,12 +173,19 @@ class SampleDesign:
             from scipy.optimize import isotonic_regression
 
             weights = isotonic_regression(weights, increasing=False).x
-        shares = counted.context_weights / counted.contexts.n_relevant
-        contexts = _typical(counted.contexts, shares)
-        start = int(contexts.n_negatives.min())
-        n_users, replacement = counted.n_users, counted.design.replacement
+        target_weights = counted.context_weights / counted.contexts.n_relevant
+        contexts = _typical(counted.contexts, target_weights)
         return cls(
-            contexts, shares / n_users, weights, start, n_users, replacement, level, method, shape, pools
+            contexts=contexts,
+            target_weights=target_weights / counted.n_users,
+            rank_weights=weights,
+            start=int(contexts.n_negatives.min()),
+            n_users=counted.n_users,
+            replacement=counted.design.replacement,
+            level=level,
+            method=method,
+            shape=shape,
+            pools=pools,
         )
 
     def size(self, metric: Metric, half_width: float) -> int | None:
@@ -197,13 +204,13 @@ class SampleDesign:
         law = make_law(size, n_negatives, replacement=self.replacement)
         expected = law.add(self._masses(size)[None])[0] @ is_in
         region = make_region(expected, self.n_users, level=self.level, method=self.method)
-        masses: FloatArray = np.bincount(problem.group, self.shares) * 1.0
+        masses: FloatArray = np.bincount(problem.group, self.target_weights) * 1.0
         low, high = problem.limits([metric], region, masses, step=_STEP, pools=self.pools)[0]
         return float((high - low) / 2)
 
     def _masses(self, n_candidates: int) -> FloatArray:
         """Return the distribution over J = 0..L, rescaled from the largest pool."""
-        sums = np.concatenate([[0.0], np.cumsum(self.weights)])
+        sums = np.concatenate([[0.0], np.cumsum(self.rank_weights)])
         fraction = np.arange(len(sums)) / (len(sums) - 1)
         masses: FloatArray = np.diff(
             np.interp(np.arange(n_candidates + 2) / (n_candidates + 1), fraction, sums)
@@ -211,10 +218,10 @@ class SampleDesign:
         return masses
 
 
-def _typical(contexts: Contexts, shares: FloatArray) -> Contexts:
+def _typical(contexts: Contexts, target_weights: FloatArray) -> Contexts:
     """Return the contexts with their pools replaced by one of the median size."""
     order = np.argsort(contexts.n_candidates, kind="stable")
-    sums = np.cumsum(shares[order])
+    sums = np.cumsum(target_weights[order])
     median = contexts.n_candidates[order[np.searchsorted(sums, sums[-1] / 2)]]
     size = np.full_like(contexts.n_candidates, median)
     return replace(contexts, n_candidates=size, n_pool=contexts.n_pool - contexts.n_candidates + size)

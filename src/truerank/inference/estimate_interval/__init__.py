@@ -1,1 +1,1 @@
-"""Intervals for estimates from sampled ranks, one file per kind."""
+"""Confidence intervals for estimates from sampled ranks, one module per method."""

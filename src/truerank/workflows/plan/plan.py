@@ -403,8 +403,8 @@ def _bound_design(
     ones = np.ones(1, np.int64)
     return SampleDesign(
         contexts=Contexts(ones, (distribution.n_pool - 1) * ones, 0 * ones, ones, distribution.n_pool * ones),
-        shares=np.ones(1),
-        weights=distribution.weights,
+        target_weights=np.ones(1),
+        rank_weights=distribution.weights,
         start=0,
         n_users=n_users,
         replacement=False,
