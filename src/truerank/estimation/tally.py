@@ -51,10 +51,14 @@ class Contexts:
             self.n_pool[rows],
         )
 
+    def columns(self) -> IntArray:
+        """Return (n_negatives, n_candidates, n_relevant_above, n_relevant, n_pool) of each, (n, 5)."""
+        parts = (self.n_negatives, self.n_candidates, self.n_relevant_above, self.n_relevant, self.n_pool)
+        return np.stack(parts, axis=1)
+
     def laws(self) -> list[tuple[int, int, IntArray]]:
         """Return (n_negatives, n_candidates, rows) for each distinct pair of sizes, sorted."""
-        sizes = np.stack([self.n_negatives, self.n_candidates], axis=1)
-        distinct, which = np.unique(sizes, axis=0, return_inverse=True)
+        distinct, which = np.unique(self.columns()[:, :2], axis=0, return_inverse=True)
         order = np.argsort(which.ravel(), kind="stable")
         stops = np.cumsum(np.bincount(which.ravel(), minlength=len(distinct)))
         parts = np.split(order, stops[:-1])

@@ -49,7 +49,7 @@ def merged_tally(tallies: Sequence[Tally]) -> tuple[Tally, list[IntArray]]:
 
     ``n_users`` and ``n_rows`` are those of one run, on which a correction depends.
     """
-    columns = [_stacked_columns(tally.contexts) for tally in tallies]
+    columns = [tally.contexts.columns() for tally in tallies]
     distinct, which = np.unique(np.concatenate(columns), axis=0, return_inverse=True)
     contexts = Contexts(*(frozen(np.ascontiguousarray(column)) for column in distinct.T))
     first = np.concatenate([[0], np.cumsum(contexts.n_negatives + 1)])
@@ -88,7 +88,7 @@ class GainTable:
 
     def of(self, contexts: Contexts, row: int) -> list[tuple[FloatArray, float]]:
         """Return, per metric, the gains within the cut-off less the gain beyond, and the gain beyond."""
-        key = tuple(int(column[row]) for column in _stacked_columns(contexts).T[1:])
+        key = tuple(int(column[row]) for column in contexts.columns().T[1:])
         if key not in self._kept:
             context, size = contexts.take(np.array([row])), key[0] + 1
             self._kept[key] = [_split_gain(metric, context, size) for metric in self.metrics]
@@ -114,19 +114,6 @@ def _split_gain(metric: Metric, context: Contexts, size: int) -> tuple[FloatArra
     head = size if metric.cutoff is None else min(size, metric.cutoff)
     tail = float(gain_at(metric, np.array([head]), context)[0, 0]) if head < size else 0.0
     return gain_at(metric, np.arange(head), context)[0] - tail, tail
-
-
-def _stacked_columns(contexts: Contexts) -> IntArray:
-    return np.stack(
-        [
-            contexts.n_negatives,
-            contexts.n_candidates,
-            contexts.n_relevant_above,
-            contexts.n_relevant,
-            contexts.n_pool,
-        ],
-        axis=1,
-    )
 
 
 class Sized(Protocol):
@@ -343,7 +330,7 @@ class Correction(Estimator):
     def _values(self, law: Law, contexts: Contexts, metrics: Sequence[Metric]) -> list[FloatArray]:
         """Return x of each metric, each (n_contexts, n_outcomes), solving for those not in the cache."""
         method = (self, cast(Prior, self.prior).fingerprint(), law)
-        columns = list(_columns(contexts))
+        columns = [tuple(column) for column in contexts.columns()[:, 1:].tolist()]
         values = {}
         missing: list[tuple[Metric, IntArray]] = []
         for metric in metrics:
@@ -368,16 +355,5 @@ def _situations(contexts: Contexts, law: Law) -> tuple[Contexts, IntArray]:
     """Return the contexts that differ in more than the size of the sample, and which of them each is."""
     if len(law.sizes) == 1:
         return contexts, np.arange(len(contexts))
-    columns = np.stack([contexts.n_relevant_above, contexts.n_relevant, contexts.n_pool], axis=1)
-    _, first, which = np.unique(columns, axis=0, return_index=True, return_inverse=True)
+    _, first, which = np.unique(contexts.columns()[:, 2:], axis=0, return_index=True, return_inverse=True)
     return contexts.take(first), which.ravel()
-
-
-def _columns(contexts: Contexts) -> zip[tuple[int, ...]]:
-    return zip(
-        contexts.n_candidates.tolist(),
-        contexts.n_relevant_above.tolist(),
-        contexts.n_relevant.tolist(),
-        contexts.n_pool.tolist(),
-        strict=True,
-    )

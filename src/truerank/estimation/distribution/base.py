@@ -158,7 +158,7 @@ class TargetContexts:
     @classmethod
     def of(cls, tallies: Sequence[Tally]) -> TargetContexts:
         """Return the situations of some tallies."""
-        columns = np.concatenate([_columns(tally.contexts) for tally in tallies])
+        columns = np.concatenate([tally.contexts.columns()[:, [3, 2, 1, 4]] for tally in tallies])
         distinct, which = np.unique(columns, axis=0, return_inverse=True)
         members = np.split(which.ravel(), np.cumsum([len(tally.contexts) for tally in tallies])[:-1])
         relevant, above, size, pool = (np.ascontiguousarray(column) for column in distinct.T)
@@ -179,12 +179,6 @@ class TargetContexts:
     def context_kind(self, run: int) -> IntArray:
         """Return the kind of each context of a run."""
         return self.kind[self.members[run]]
-
-
-def _columns(contexts: Contexts) -> IntArray:
-    return np.stack(
-        [contexts.n_relevant, contexts.n_relevant_above, contexts.n_candidates, contexts.n_pool], axis=1
-    )
 
 
 def _kind_masses(

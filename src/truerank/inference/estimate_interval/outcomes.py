@@ -52,8 +52,8 @@ def complete_tally(tally: Tally) -> Tally:
     rule = stopping_of(tally)
     if rule is None:
         return tally
-    columns, size = _situations(tally.contexts), tally.contexts.n_candidates
-    distinct, which = np.unique(columns, axis=0, return_inverse=True)
+    size = tally.contexts.n_candidates
+    distinct, which = np.unique(tally.contexts.columns()[:, 1:], axis=0, return_inverse=True)
     sizes = {
         int(n): np.array(AdaptiveLaw(int(n), rule, tally.design.replacement).sizes) for n in np.unique(size)
     }
@@ -87,9 +87,3 @@ def possible_outcomes(tally: Tally) -> list[PossibleOutcomes]:
 def n_possible_outcomes(tally: Tally) -> int:
     """Return the number of outcomes of the laws of a tally, completed or not."""
     return sum(law.n_outcomes for law, _ in outcome_laws(tally))
-
-
-def _situations(contexts: Contexts) -> IntArray:
-    return np.stack(
-        [contexts.n_candidates, contexts.n_relevant_above, contexts.n_relevant, contexts.n_pool], axis=1
-    )
