@@ -43,6 +43,14 @@ def test_help_loads_no_numerical_library(arguments: list[str], most: int) -> Non
     assert len(ours) <= most, ours
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_each_command_is_light(name: str) -> None:
+    inner = {"data": ["list"], "paper": ["run"]}.get(name, [])
+    call = [sys.executable, "-c", LOADED, name, *inner, "--help"]
+    run = subprocess.run(call, capture_output=True, text=True, check=True)
+    assert HEAVY.isdisjoint(json.loads(run.stderr.splitlines()[-1]))
+
+
 def test_calling_a_command_loads_no_other() -> None:
     call = [sys.executable, "-c", LOADED, "data", "list", "--help"]
     run = subprocess.run(call, capture_output=True, text=True, check=True)

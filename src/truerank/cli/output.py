@@ -137,10 +137,10 @@ def say_intervals(result: Result) -> None:
 def interval_sentences(result: Result) -> list[str]:
     """Return a sentence for each kind of interval in a result, and one that names estimators without."""
     methods: dict[tuple[str, float, str], dict[str, dict[str, None]]] = {}
-    for one in result.estimates:
-        if one.low is not None and one.level is not None:
-            group = methods.setdefault((one.kind, one.level, one.target), {})
-            group.setdefault(one.method, {})[one.estimator] = None
+    for estimate in result.estimates:
+        if estimate.low is not None and estimate.level is not None:
+            group = methods.setdefault((estimate.kind, estimate.level, estimate.target), {})
+            group.setdefault(estimate.method, {})[estimate.estimator] = None
     sentences = []
     for (kind, level, target), group in methods.items():
         intervals = f"{percent(level, space=' ')} {{}}intervals for {_TARGETS[target]}"
@@ -148,10 +148,10 @@ def interval_sentences(result: Result) -> list[str]:
             subject = "Values are exact" if len({key[0] for key in methods}) == 1 else "Exact values are"
             sentences += [f"{subject} for {_of_exact_values(intervals, method, target)}" for method in group]
         else:
-            made = "; ".join(f"{method} ({', '.join(names)})" for method, names in group.items())
-            sentences.append(f"Estimates with {intervals.format('')}, by method: {made}.")
-    bare = sorted({one.estimator for one in result.estimates if one.kind == "estimate" and one.low is None})
-    return sentences + ([f"No interval for {', '.join(bare)}."] if bare else [])
+            listed = "; ".join(f"{method} ({', '.join(names)})" for method, names in group.items())
+            sentences.append(f"Estimates with {intervals.format('')}, by method: {listed}.")
+    without = sorted({e.estimator for e in result.estimates if e.kind == "estimate" and e.low is None})
+    return sentences + ([f"No interval for {', '.join(without)}."] if without else [])
 
 
 def _of_exact_values(intervals: str, method: str, target: str) -> str:
@@ -159,9 +159,8 @@ def _of_exact_values(intervals: str, method: str, target: str) -> str:
         return "all test users."
     name, _, correction = method.partition(", ")
     corrected = f" ({correction} correction)" if correction else ""
-    users = "these" if target == "population" else "the sampled"
-    made = intervals.format(f"{_METHODS.get(name, name)} ")
-    return f"{users} test users; {made}{corrected}."
+    users = "the sampled" if target == "test-users" else "these"
+    return f"{users} test users; {intervals.format(_METHODS.get(name, name) + ' ')}{corrected}."
 
 
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[object]], style: Format) -> str:

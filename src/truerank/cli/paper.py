@@ -17,12 +17,10 @@ from truerank.cli.completion import recipe_names
 from truerank.cli.messages import OptionCommand
 from truerank.cli.options import Format
 from truerank.cli.output import check_file, emit, say, shown_progress, table_text
-from truerank.core.checkpoint import replace_file
 from truerank.core.errors import InvalidData, InvalidParameter
-from truerank.core.parallel import available_threads
-from truerank.papers.outcome import RecipeOutcome
 
 if TYPE_CHECKING:
+    from truerank.papers.outcome import RecipeOutcome
     from truerank.papers.record import Run
 
 
@@ -97,6 +95,7 @@ def run_recipes(
     ] = None,
 ) -> None:
     """Run recipes and print the numbers next to those of the paper."""
+    from truerank.core.parallel import available_threads
     from truerank.papers.recipe import Settings, run_recipe
     from truerank.papers.record import Run, keep_run
     from truerank.papers.store import PaperStore
@@ -217,6 +216,8 @@ def _cells(name: str, outcome: RecipeOutcome, style: Format) -> str:
 
 
 def _write(name: str, outcome: RecipeOutcome, folder: Path) -> None:
+    from truerank.core.checkpoint import replace_file
+
     if outcome.cells:
         path = folder / f"{name}.csv"
         text = _cells(name, outcome, Format.csv)

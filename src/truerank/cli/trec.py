@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from truerank.cli import options as opt
 from truerank.cli.options import Format
 from truerank.cli.output import emit, render_result, say
-from truerank.core.ranks import TiePolicy
+
+if TYPE_CHECKING:
+    from truerank.core.ranks import TiePolicy
 
 
 def trec(
@@ -33,7 +35,7 @@ def trec(
     from truerank.workflows.evaluate import evaluate_trec
     from truerank.workflows.options import make_options
 
-    options = make_options(metrics, ties=cast(TiePolicy, ties), interval=interval, level=level, seed=seed)
+    options = make_options(metrics, ties=cast("TiePolicy", ties), interval=interval, level=level, seed=seed)
     result = evaluate_trec(run, qrels, options, relevance=relevance, n_pool=n_pool)
     counts = ", ".join(
         f"{key.replace('_', ' ')} {value:,}" for key, value in result.data.items() if key != "name"
