@@ -14,8 +14,8 @@ from truerank.workflows.options import RunSettings
 from truerank.workflows.plan.cost import RankingSeconds
 
 #: ``exact`` ranks all items for all users, ``rows`` for some users, ``negatives`` some items for all users.
-Design: TypeAlias = Literal["auto", "exact", "rows", "negatives"]
-DESIGNS: tuple[str, ...] = get_args(Design)
+PrecisionDesign: TypeAlias = Literal["auto", "exact", "rows", "negatives"]
+DESIGNS: tuple[str, ...] = get_args(PrecisionDesign)
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class PrecisionGoal(RunSettings):
     precision: float
     budget: int | None
     estimator: Estimator
-    design: Design = "auto"
+    design: PrecisionDesign = "auto"
     costs: RankingSeconds | None = None
 
     def __post_init__(self) -> None:

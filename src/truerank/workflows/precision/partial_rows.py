@@ -44,6 +44,13 @@ class PartialRows:
     cutoff : K, the largest cut-off of all metrics; None scores every row to its end
     n_threads : threads for scorers that declare themselves thread-safe
 
+    Attributes
+    ----------
+    order : items from popular to rare
+    above, tied : per target: items found so far that are ranked above it, or tied with it
+    depth : per row: candidates scored so far; -1 before its targets are scored
+    n_scores : scores computed so far
+
     Notes
     -----
     Rows are users with targets, in the order of their codes. Padding of blocks with rows of unequal length

@@ -41,7 +41,7 @@ from truerank.workflows.estimate import DEFAULT_LINEAR, BoundsWithMessages
 from truerank.workflows.fitting import check_targets, described, fit_scorer, make_validate, name_models
 from truerank.workflows.options import DEFAULT_METRICS
 from truerank.workflows.plan.cost import RankingSeconds
-from truerank.workflows.precision.goal import Design, PrecisionGoal, PrecisionResult, PrecisionTrace
+from truerank.workflows.precision.goal import PrecisionDesign, PrecisionGoal, PrecisionResult, PrecisionTrace
 from truerank.workflows.precision.partial_rows import PartialRows
 from truerank.workflows.precision.user_sample import UserSample
 
@@ -417,7 +417,7 @@ def evaluate_to_precision(
     level: float = 0.95,
     target: Target = "test-users",
     estimator: str | Estimator = DEFAULT_LINEAR,
-    design: Design = "auto",
+    design: PrecisionDesign = "auto",
     costs: RankingSeconds | None = None,
     ties: TiePolicy = "expected",
     seen: SeenPolicy = "remove",

@@ -117,6 +117,16 @@ class UserSample:
     level : of each interval
     target : whose mean is estimated: that of the test users or of the population
     ties, seed : as in ``evaluate``
+
+    Attributes
+    ----------
+    queue : rows of users that are neither sampled nor decided by screening, in random order
+    sampled : rows of sampled users, in their order
+    depth : items per row that screening scored; 0 before
+    known : (n_metrics,) sum of the values of all users that are known
+    value, before, left, variance, stake : per sampled user and metric: the value, the known sum and the
+        length of the queue before it, the predicted variance, and the bet
+    aim : (n_metrics,) half-width that bets are chosen for
     """
 
     def __init__(
