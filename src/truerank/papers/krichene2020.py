@@ -109,7 +109,7 @@ def _experiment(repeats: int, seed: int, progress: Progress) -> RepeatedMetrics:
                     model_ranks, N_NEGATIVES, replacement=True, seed=seed, repeat=repeat, label=name
                 )
                 counted = tally(sample)
-                if table is None:  # corrected values depend on the pools, not on what was drawn
+                if table is None:  # corrected values depend on the pools, not on the sample
                     table = _corrected(counted, metrics)
                 runs[repeat, index] = np.tensordot(table, counted.cell_weights, axes=(1, 0)) / counted.n_users
                 task.advance()

@@ -385,8 +385,8 @@ def figure1(settings: Settings) -> RecipeOutcome:
     model = setup.fitted(store, settings.seed)["EASE"]
     parts = store.split(setup.dataset, setup.split)
     scorer = model.fit(parts.train)
-    drawn = sample_ranks(scorer, parts, paper_sampler(100), seen="keep", seed=settings.seed).ranks
-    counts = tally(drawn).counts(0)
+    sampled = sample_ranks(scorer, parts, paper_sampler(100), seen="keep", seed=settings.seed).ranks
+    counts = tally(sampled).counts(0)
     results = run_study(settings, FIGURE1, paper_sampler(100), ["mle"])
     index = results.models.index("EASE")
     recall = results.families.index("recall")

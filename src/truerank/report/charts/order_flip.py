@@ -154,8 +154,8 @@ def expected_metric(contexts: GainContexts, metric: Metric, sizes: IntArray) -> 
 
 def _at_size(contexts: GainContexts, metric: Metric, size: int, table: FloatArray) -> float:
     cutoff = metric.cutoff or 0
-    drawn = np.minimum(size, contexts.n_listed)
-    above, relevant, length = contexts.n_relevant_above, contexts.n_relevant, drawn + contexts.n_relevant
+    n_sampled = np.minimum(size, contexts.n_listed)
+    above, relevant, length = contexts.n_relevant_above, contexts.n_relevant, n_sampled + contexts.n_relevant
     beyond = np.broadcast_to(
         metric.gain(np.full(len(contexts), cutoff + 1), above, relevant, length), (len(contexts),)
     )
@@ -167,13 +167,13 @@ def _at_size(contexts: GainContexts, metric: Metric, size: int, table: FloatArra
     for j in range(cutoff):
         probability = np.zeros(len(contexts))
         plain = ~is_tied & (j + above < cutoff)
-        probability[plain] = _probabilities(table, contexts.n_listed, contexts.n_above, drawn, j, plain)
+        probability[plain] = _probabilities(table, contexts.n_listed, contexts.n_above, n_sampled, j, plain)
         if is_tied.any():
             for side, first in enumerate((contexts.n_above, contexts.n_above + contexts.n_tied + 1)):
                 below[side, is_tied] += _probabilities(
-                    table, contexts.n_listed + 1, first, drawn + 1, j, is_tied
+                    table, contexts.n_listed + 1, first, n_sampled + 1, j, is_tied
                 )
-            factor = (contexts.n_listed + 1) / ((drawn + 1) * (contexts.n_tied + 1))
+            factor = (contexts.n_listed + 1) / ((n_sampled + 1) * (contexts.n_tied + 1))
             probability[is_tied] = (factor * (below[0] - below[1]))[is_tied]
         rows = np.flatnonzero((probability > 0) & (j + above < cutoff))
         gain = metric.gain(j + 1 + above[rows], above[rows], relevant[rows], length[rows])
@@ -215,19 +215,19 @@ def _log_factorials(most: int) -> FloatArray:
 
 
 def _probabilities(
-    table: FloatArray, size: IntArray, above: IntArray, drawn: IntArray, j: int, is_selected: BoolArray
+    table: FloatArray, size: IntArray, above: IntArray, n_sampled: IntArray, j: int, is_selected: BoolArray
 ) -> FloatArray:
     """Return, for the selected rows, the probability that j of the sampled items are above the target."""
-    size, above, drawn = size[is_selected], above[is_selected], drawn[is_selected]
-    below, n_below = size - above, drawn - j
+    size, above, n_sampled = size[is_selected], above[is_selected], n_sampled[is_selected]
+    below, n_below = size - above, n_sampled - j
     is_possible = (j <= above) & (n_below >= 0) & (n_below <= below)
     probability = np.zeros(len(size))
-    size, above, drawn = size[is_possible], above[is_possible], drawn[is_possible]
+    size, above, n_sampled = size[is_possible], above[is_possible], n_sampled[is_possible]
     below, n_below = below[is_possible], n_below[is_possible]
     probability[is_possible] = np.exp(
         (table[above] - table[j] - table[above - j])
         + (table[below] - table[n_below] - table[below - n_below])
-        - (table[size] - table[drawn] - table[size - drawn])
+        - (table[size] - table[n_sampled] - table[size - n_sampled])
     )
     return probability
 

@@ -91,12 +91,12 @@ class ResultCharts:
     ) -> ResultCharts:
         """Return the charts of a result, with the metrics to show."""
         exact = {name: ranks for name, ranks in result.ranks.items() if len(ranks)}
-        drawn = {name: ranks for name, ranks in sampled.items() if len(ranks)}
+        known_samples = {name: ranks for name, ranks in sampled.items() if len(ranks)}
         pools = [int(ranks.n_pool.max()) for ranks in exact.values()]
-        pools += [int(ranks.n_pool.max()) for ranks in drawn.values()]
+        pools += [int(ranks.n_pool.max()) for ranks in known_samples.values()]
         metrics = charted_metrics(result.metrics(), min(pools)) if pools else ()
         metrics = tuple(metric for metric in metrics if (metric.cutoff or 1) <= min(pools, default=1))
-        return cls(result, ChartSettings.of(result), exact, drawn, has_bounds, progress, metrics)
+        return cls(result, ChartSettings.of(result), exact, known_samples, has_bounds, progress, metrics)
 
     def charts(self) -> list[Chart]:
         """Return the charts; the notes of the last one say which charts are missing and why."""

@@ -89,7 +89,7 @@ class Canvas(Figure):
 
 
 def make_canvas(wide: float, high: float) -> Canvas:
-    """Return an empty white figure of so many inches."""
+    """Return an empty white figure, sizes in inches."""
     return Canvas(figsize=(wide, high), layout="constrained", facecolor="white")
 
 
@@ -238,7 +238,7 @@ _CELL = 0.26  # inches of height
 def plot_heat_map(
     chart: HeatMap, *, axes: Axes | None = None, width: float | None = None, title: bool = True
 ) -> Figure:
-    """Return the heat map as a figure; see ``plot``."""
+    """Return the heat map as a figure; the parameters are those of ``plot``."""
     texts = heat_texts(chart)
     beside = width_of(chart.rows)
     if axes is None:
@@ -246,13 +246,13 @@ def plot_heat_map(
         needed = beside + 0.3 + len(chart.columns) * (longest * LETTER * SMALL + 0.12)
         wide = max(COLUMN, needed) if width is None else width
         below = 0.75 * width_of(chart.columns) if _is_crowded(chart, wide - beside) else 0.2
-        drawn: Figure = make_canvas(
+        figure: Figure = make_canvas(
             wide, _CELL * max(len(chart.rows), 1) + below + 0.25 + (0.3 if title else 0)
         )
-        axes = drawn.subplots()
+        axes = figure.subplots()
     else:
-        drawn = figure_of(axes)
-        wide = drawn.get_figwidth() * axes.get_position().width + beside
+        figure = figure_of(axes)
+        wide = figure.get_figwidth() * axes.get_position().width + beside
     style_axes(axes, grid="", title=chart.title if title else "", wide=wide - beside)
     for row, (values, line) in enumerate(zip(chart.values, texts, strict=True)):
         for column, (value, text) in enumerate(zip(values, line, strict=True)):
@@ -272,7 +272,7 @@ def plot_heat_map(
     axes.spines["bottom"].set_visible(False)
     escape_dollars([*axes.get_xticklabels(), *axes.get_yticklabels()])
     axes.set_xlabel(folded(chart.label, wide - beside, MIDDLE), fontsize=MIDDLE, color=INK, parse_math=False)
-    return drawn
+    return figure
 
 
 def cell_colour(chart: HeatMap, value: float) -> Channels:
@@ -330,8 +330,8 @@ def plot(
 
     Parameters
     ----------
-    chart : what to draw
-    axes : draw into these instead of into a new figure
+    chart : what to plot
+    axes : to plot into, instead of a new figure
     width : inches; one column of a paper by default
     models : names in the order that gives them their colours, where several figures shall agree
     title : whether to write the title above; a paper has it in its caption
@@ -352,23 +352,23 @@ def plot(
     if isinstance(chart, HeatMap):
         return plot_heat_map(chart, axes=axes, width=width, title=title)
     if axes is not None:
-        drawn = figure_of(axes)
-        wide = drawn.get_figwidth() * axes.get_position().width
+        figure = figure_of(axes)
+        wide = figure.get_figwidth() * axes.get_position().width
         handles = _plot_into(axes, chart, models, wide, title)
         if len(handles) > 1:
             _set_legend_names(axes.legend(**_legend(handles, n_columns=1)), handles, wide)
-        return drawn
+        return figure
 
     wide = COLUMN if width is None else width
-    drawn = make_canvas(wide, 0.62 * wide + 0.35)
-    handles = _plot_into(drawn.subplots(), chart, models, wide, title)
+    figure = make_canvas(wide, 0.62 * wide + 0.35)
+    handles = _plot_into(figure.subplots(), chart, models, wide, title)
     if len(handles) > 1:
         across = _legend_columns(handles, wide)
         _set_legend_names(
-            drawn.legend(loc="outside lower center", **_legend(handles, n_columns=across)), handles, wide
+            figure.legend(loc="outside lower center", **_legend(handles, n_columns=across)), handles, wide
         )
-        drawn.set_figheight(drawn.get_figheight() + 0.17 * -(-len(handles) // across))
-    return drawn
+        figure.set_figheight(figure.get_figheight() + 0.17 * -(-len(handles) // across))
+    return figure
 
 
 def _plot_into(axes: Axes, chart: Chart, models: Sequence[str], wide: float, title: bool) -> Handles:

@@ -49,7 +49,7 @@ def plot_panels(
 ) -> Figure:
     """Return charts of dots turned on their side: x counts rows from the top, y goes across.
 
-    The rows have the names of the series that have a model. Grey dots are drawn as wide bars, lines as lines.
+    The rows have the names of the series that have a model. Grey dots become wide bars, lines stay lines.
 
     Parameters
     ----------
@@ -85,24 +85,24 @@ def plot_panels(
     down = -(-len(charts) // across)
     across = -(-len(charts) // down) if columns is None else across
     n_rows = len(names)
-    drawn: Figure = make_canvas(
+    figure: Figure = make_canvas(
         wide, down * (0.62 + _ROW * n_rows) + 0.15 * (1 + folded(caption, wide, SMALL).count("\n"))
     )
-    grid = drawn.subplots(down, across, sharey=True, squeeze=False)
+    grid = figure.subplots(down, across, sharey=True, squeeze=False)
     styles = ModelStyles.of(models, charts)
     for axes, chart in zip(grid.flat, charts, strict=False):
         bold = {label for key, label in strong if key == chart.key}
         _plot_panel(axes, chart, styles, bold, (wide - beside) / across)
     for axes in grid.flat[len(charts) :]:
         axes.remove()
-    for axes in drawn.axes:
+    for axes in figure.axes:
         axes.set_ylim(max(names, default=1) + 0.6, min(names, default=1) - 0.75)
         axes.set_yticks(list(names), [shorten(name, longest) for name in names.values()])
         axes.tick_params(axis="y", labelsize=MIDDLE)
         escape_dollars(axes.get_yticklabels())
     if caption:
-        drawn.supxlabel(folded(caption, wide, SMALL), fontsize=SMALL, color=INK, parse_math=False)
-    return drawn
+        figure.supxlabel(folded(caption, wide, SMALL), fontsize=SMALL, color=INK, parse_math=False)
+    return figure
 
 
 def _plot_panel(axes: Axes, chart: Chart, styles: ModelStyles, bold: set[str], wide: float) -> None:
@@ -173,7 +173,7 @@ def plot_leaderboard(result: Result, *, width: float | None = None, columns: int
 
     Parameters
     ----------
-    result : what to draw
+    result : what to plot
     width, columns : as in ``plot_panels``
 
     Raises

@@ -1,6 +1,6 @@
 """Charts of the report as SVG: lines, areas and bars as point lists, markers with whiskers, shades, a legend.
 
-The plot is a drawing whose sides are both 1000 long and which the browser stretches to the width of the page;
+The plot is a square of 1000 by 1000 units that the browser stretches to the width of the page;
 what must keep its shape, such as markers and text, is placed by percentages instead.
 """
 
@@ -59,8 +59,8 @@ def bar_paths(series: Series, x: Axis, y: Axis, *, slot: float, turn: int, of: i
 
 def bar_middles(series: Series, x: Axis, y: Axis, *, slot: float, turn: int, of: int) -> list[Point]:
     """Return the middles of the tops of the bars, in percent from the upper left corner."""
-    drawn = bar_paths(series, x, y, slot=slot, turn=turn, of=of)
-    return [((bar[1][0] + bar[2][0]) / 20, bar[1][1] / 10) for bar in drawn]
+    bars = bar_paths(series, x, y, slot=slot, turn=turn, of=of)
+    return [((bar[1][0] + bar[2][0]) / 20, bar[1][1] / 10) for bar in bars]
 
 
 def bar_slot(series: Iterable[Series], x: Axis) -> float:
