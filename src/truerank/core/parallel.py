@@ -53,6 +53,7 @@ def worker_map(
     arguments: Sequence[ArgumentT],
     *,
     n_threads: int,
+    ahead: int = 2,
 ) -> Generator[ReturnT, None, None]:
     """Do as ``ordered_map`` with a function that each thread makes for itself, with its own scratch memory.
 
@@ -62,7 +63,9 @@ def worker_map(
         error, an interrupt or the caller ends the map; a worker whose calls take longer than about a tenth of
         a second should look at it and return early, and its value is then dropped.
     arguments : of the calls
-    n_threads : at most so many; with 1 everything runs in the calling thread
+    n_threads : largest number of threads; with 1 everything runs in the calling thread
+    ahead : at most ``ahead * n_threads`` calls are submitted and not yet yielded; more keep the threads busy
+        while the calling thread waits for a processor, and suit small results
 
     Examples
     --------
@@ -87,7 +90,7 @@ def worker_map(
     try:
         waiting = iter(arguments)
         running: deque[Future[ReturnT]] = deque(
-            pool.submit(call, argument) for argument in islice(waiting, 2 * n_threads)
+            pool.submit(call, argument) for argument in islice(waiting, ahead * n_threads)
         )
         while running:
             done = running.popleft().result()

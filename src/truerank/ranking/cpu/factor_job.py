@@ -136,6 +136,7 @@ def _aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
 
 # Multiplications per compiled call, so that an interrupt waits a few hundredths of a second.
 CALL_WORK = 1 << 31
+_AHEAD = 64  # blocks per thread that are submitted at once: their results are single numbers
 # Up to this many targets per row they are sorted by insertion.
 FEW_TARGETS = 64
 
@@ -173,7 +174,8 @@ class FactorJob:
         """Count everything."""
         n_panels = self.n_panels(n_threads)
         blocks = range(-(-len(self.lanes) // (n_panels * LANES)))
-        with closing(worker_map(partial(self._worker, n_panels), blocks, n_threads=n_threads)) as finished:
+        worker = partial(self._worker, n_panels)
+        with closing(worker_map(worker, blocks, n_threads=n_threads, ahead=_AHEAD)) as finished:
             for n_rows in finished:
                 if on_rows is not None and n_rows:
                     on_rows(n_rows)
