@@ -162,6 +162,17 @@ def test_public_names() -> None:
         _ = truerank.nothing
 
 
+def test_public_functions_name_every_keyword() -> None:
+    """No ``**options``: completion and mypy see a typo, and at run time the nearest keyword is named."""
+    functions = [value for name in truerank.__all__ if inspect.isfunction(value := getattr(truerank, name))]
+    assert len(functions) > 20
+    for function in functions:
+        parameters = inspect.signature(function).parameters.values()
+        assert not [each for each in parameters if each.kind is each.VAR_KEYWORD], function.__name__
+        with pytest.raises(truerank.UnknownArgument, match="has no argument 'nosuch'"):
+            function(nosuch=1)
+
+
 def test_every_error_and_every_registry_is_public() -> None:
     kinds = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, Exception)]
     assert {kind.__name__ for kind in kinds} <= set(truerank.__all__)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.errors import InvalidData, InvalidParameter, suggests_arguments
 from truerank.core.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -182,6 +182,7 @@ class CallableScores:
         return np.asarray(self.function(users, items))
 
 
+@suggests_arguments
 def as_scorer(scores: Any, *, n_items: int | None = None) -> Scorer:
     """Return the scorer for what a user has at hand.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
-from truerank.core.errors import DataWarning, InvalidData, MissingDependency, UnknownName
+from truerank.core.errors import DataWarning, InvalidData, MissingDependency, UnknownName, suggests_arguments
 from truerank.core.interactions import Interactions
 from truerank.core.progress import SILENT, Progress, ProgressTask, tracked
 from truerank.data.clean import merge_duplicates, min_history, min_rating
@@ -179,6 +179,7 @@ def fetch(name: str, *, folder: str | Path | None = None, progress: Progress = S
     return [download(file, name=name, folder=folder, progress=progress) for file in entry.files]
 
 
+@suggests_arguments
 def load(
     name: str,
     *,

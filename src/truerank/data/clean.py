@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from truerank.core.errors import InvalidData, check_at_least, check_choice
+from truerank.core.errors import InvalidData, check_at_least, check_choice, suggests_arguments
 from truerank.core.interactions import Interactions, Vocabulary
 from truerank.core.types import BoolArray, IntArray
 from truerank.data.encode import CHUNK, narrow, recode
@@ -134,6 +134,7 @@ def _merge(interactions: Interactions, rows: IntArray, policy: str) -> Interacti
     return replace(interactions, value=value).where(mask)
 
 
+@suggests_arguments
 def k_core(interactions: Interactions, user: int = 5, item: int = 5) -> Interactions:
     """Keep users with at least ``user`` and items with at least ``item`` events, until both hold.
 
@@ -176,6 +177,7 @@ def k_core(interactions: Interactions, user: int = 5, item: int = 5) -> Interact
     return replace(kept, origin={**kept.origin, "k_core_rounds": rounds})
 
 
+@suggests_arguments
 def min_history(interactions: Interactions, n: int) -> Interactions:
     """Keep users with at least ``n`` events, once; items are not filtered.
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import polars as pl
 
-from truerank.core.errors import InvalidData, check_choice
+from truerank.core.errors import InvalidData, check_choice, suggests_arguments
 from truerank.core.interactions import Interactions, Vocabulary
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.types import AnyArray, IntArray
@@ -18,6 +18,7 @@ from truerank.data.encode import Reader, encode, encode_with, narrow
 from truerank.data.table import ColumnChoice, OpenTable, choose, scan
 
 
+@suggests_arguments
 def read_interactions(
     path: str | Path,
     *,
@@ -118,6 +119,7 @@ def _codes(
     return encode_with(ids, vocabulary, unknown=unknown, what=what), vocabulary
 
 
+@suggests_arguments
 def from_frame(
     frame: Any,
     *,
@@ -162,6 +164,7 @@ def from_frame(
     )
 
 
+@suggests_arguments
 def from_arrays(
     users: Any,
     items: Any,
@@ -189,6 +192,7 @@ def from_arrays(
     return from_frame(frame, duplicates=duplicates, name=name)
 
 
+@suggests_arguments
 def from_csr(matrix: Any, *, name: str = "data") -> Interactions:
     """Build from a scipy sparse matrix or array of shape (n_users, n_items).
 

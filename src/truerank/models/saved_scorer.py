@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from truerank.core.errors import InvalidData, InvalidParameter, check_choice
+from truerank.core.errors import InvalidData, InvalidParameter, check_choice, suggests_arguments
 from truerank.core.interactions import Interactions, Lists, Vocabulary
 from truerank.core.model import Model
 from truerank.core.scorer import DenseScores, Factors, HasSparseRows, Scorer, SparseScores
@@ -338,6 +338,7 @@ class SavedScorer:
             )
 
 
+@suggests_arguments
 def save_scorer(
     path: str | Path, scorer: Scorer, *, model: str | Model = "", data: Interactions | None = None
 ) -> None:
@@ -377,6 +378,7 @@ def save_scorer(
     write_arrays(Path(path), fields, named)
 
 
+@suggests_arguments
 def load_scorer(path: str | Path) -> SavedScorer:
     """Read what ``save_scorer`` wrote.
 

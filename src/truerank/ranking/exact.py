@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from truerank.core.errors import check_choice
+from truerank.core.errors import check_choice, suggests_arguments
 from truerank.core.interactions import Lists
 from truerank.core.parallel import available_threads, ordered_map
 from truerank.core.progress import SILENT, Progress, tracked
@@ -44,6 +44,7 @@ class Queries:
         )
 
 
+@suggests_arguments
 def exact_ranks(
     scorer: Scorer,
     split: Split,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from truerank.core.checkpoint import replace_file
-from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.errors import InvalidData, InvalidParameter, suggests_arguments
 from truerank.core.interactions import Vocabulary
 from truerank.core.ranks import Design, Ranks, SampledRanks
 from truerank.core.types import IntArray
@@ -125,6 +125,7 @@ def write_sampled(
     replace_file(path, lambda part: write(frame, part), "the table of sampled ranks")
 
 
+@suggests_arguments
 def read_sampled_ranks(
     path: str | Path,
     *,

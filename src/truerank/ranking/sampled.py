@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from truerank.core.errors import check_at_least, check_choice
+from truerank.core.errors import check_at_least, check_choice, suggests_arguments
 from truerank.core.parallel import available_threads, ordered_map
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import SEEN_POLICIES, Design, SampledRanks, SeenPolicy, Stopping
@@ -45,6 +45,7 @@ class Sampled:
     n_scores: int
 
 
+@suggests_arguments
 def sampled_ranks(
     scorer: Scorer,
     split: Split,

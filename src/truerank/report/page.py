@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from truerank.core.chart import DARK, LIGHT, Document, HeatMap, Picture
 from truerank.core.checkpoint import replace_text
+from truerank.core.errors import suggests_arguments
 from truerank.core.result import Result
 from truerank.core.table import MISSING, Table, count_of, decimals, fixed, percent
 from truerank.report.charts.top_k import top_k_chart
@@ -179,6 +180,7 @@ def bound_sentence(result: Result) -> str:
     )
 
 
+@suggests_arguments
 def write_report(result: Result, path: Path) -> None:
     """Write a result as one html file that needs nothing else.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.errors import InvalidData, InvalidParameter, suggests_arguments
 from truerank.core.interactions import Interactions
 from truerank.core.plugin import Plugin, Registry
 from truerank.core.random import pair_keys
@@ -128,6 +128,7 @@ SPLITS: Registry[Splitter] = Registry(
 )
 
 
+@suggests_arguments
 def make_split(
     interactions: Interactions, rule: str | Splitter = "leave-last-out", *, seed: int = 0
 ) -> Split:
@@ -142,6 +143,7 @@ def make_split(
     return SPLITS.make(rule).split(interactions, seed=seed)
 
 
+@suggests_arguments
 def sample_users(split: Split, users: int | float, *, seed: int = 0) -> Split:
     """Return the split with the targets of a uniform sample of the test users, without replacement.
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from truerank.core.checkpoint import Store, check_output, replace_file
-from truerank.core.errors import InvalidParameter
+from truerank.core.errors import InvalidParameter, suggests_arguments
 from truerank.core.interactions import Interactions
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.random import check_seed
@@ -249,6 +249,7 @@ def _with_train(split: Split, train: Interactions) -> Split:
     return replace(split, train=train, counts=counts)
 
 
+@suggests_arguments
 def subsample(
     data: Interactions | Split,
     strategy: str | Strategy,

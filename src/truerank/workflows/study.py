@@ -14,7 +14,7 @@ import numpy as np
 
 from truerank.core.checkpoint import Store
 from truerank.core.digest import data_hash
-from truerank.core.errors import InvalidParameter, check_choice
+from truerank.core.errors import InvalidParameter, check_choice, suggests_arguments
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.random import check_seed
@@ -120,6 +120,7 @@ class Study:
         return values
 
 
+@suggests_arguments
 def study(
     models: Any,
     split: Split,

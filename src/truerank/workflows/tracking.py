@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from truerank.core.errors import InvalidData, InvalidParameter, MissingDependency
+from truerank.core.errors import InvalidData, InvalidParameter, MissingDependency, suggests_arguments
 from truerank.core.model import Epoch
 from truerank.core.result import Result
 
@@ -98,6 +98,7 @@ class MlflowLogger:
         return str(mlflow.create_experiment(self.experiment) if known is None else known.experiment_id)
 
 
+@suggests_arguments
 def log_result(
     result: Result,
     *,

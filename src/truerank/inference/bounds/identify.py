@@ -19,6 +19,7 @@ from truerank.core.errors import (
     check_above,
     check_choice,
     check_level,
+    suggests_arguments,
 )
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import SampledRanks, TiePolicy
@@ -149,6 +150,7 @@ def needed_size(half_width: Callable[[int], float], wanted: float, *, start: int
     return min(-(-high // unit) * unit, most)
 
 
+@suggests_arguments
 def identification_bounds(
     ranks: SampledRanks | Tally,
     metrics: str | Metric | Sequence[str | Metric] = "ndcg@10,recall@10",

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.errors import InvalidData, InvalidParameter, suggests_arguments
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import DenseScores, Factors, Scorer, SparseScores, as_scorer
 
 
+@suggests_arguments
 def scorer_from_arrays(scores: Any, train: Interactions | None = None) -> Scorer:
     """Return the scorer of arrays: rows are users and columns items, in the order of their sorted ids.
 

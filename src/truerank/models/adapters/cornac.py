@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from truerank.core.errors import suggests_arguments
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Scorer
 from truerank.core.types import FloatArray, IntArray
@@ -22,6 +23,7 @@ from truerank.models.adapters.alignment import (
 NAME = "from_cornac"
 
 
+@suggests_arguments
 def from_cornac(model: Any, train: Interactions, *, unknown: Unknown = "error") -> Scorer:
     """Return the scorer of a fitted model of Cornac.
 

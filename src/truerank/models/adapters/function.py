@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.errors import InvalidData, InvalidParameter, suggests_arguments
 from truerank.core.scorer import Scorer
 from truerank.core.types import FloatArray, IntArray
 from truerank.models.checks import check_count
@@ -33,6 +33,7 @@ class FunctionScorer:
         return scores
 
 
+@suggests_arguments
 def from_callable(function: Callable[[IntArray, IntArray], Any], n_items: int) -> Scorer:
     """Return the scorer of a function ``score(users, items)``.
 

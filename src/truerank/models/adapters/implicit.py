@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from truerank.core.errors import InvalidData
+from truerank.core.errors import InvalidData, suggests_arguments
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Scorer
 from truerank.core.types import FloatArray
@@ -15,6 +15,7 @@ from truerank.models.adapters.alignment import Unknown, check_model, make_alignm
 NAME = "from_implicit"
 
 
+@suggests_arguments
 def from_implicit(
     model: Any,
     train: Interactions,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.errors import InvalidData, InvalidParameter, suggests_arguments
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Scorer
 from truerank.core.types import FloatArray, IntArray
@@ -25,6 +25,7 @@ from truerank.models.adapters.alignment import (
 NAME = "from_lenskit"
 
 
+@suggests_arguments
 def from_lenskit(
     model: Any,
     train: Interactions,

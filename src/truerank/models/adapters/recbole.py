@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from truerank.core.errors import InvalidParameter
+from truerank.core.errors import InvalidParameter, suggests_arguments
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Scorer
 from truerank.core.types import FloatArray, IntArray
@@ -24,6 +24,7 @@ NAME = "from_recbole"
 _FIRST = 1  # RecBole's codes start with a padding entry for users and items
 
 
+@suggests_arguments
 def from_recbole(
     model: Any,
     dataset: Any,

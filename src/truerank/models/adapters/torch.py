@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from truerank.core.errors import InvalidData, InvalidParameter, check_choice
+from truerank.core.errors import InvalidData, InvalidParameter, check_choice, suggests_arguments
 from truerank.core.scorer import Scorer
 from truerank.core.types import FloatArray, IntArray
 from truerank.models.adapters.alignment import check_model, device_of, evaluating, require, tensor_to_array
@@ -73,6 +73,7 @@ class ModuleScorer:
         return scores
 
 
+@suggests_arguments
 def from_torch(
     module: Any,
     *,

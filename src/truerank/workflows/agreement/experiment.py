@@ -14,7 +14,7 @@ from pathlib import Path
 
 from truerank.core.checkpoint import replace_text
 from truerank.core.digest import events_hash
-from truerank.core.errors import InvalidData, InvalidParameter, check_at_least
+from truerank.core.errors import InvalidData, InvalidParameter, check_at_least, suggests_arguments
 from truerank.core.interactions import Interactions
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress, tracked
@@ -185,6 +185,7 @@ def _check_folder(folder: Path, digest: str, name: str) -> None:
         )
 
 
+@suggests_arguments
 def measure_agreement(
     data: Interactions,
     strategies: str | Strategy | Sequence[str | Strategy],

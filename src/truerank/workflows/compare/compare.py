@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtr
 
-from truerank.core.errors import InvalidParameter
+from truerank.core.errors import InvalidParameter, suggests_arguments
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress
 from truerank.core.ranks import Ranks, SampledRanks, SeenPolicy, TiePolicy
@@ -343,6 +343,7 @@ def rank_models(
     return ranks
 
 
+@suggests_arguments
 def compare(
     models: Any,
     split: Split | None = None,

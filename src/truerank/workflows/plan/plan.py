@@ -23,6 +23,7 @@ from truerank.core.errors import (
     check_at_least,
     check_choice,
     check_level,
+    suggests_arguments,
 )
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import RankDistribution, SampledRanks, Stopping, TiePolicy
@@ -206,6 +207,7 @@ class SamplePlan:
         return {**asdict(self), "words": list(self.sentences())}
 
 
+@suggests_arguments
 def plan(
     pilot: SampledRanks | RankDistribution,
     metrics: str | Metric | Sequence[str | Metric] = "ndcg@10,recall@10",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from truerank.core.digest import data_hash
-from truerank.core.errors import InvalidParameter, TruerankError
+from truerank.core.errors import InvalidParameter, TruerankError, suggests_arguments
 from truerank.core.model import Model, Validate
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import Ranks, SeenPolicy, TiePolicy
@@ -407,6 +407,7 @@ class PrecisionSearch:
         )
 
 
+@suggests_arguments
 def evaluate_to_precision(
     models: Any,
     split: Split,
