@@ -101,6 +101,7 @@ def test_baseline_and_several_models(truerank: Truerank, files: tuple[Path, Path
     assert [line.split(",")[:2] for line in done.out.splitlines()[1:]] == [["ease", "pop"], ["third", "pop"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [

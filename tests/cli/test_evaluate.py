@@ -67,6 +67,7 @@ def test_files_ranks_and_report(truerank: Truerank, tiny: Path, tmp_path: Path) 
     assert pl.read_csv(csv).equals(table)
 
 
+@pytest.mark.slow
 def test_repeats_to_the_digit(truerank: Truerank, tmp_path: Path) -> None:
     arguments = (
         "evaluate",
@@ -263,6 +264,7 @@ def test_a_model_is_needed(truerank: Truerank, tiny: Path) -> None:
     assert "--model" in done.err
 
 
+@pytest.mark.slow
 def test_as_a_program(tiny: Path) -> None:
     """The installed command in a process of its own: exit code, streams, no traceback."""
     command = [str(Path(sys.executable).with_name("truerank")), "evaluate", str(tiny), "--model", "nothing"]
@@ -272,6 +274,7 @@ def test_as_a_program(tiny: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_some_users_are_said(truerank: Truerank) -> None:
     done = truerank("evaluate", "demo", "--model", "popularity", "--metrics", "auc", "--users", "0.2")
     assert done.code == 0
@@ -280,6 +283,7 @@ def test_some_users_are_said(truerank: Truerank) -> None:
     assert "for all test users (finite population correction)." in done.err
 
 
+@pytest.mark.slow
 def test_precision_says_what_it_chose(truerank: Truerank) -> None:
     flags = ("--metrics", "recall@10", "--precision", "0.02", "--format", "json")
     done = truerank("evaluate", "demo", "--model", "popularity", *flags)
@@ -306,6 +310,7 @@ def test_wrong_precision(truerank: Truerank, tiny: Path, flags: tuple[str, ...],
     assert sentence in done.err.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_an_engine_gives_the_same_digits(truerank: Truerank, tmp_path: Path) -> None:
     flags = ("--model", "popularity", "--metrics", "ndcg@10,auc", "--format", "json")
     here = json.loads(truerank("evaluate", "demo", *flags).out)

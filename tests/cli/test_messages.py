@@ -14,6 +14,7 @@ EVALUATE = ("evaluate", "demo", "--model", "popularity")
 COMPARE = ("compare", "--data", "demo", "--model", "popularity", "--model", "ease")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -38,6 +39,7 @@ def test_messages_name_options(truerank: Truerank, arguments: tuple[str, ...], m
     assert message in done.err
 
 
+@pytest.mark.slow
 def test_a_study_names_its_own_option(truerank: Truerank) -> None:
     """In Python the argument is ``families``; of the command it is ``--metrics``."""
     study = ("study", "demo", "--model", "popularity", "--estimator", "naive")

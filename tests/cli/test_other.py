@@ -117,6 +117,7 @@ def test_completion_of_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert data_names("ev") == ["events.csv"]
 
 
+@pytest.mark.slow
 def test_completion_in_the_shell() -> None:
     """What bash would ask for after ``truerank evaluate demo --model ea<TAB>``."""
     asked = {
@@ -129,6 +130,7 @@ def test_completion_in_the_shell() -> None:
     assert done.stdout.split() == ["ease"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "completed"),
     [

@@ -20,6 +20,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
+@pytest.mark.slow
 def test_files(truerank: Truerank, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
@@ -70,6 +71,7 @@ def test_other_formats_of_the_list(truerank: Truerank) -> None:
     assert "holds no numbers" in truerank("paper", "list").out
 
 
+@pytest.mark.slow
 def test_a_quick_run_of_all_says_what_it_left_out(
     truerank: Truerank, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

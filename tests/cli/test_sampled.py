@@ -35,6 +35,7 @@ def test_estimate_from_a_table_of_ranks(truerank: Truerank, ranks: Path) -> None
     assert "4 users, 4 targets; pools of 1,000 to 1,000 items" in done.err.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_estimate_table_and_files(truerank: Truerank, ranks: Path, tmp_path: Path) -> None:
     out, report = tmp_path / "r.json", tmp_path / "r.html"
     flags = ("--n-items", "1000", "--negatives", "9", "--replacement", "true")
@@ -48,6 +49,7 @@ def test_estimate_table_and_files(truerank: Truerank, ranks: Path, tmp_path: Pat
     assert "ranks.csv" in report.read_text()
 
 
+@pytest.mark.slow
 def test_sample_then_estimate_equals_evaluate(truerank: Truerank, tmp_path: Path) -> None:
     """The two-step way through a file gives the digits of the one-step way."""
     table = tmp_path / "s.parquet"
@@ -62,6 +64,7 @@ def test_sample_then_estimate_equals_evaluate(truerank: Truerank, tmp_path: Path
     assert [e["value"] for e in first] == pytest.approx([e["value"] for e in second], abs=1e-15)
 
 
+@pytest.mark.slow
 def test_evaluate_with_check(truerank: Truerank) -> None:
     done = truerank(
         *("evaluate", "demo", "--model", "popularity", "--negatives", "99", "--estimator", "naive"),
@@ -72,6 +75,7 @@ def test_evaluate_with_check(truerank: Truerank) -> None:
     assert kinds == ["estimate", "exact", "bound"]
 
 
+@pytest.mark.slow
 def test_no_bounds(truerank: Truerank, ranks: Path) -> None:
     flags = ("--n-items", "1000", "--negatives", "9", "--replacement", "true", "--no-bounds")
     done = truerank("estimate", ranks, *flags, "--format", "json")
@@ -79,6 +83,7 @@ def test_no_bounds(truerank: Truerank, ranks: Path) -> None:
     assert "cannot resolve" not in done.err
 
 
+@pytest.mark.slow
 def test_a_table_of_all_items_needs_no_estimator(truerank: Truerank, ranks: Path) -> None:
     for n_items, names in (("10", {"naive"}), ("11", {"naive", "smooth"})):
         flags = ("--n-items", n_items, "--negatives", "9", "--replacement", "false", "--metrics", "auc")
@@ -86,6 +91,7 @@ def test_a_table_of_all_items_needs_no_estimator(truerank: Truerank, ranks: Path
         assert {e["estimator"] for e in json.loads(done.out)["estimates"]} == names
 
 
+@pytest.mark.slow
 def test_some_users(truerank: Truerank, tmp_path: Path) -> None:
     """A table of some users knows of how many they are, and intervals for all test users make use of it."""
     table = tmp_path / "s.csv"
@@ -103,6 +109,7 @@ def test_some_users(truerank: Truerank, tmp_path: Path) -> None:
     assert found["test-users"]["target"] == "test-users"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
@@ -162,6 +169,7 @@ def test_bad_tables(
     assert not (tmp_path / "out.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [

@@ -43,6 +43,7 @@ def test_help_loads_no_numerical_library(arguments: list[str], most: int) -> Non
     assert len(ours) <= most, ours
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_each_command_is_light(name: str) -> None:
     inner = {"data": ["list"], "paper": ["run"]}.get(name, [])

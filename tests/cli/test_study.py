@@ -13,6 +13,7 @@ STUDY = ("study", "demo", "--model", "popularity", "--model", "item-knn(neighbou
 SMALL = (*STUDY, "--sampler", "uniform(m=20)", "--estimator", "naive", "--estimator", "mle(iterations=5)")
 
 
+@pytest.mark.slow
 def test_a_study_prints_errors_and_winners(truerank: Truerank) -> None:
     done = truerank(*SMALL, "--cutoffs", "1,5-6")
     assert done.code == 0
@@ -23,6 +24,7 @@ def test_a_study_prints_errors_and_winners(truerank: Truerank) -> None:
     assert any(row.startswith("ndcg@5") and row.endswith("of 2") for row in rows)
 
 
+@pytest.mark.slow
 def test_json_holds_the_values(truerank: Truerank) -> None:
     done = truerank(*SMALL, "--cutoffs", "1-3", "--metrics", "recall", "--format", "json")
     found = json.loads(done.out)
@@ -33,6 +35,7 @@ def test_json_holds_the_values(truerank: Truerank) -> None:
     assert set(found["named_best"]) == {"recall@1", "recall@2", "recall@3"}
 
 
+@pytest.mark.slow
 def test_a_kept_study_repeats_to_the_digit(truerank: Truerank, tmp_path: Path) -> None:
     arguments = (*SMALL, "--cutoffs", "1-3", "--keep", str(tmp_path / "kept"), "--format", "csv")
     first = truerank(*arguments)
@@ -43,6 +46,7 @@ def test_a_kept_study_repeats_to_the_digit(truerank: Truerank, tmp_path: Path) -
     assert len(list((tmp_path / "kept").iterdir())) == n_files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
@@ -64,6 +68,7 @@ def test_bad_input_gets_a_sentence_and_code_2(
     assert done.out == ""
 
 
+@pytest.mark.slow
 def test_a_fitted_model_is_evaluated_as_if_fitted_now(truerank: Truerank, tmp_path: Path) -> None:
     path = tmp_path / "knn.truerank"
     fitted = truerank("fit", "demo", "--model", "item-knn(neighbours=5)", "--out", path)
@@ -86,6 +91,7 @@ def test_fit_refuses_before_it_works(truerank: Truerank, tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_damaged_model_file_is_refused(truerank: Truerank, tmp_path: Path) -> None:
     path = tmp_path / "model.truerank"
     truerank("fit", "demo", "--model", "popularity", "--out", path)
@@ -103,6 +109,7 @@ def test_recipes_keep_their_pieces_or_not(truerank: Truerank, tmp_path: Path) ->
     assert truerank("paper", "run", "r19.table1", "--fresh").code == 0
 
 
+@pytest.mark.slow
 def test_fitted_estimates_have_intervals_and_say_why_there_are_no_bounds(truerank: Truerank) -> None:
     done = truerank(
         *("evaluate", "demo", "--model", "popularity", "--sampler", "adaptive(start=20, max=80)"),

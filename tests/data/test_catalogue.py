@@ -277,6 +277,7 @@ def test_without_pooch(monkeypatch: pytest.MonkeyPatch) -> None:
         fetch("ml-20m")
 
 
+@pytest.mark.slow
 def test_open_data(tmp_path: Path, nothing_local: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An existing path wins over a name, a name over nothing."""
     monkeypatch.chdir(tmp_path)

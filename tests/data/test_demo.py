@@ -12,6 +12,7 @@ from truerank.core.errors import InvalidParameter
 from truerank.data.demo import demo
 
 
+@pytest.mark.slow
 def test_size_and_tail() -> None:
     start = time.perf_counter()
     events = demo()

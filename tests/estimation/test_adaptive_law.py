@@ -40,6 +40,7 @@ def test_every_path_is_counted(rule: Stopping, n_candidates: int, replacement: b
     np.testing.assert_allclose(np.delete(pmf, at, axis=1), 0, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replacement", [True, False])
 def test_outcomes_the_rule_can_end_with(replacement: bool) -> None:
     """The mask of possible cells is the set of outcomes that some sequence has."""

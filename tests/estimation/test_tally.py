@@ -175,6 +175,7 @@ def test_a_binned_row_has_the_law_of_a_nearby_rank(replacement: bool) -> None:
     assert abs(ratio - 1) <= 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["bv", "bv(gamma=0.01)", "cls", "rank-estimate"])
 def test_bins_hardly_move_an_estimate(estimator: str) -> None:
     """1 % bins of pools of 3,000 to 3,700 change estimates by less than 1 % and a quarter of their error."""

@@ -39,6 +39,7 @@ def test_the_kernel_draws_what_numpy_draws(n_users: int, first: int, seed: int, 
         assert np.array_equal(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_users", [65_535, 65_537, 3_000_017])
 def test_draws_that_are_rejected_are_drawn_again(n_users: int) -> None:
     """With three million users, 2**32 mod n of 2**32 halves of words are rejected: hundreds of draws."""
@@ -77,6 +78,7 @@ def test_digits_do_not_depend_on_threads_nor_on_how_resamples_are_put_together(
     assert np.array_equal(resampled_means(values, range(60), seed=1, stage="demo"), whole)
 
 
+@pytest.mark.slow
 def test_small_jobs_do_not_load_the_compiler() -> None:
     code = (
         "import sys; import numpy as np; from truerank.inference.resample import resampled_means as means;"

@@ -87,6 +87,7 @@ def test_gain_never_grows_with_rank(spec: str, n_relevant: int, above: int, cuto
     assert (np.diff(gains) <= 1e-15).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spec", "name", "variant"), DEFINITIONS)
 @given(
     hits=st.lists(st.booleans(), min_size=2, max_size=30).filter(lambda h: 0 < sum(h) < len(h)),

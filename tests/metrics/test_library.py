@@ -57,6 +57,7 @@ print(json.dumps({name: list(map(float, found[name])) for name in names}))
 """
 
 
+@pytest.mark.slow
 def test_presets_equal_ranx() -> None:
     """Every ``ranx.`` preset equals ``ranx.evaluate``, per user, at three cut-offs and without one.
 

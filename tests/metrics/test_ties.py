@@ -63,6 +63,7 @@ def test_expected_is_the_mean_over_all_orders(
         assert metric.per_user(ranks, ties=ties).tolist() == [pytest.approx(extreme, rel=1e-12, abs=1e-15)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", [spec for spec, _, _ in DEFINITIONS if "hits" not in spec])
 @settings(max_examples=25, deadline=None)
 @given(users=st.lists(tied_users(most=12), min_size=1, max_size=4), cutoff=st.none() | st.integers(1, 6))

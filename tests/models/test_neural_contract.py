@@ -134,6 +134,7 @@ def test_missing_torch_says_what_to_install(spec: str, monkeypatch: pytest.Monke
         require_torch("neumf")
 
 
+@pytest.mark.slow
 def test_models_without_torch_do_not_import_it() -> None:
     code = (
         "import sys; from truerank.models.registry import MODELS;"

@@ -113,6 +113,7 @@ def test_every_kind_is_covered() -> None:
     assert {pack_scorer(make())[0] for make in SCORERS.values()} == {*SCORER_FORMATS, *NAMED_ARRAYS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(MODELS.table) - {"arrays", "saved"}))
 def test_whatever_a_model_returns_can_be_saved(name: str, tmp_path: Path) -> None:
     """One epoch where there are epochs."""
@@ -222,6 +223,7 @@ def test_without_ids_the_size_must_be_the_same(tmp_path: Path) -> None:
             MODELS.make(f"saved(path='{path}')").fit(other)
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=4), unique=True, max_size=9))
 def test_text_ids(ids: list[str]) -> None:
     vocabulary = Vocabulary.of(ids) if ids else Vocabulary.range(0)
@@ -322,6 +324,7 @@ def test_truncated_anywhere(path: Path) -> None:
             load_scorer(path)
 
 
+@pytest.mark.slow
 def test_one_changed_byte_anywhere_is_found_or_means_nothing(path: Path) -> None:
     """Dates and such in the archive may change; scores may not.
 

@@ -328,6 +328,7 @@ def test_score_is_part_of_the_full_scores(model: EpochModel) -> None:
     assert not fitted.item.flags.writeable
 
 
+@pytest.mark.slow
 def test_cold_users_score_nothing_and_cold_items_little() -> None:
     """User 29 has no events, nobody meets items 17..20: all tie for the user, they end below the mean."""
     base = timed(n=600)

@@ -52,6 +52,7 @@ def path(request: pytest.FixtureRequest) -> Any:
         yield request.param
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # the first example may compile
 @given(
     split=splits(max_items=30),
@@ -129,6 +130,7 @@ def test_does_not_depend_on_path_blocks_order_or_threads(spec: str, kind: str, m
     assert np.array_equal(ranks.n_negatives, usual.ranks.n_negatives[rows])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["float32 factors", "dense", "function"])
 @pytest.mark.parametrize("options", ["", ", replace=true", ", shared=false", ", per=target"])
 @pytest.mark.parametrize("start", [100, 450])

@@ -47,6 +47,7 @@ def literal_expected_size(weights: list[float], sizes: list[int], q: int, replac
     return total
 
 
+@pytest.mark.slow
 @given(
     weights=st.lists(st.integers(0, 5), min_size=2, max_size=9).filter(sum),
     start=st.integers(1, 5),

@@ -111,6 +111,7 @@ def long_document() -> Document:
     return Document("d" * 200, "l" * 200, sections, (("f" * 200, "v" * 200),))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium or Chrome on the path")
 def test_pages_in_a_browser(tmp_path: Path) -> None:
     """At the width of a phone and of a desk: silent, no wider than the window, labels apart and inside.

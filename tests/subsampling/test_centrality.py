@@ -85,6 +85,7 @@ def shares_of_neighbours(train: Interactions) -> FloatArray:
     return np.concatenate([of_users, of_items])
 
 
+@pytest.mark.slow
 def test_legacy_orders_by_shares_of_neighbours() -> None:
     """With damping 1e-6 the first step decides."""
     train = demo()
@@ -93,6 +94,7 @@ def test_legacy_orders_by_shares_of_neighbours() -> None:
     assert spearmanr(scores, EventGraph.of(train).degrees()).statistic < 0.99
 
 
+@pytest.mark.slow
 def test_legacy_keeps_by_shares_of_neighbours() -> None:
     """Scores that differ in the seventh digit only are still told apart."""
     train = demo()

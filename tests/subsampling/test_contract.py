@@ -36,6 +36,7 @@ def test_every_name_is_examined() -> None:
     assert {STRATEGIES.make(spec).key for spec in ALL} | with_proxy == set(STRATEGIES.table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", EXACT)
 @given(events=drawn_events(), fraction=fractions, seed=st.integers(0, 2**64 - 1))
 @settings(max_examples=40, deadline=None)
@@ -60,6 +61,7 @@ def test_whole_units_overshoot_by_one_at_most(
     assert n_kept > fraction * n - 1e-6 - max(largest, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", ALL)
 @given(events=drawn_events(), fraction=fractions, seed=st.integers(0, 9), shuffle=st.randoms())
 @settings(max_examples=30, deadline=None)

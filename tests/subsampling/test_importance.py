@@ -259,6 +259,7 @@ def test_models_without_factors() -> None:
     assert found.tolist() == pytest.approx(literal_lost(train, [table, table], 1, 3))
 
 
+@pytest.mark.slow
 def test_proxies_of_the_torch_extra() -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     train, spec = events(100), "neumf(factors=4, layers=8-4, epochs=2, pretrain=false)"

@@ -41,6 +41,7 @@ def test_the_largest_scores_are_kept(events: Interactions, data: st.DataObject) 
         assert scores[mask].min() >= scores[~mask].max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled_from", [0, 10**9])
 @given(events=drawn_events(least=1), data=st.data())
 @settings(max_examples=40, deadline=None)

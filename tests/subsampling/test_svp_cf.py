@@ -74,6 +74,7 @@ def weighed_events(draw: st.DrawFn, *, repeats: bool = True) -> tuple[Interactio
     return train, np.array(draw(st.lists(number, min_size=len(train), max_size=len(train))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("spec", SPECS)
 @given(weighed=weighed_events(), fraction=fractions, seed=st.integers(0, 2**64 - 1))

@@ -65,6 +65,7 @@ def test_one_user_has_bounds_for_an_interval() -> None:
     assert one.method == "identification bounds, no spread"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("estimator", "uncertainty"),
     [("smooth", "auto"), ("mle", "bootstrap(resamples=50)"), ("bv", "bias-aware"), ("bv,smooth", "bounds")],
@@ -152,6 +153,7 @@ def test_estimators_need_a_sampler(small: truerank.Split) -> None:
         evaluate("popularity", small, check=True)
 
 
+@pytest.mark.slow
 def test_bounds_stand_beside_estimates(small: truerank.Split) -> None:
     result = evaluate(
         "ials(sweeps=2)", small, "recall@1,auc", sampler="uniform(m=20)", bounds=True, check=True

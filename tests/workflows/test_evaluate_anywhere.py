@@ -19,6 +19,7 @@ def small() -> Split:
     return SPLITS.make("leave-last-out").split(demo(n_users=60, n_items=80))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"sampler": "uniform(m=9)", "estimators": "bv", "bounds": True}])
 def test_engines_agree_to_the_digit(small: Split, options: dict[str, Any]) -> None:
     here = truerank.evaluate("ials(sweeps=2)", small, "ndcg@10,auc", **options)

@@ -58,6 +58,7 @@ def same(result: Result, expected: Result) -> None:
     assert result.provenance["data_hash"] == expected.provenance["data_hash"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [7, 1000, None])
 @pytest.mark.parametrize(
     "options",
@@ -88,6 +89,7 @@ def test_factors(split: Split, factors: Factors, options: dict[str, Any], rows: 
     assert found.provenance["engine"] == "local(threads=2)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

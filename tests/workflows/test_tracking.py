@@ -43,6 +43,7 @@ def mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         module.set_tracking_uri(before)
 
 
+@pytest.mark.slow
 def test_a_result_of_one_model(mlflow: Any) -> None:
     result = evaluate("popularity", SPLIT, "recall@1,ndcg@2", seed=5)
     run_id = log_result(result, experiment="trials")

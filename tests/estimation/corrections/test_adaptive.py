@@ -71,6 +71,7 @@ def test_corrections_equal_fractions(rule: Stopping, gamma: Fraction | None, rep
     np.testing.assert_allclose(found, np.array(twin, float), rtol=1e-9)
 
 
+@pytest.mark.slow
 @given(
     st.integers(30, 200),
     st.lists(st.integers(2, 25), min_size=2, max_size=4),
@@ -137,6 +138,7 @@ WORLDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("rule", RULES, ids=str)
 @pytest.mark.parametrize("written", LINEAR)

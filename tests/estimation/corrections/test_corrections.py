@@ -212,6 +212,7 @@ CASES = [(world, False) for world in WORLDS] + [(world, True) for world in REPLA
 MEASURED = "recall@2,ndcg@3,ap@4,auc,mrr,hit@2,precision@2,auc@3"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("world", "replacement"), CASES)
 @pytest.mark.parametrize("written", ALL)
 def test_expectation_over_all_samples(world: World, written: str, replacement: bool) -> None:

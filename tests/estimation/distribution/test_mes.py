@@ -53,6 +53,7 @@ def test_golden(eta: str) -> None:
     np.testing.assert_allclose(found, GOLDEN[f"MES_eta_{eta}_weights_n_times_ptilde"], rtol=0, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distance", ["squared", "likelihood"])
 @pytest.mark.parametrize("eta", [0.3, 0.01])
 @pytest.mark.parametrize(("n_outcomes", "n_bins"), [(4, 9), (9, 4)])

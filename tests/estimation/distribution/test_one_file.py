@@ -141,6 +141,7 @@ def type_checks(tree: ast.AST) -> Iterator[str]:
         yield from (one.attr for one in ast.walk(inner) if isinstance(one, ast.Attribute))
 
 
+@pytest.mark.slow
 def test_no_module_asks_which_estimator_it_has() -> None:
     """Classes in the table of estimators are named by type checks in their own file at most."""
     own = {

@@ -135,6 +135,7 @@ def assert_contains(bounds: Sequence[IdentificationBound], values: FloatArray) -
         assert bound.low - 1e-9 <= value <= bound.high + 1e-9, (bound, value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", ["fixed", "replacement", "adaptive", "sizes", "pools", "shared"])
 def test_designs(design: str) -> None:
     """The exact value lies within; assumptions only narrow."""
@@ -281,6 +282,7 @@ def test_resolution_in_words_and_numbers() -> None:
     assert narrow.bound.half_width < found.bound.half_width
 
 
+@pytest.mark.slow
 def test_the_smallest_resolved_cut_off_is_the_first_of_a_scan() -> None:
     sample = simulate_sample(population(1500, 800, seed=3), 60)
     for half_width in (0.05, 0.08, 0.12):

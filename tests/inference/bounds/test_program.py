@@ -67,6 +67,7 @@ def test_limits_of_many_rows_are_those_of_clopper_and_pearson() -> None:
     assert high[0] == pytest.approx(betaincinv(31, 170, 0.975), rel=1e-12)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=6), levels)
 @settings(max_examples=200, deadline=None)
 def test_chernoff_limits_hold_for_numbers(rows: list[tuple[float, float, float]], alpha: float) -> None:

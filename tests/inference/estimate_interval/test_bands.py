@@ -103,6 +103,7 @@ def test_all_items_sampled_is_exact(kind: str, estimator: str) -> None:
         assert not any(method.endswith("ignores bias") for method in whole.method)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ALL)
 def test_one_user_and_no_spread_are_bounded(kind: str) -> None:
     for above in ([4], [0] * 30):
@@ -164,6 +165,7 @@ def samples(draw: st.DrawFn) -> SampledRanks:
     return SampledRanks(*np.array(rows, dtype=np.int64).T)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(samples(), st.sampled_from(["delta", "bounds", "bias-aware"]), st.sampled_from(["naive", "bv"]))
 def test_ends_are_ordered_and_possible(sample: SampledRanks, kind: str, estimator: str) -> None:

@@ -97,6 +97,7 @@ def beside(seen: IntArray, possible: IntArray) -> IntArray:
     return near
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", SAMPLES)
 @pytest.mark.parametrize("estimator", FITTED)
 def test_values_are_derivatives(design: str, estimator: str) -> None:

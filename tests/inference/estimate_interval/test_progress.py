@@ -54,6 +54,7 @@ def sample() -> SampledRanks:
     return SampledRanks.single([0, 0, 1, 2, 4, 6, 9, 14] * 50, n_negatives=19, n_pool=100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("estimator", "options", "jobs"),
     [

@@ -150,6 +150,7 @@ def test_some_of_the_test_users() -> None:
     np.testing.assert_allclose(part, expected, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["test-users", "population"])
 def test_many_sizes_of_pools_are_put_together(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """The spread is that of all sizes apart, within 5 %, half of what 40 resamples tell it to.

@@ -80,6 +80,7 @@ def true_bias(linear: LinearisedEstimate, ranks: Ranks) -> FloatArray:
     return total / len(ranks) - values_of(ranks, METRICS)
 
 
+@pytest.mark.slow
 def test_the_true_bias_lies_within_for_pools_of_many_sizes() -> None:
     ranks = population(200, np.arange(100, 300))
     linear = LinearisedEstimate.of(estimated(simulate_sample(ranks, 25), "bv", METRICS, width=0.0))

@@ -46,6 +46,7 @@ def ranked(model: Any, users: list[Any], items: list[Any]) -> dict[Any, list[Any
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_in_the_order_of_the_data_and_in_another(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     users, user_codes = shuffled(SPLIT.train.users)

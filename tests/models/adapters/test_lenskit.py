@@ -45,6 +45,7 @@ def pipeline(name: str) -> Any:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_order_of_recommendations(name: str) -> None:
     made = pipeline(name)

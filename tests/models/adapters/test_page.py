@@ -23,6 +23,7 @@ def test_every_adapter_is_on_the_page() -> None:
     assert shown == set(re.findall(r"^def ((?:scorer_)?from_\w+)\(", defined, re.MULTILINE))
 
 
+@pytest.mark.slow
 def test_the_blocks_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,6 +49,7 @@ def test_small_problems_in_float64_alone(where: Where, monkeypatch: pytest.Monke
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ENGINES)
 def test_equals_the_definition(where: Where) -> None:
     @settings(max_examples=80, deadline=None)
@@ -59,6 +60,7 @@ def test_equals_the_definition(where: Where) -> None:
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ENGINES)
 @pytest.mark.parametrize("user_kind", KINDS)
 @pytest.mark.parametrize("item_kind", KINDS)
@@ -118,6 +120,7 @@ def test_chunks_do_not_matter(where: Where, monkeypatch: pytest.MonkeyPatch) -> 
     assert rows_of(count_on_device(*problem.arguments, **where)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ENGINES)
 def test_within_a_memory_that_holds_neither_side(where: Where) -> None:
     problem = gaussian_problem(300, 700, 40, most_targets=3)

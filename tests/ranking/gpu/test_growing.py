@@ -80,6 +80,7 @@ def assert_same(found: ListedCounts, expected: ListedCounts) -> None:
     assert found.n_scores == expected.n_scores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", DRAWERS)
 @pytest.mark.parametrize("kind", ["near", "integers", "bias"])
 @pytest.mark.parametrize("spec", SPECS)

@@ -49,6 +49,7 @@ def test_evaluate(truerank: Truerank, data: Path, tmp_path: Path) -> None:
         assert title in text
 
 
+@pytest.mark.slow
 def test_evaluate_with_negatives(truerank: Truerank, data: Path, tmp_path: Path) -> None:
     """Sampled ranks stay with the result, so a report of estimates has all its charts."""
     page = tmp_path / "page.html"
@@ -66,6 +67,7 @@ def test_evaluate_with_negatives(truerank: Truerank, data: Path, tmp_path: Path)
             assert title in text
 
 
+@pytest.mark.slow
 def test_estimate(truerank: Truerank, ranks: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done = truerank("estimate", ranks, "--metrics", "recall@10", "--estimator", "bv", "--report", page)

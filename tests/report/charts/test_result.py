@@ -58,6 +58,7 @@ def test_exact_results(split: Split) -> None:
     )
 
 
+@pytest.mark.slow
 def test_samples_of_several_models() -> None:
     result = estimate(SAMPLED, "recall@10,ndcg@10", ["naive", "bv(gamma=0.1)"], bounds=True)
     charts = result_charts(result, SAMPLED)
@@ -107,6 +108,7 @@ def test_metrics_without_cutoff_have_a_stand_in() -> None:
     assert "The metrics asked for have no cut-off; recall stands in for them." in curve.notes
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_said() -> None:
     grown = {"ease": simulate_adaptive(EXACT["ease"], "adaptive(start=10, max=80)")}
     charts = result_charts(estimate(grown, "recall@10", "bv(gamma=0.1)"), grown)

@@ -64,6 +64,7 @@ def test_every_text_can_be_read(name: str) -> None:
         assert all(first[1] <= second[0] for first, second in pairwise(places))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["svg", "pdf", "png"])
 def test_equal_charts_give_equal_files(form: str) -> None:
     before = dict(mpl.rcParams)
@@ -269,6 +270,7 @@ def any_charts(draw_from: st.DrawFn) -> Chart:
     return chart("any", *series, x=axes[0], y=axes[1])
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(any_charts())
 def test_any_chart_can_be_drawn(given_chart: Chart) -> None:

@@ -115,6 +115,7 @@ def test_needs_an_estimate() -> None:
         Result("evaluate", ()).plot()
 
 
+@pytest.mark.slow
 def test_matplotlib_is_loaded_on_use_and_pyplot_never() -> None:
     code = (
         "import sys, truerank.report.matplotlib;"

@@ -194,6 +194,7 @@ def plain(result: Agreement) -> dict[str, Any]:
     return fields
 
 
+@pytest.mark.slow
 def test_kept_tasks_are_found_again_and_extended(
     found: Agreement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +222,7 @@ def test_kept_tasks_are_found_again_and_extended(
     assert made == ["item-knn(neighbours=5)"]
 
 
+@pytest.mark.slow
 def test_several_processes_give_the_same_digits(found: Agreement) -> None:
     assert plain(measure(workers=2)) == plain(found)
 

@@ -61,6 +61,7 @@ def plain(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are those of POSIX")
 def test_killed_and_restarted_it_ends_with_the_same_digits(tmp_path: Path) -> None:
     data, folder = tmp_path / "demo.csv", tmp_path / "kept"

@@ -49,6 +49,7 @@ def test_levels_are_shared_out() -> None:
     assert exact.bound_low == pytest.approx(bounds["A"].low - value)
 
 
+@pytest.mark.slow
 def test_an_estimate_without_bias_decides_by_noise_alone() -> None:
     """AUC among sampled items has the mean of the global one, so the interval of 97.5 % is all there is."""
     draw = np.random.default_rng(0)

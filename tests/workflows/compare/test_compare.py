@@ -103,6 +103,7 @@ def test_different_users_are_compared_as_such() -> None:
     assert compare({"A": a, "B": b}, metrics="mrr").differences[0].strength is Strength.EXACT
 
 
+@pytest.mark.slow
 @given(st.integers(0, 1000), st.sampled_from(["max-t", "holm", "none"]), st.booleans())
 @settings(max_examples=8, deadline=None)
 def test_swapping_models_mirrors_everything(seed: int, correction: Correction, is_sampled: bool) -> None:
@@ -142,6 +143,7 @@ def toy() -> dict[str, Ranks]:
     return {name: Ranks.single(np.array(own * 300) - 1, n_pool=10_000) for name, own in ranks.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["naive", "bv(gamma=0.1)", "bv(gamma=0.01)"])
 def test_a_flipped_order_is_no_verdict(estimator: str) -> None:
     """By sampled Recall@10 A beats C, exactly C beats A: a sample of 99 may not say that A is better."""
@@ -173,6 +175,7 @@ def test_a_flipped_order_is_no_verdict(estimator: str) -> None:
     assert found.difference("A", "C", "auc").strength is Strength.RANKS
 
 
+@pytest.mark.slow
 def test_enough_negatives_decide() -> None:
     sampled = {name: simulate_sample(one, 4000, label=name) for name, one in toy().items() if name != "B"}
     one = compare(sampled, metrics="recall@10", estimator="naive").differences[0]
@@ -266,6 +269,7 @@ def small() -> Split:
     return make_split(demo(n_users=300, n_items=400), "leave-last-out")
 
 
+@pytest.mark.slow
 def test_models_on_a_split(small: Split) -> None:
     names = ["popularity", "ease"]
     found = compare(names, small, "ndcg@10,auc")

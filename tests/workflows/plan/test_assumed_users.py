@@ -154,6 +154,7 @@ def test_a_row_waits_for_the_first_target() -> None:
     assert who.n_targets == len(ranks) / 200
 
 
+@pytest.mark.slow
 def test_a_pilot_gives_plausible_users() -> None:
     """Values and users' variances from 60 of 400 items are near the true ones, which one target is not."""
     ranks = world(800, seed=3)
