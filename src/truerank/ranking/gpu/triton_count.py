@@ -1,4 +1,4 @@
-"""Counting in triton kernels that store no score; what they cannot decide is listed and decided in float64.
+"""Triton kernels that count items above a target without storing scores; near ties are decided in float64.
 
 Comparing would cost as much as multiplying, so it is done by arithmetic that runs beside it. A score s is
 mapped to q = s c + e cut to [0, 1], with c and e such that q = 1/2 at the target and q = 1/4, 3/4 at the
@@ -7,8 +7,6 @@ of q (1 - q) tells: it is 0.17 or more when a score lies in the band (0.03 of ro
 0.1 the sum of q is within 0.12 of the count. Rows of a tile where it is larger, about one in a hundred for
 Gaussian factors, are listed by tile; a second kernel goes through these lists score by score and lists the
 pairs in the band, about one in twenty thousand.
-
-The triton kernels that count.
 """
 
 from __future__ import annotations

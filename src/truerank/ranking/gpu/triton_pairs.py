@@ -1,6 +1,7 @@
-"""Triton kernels that compute float64 scores as ``ranking.cpu.counts`` defines them.
+"""Triton kernels for single pairs: float64 scores of listed pairs, and adaptive samples.
 
-The triton kernel that draws, scores and counts negatives, round after round.
+Scores are those that ``ranking.cpu.counts`` defines. The kernel of adaptive samples samples, scores and counts
+negatives, round after round, until the stopping rule has decided every target.
 """
 
 from __future__ import annotations
