@@ -1,7 +1,7 @@
 """Triton kernels for single pairs: float64 scores of listed pairs, and adaptive samples.
 
-Scores are those that ``ranking.cpu.counts`` defines. The kernel of adaptive samples samples, scores and counts
-negatives, round after round, until the stopping rule has decided every target.
+Scores are those that ``ranking.cpu.counts`` defines. For adaptive samples one kernel samples, scores and
+counts negatives, round after round, until the stopping rule has decided every target.
 """
 
 from __future__ import annotations
