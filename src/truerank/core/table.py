@@ -10,6 +10,8 @@ and the command line all print from it. The functions before it turn numbers int
 ``rounded``       a number in a sentence that says "about"                     ``1,200``
 ``count_of``      a count with its noun                                       ``6,040 users``
 ================  ==========================================================  ==============
+
+Those behind it write lists of names and clauses as they stand in a sentence.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from truerank.core.errors import InvalidParameter
@@ -330,3 +332,43 @@ def shorten(name: str, longest: int = LONGEST_NAME) -> str:
         return name
     tail = longest // 3
     return f"{name[: longest - 1 - tail]}…{name[-tail:]}"
+
+
+_MOST_LISTED = 6  # entries of a list in a sentence
+
+
+def listed_in_words(entries: Sequence[str], most: int = _MOST_LISTED) -> str:
+    """Return entries as a list in a sentence; those beyond ``most`` are counted.
+
+    Examples
+    --------
+    >>> listed_in_words(["a", "b", "c"]), listed_in_words(["a", "b", "c", "d"], most=2)
+    ('a, b and c', 'a, b and 2 more')
+    """
+    shown = list(entries[:most])
+    if len(entries) > most:
+        return f"{', '.join(shown)} and {len(entries) - most:,} more"
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def joined_clauses(entries: Sequence[str], most: int = 2 * _MOST_LISTED) -> str:
+    """Return clauses that hold commas of their own; those beyond ``most`` are counted.
+
+    Examples
+    --------
+    >>> joined_clauses(["ease, exact 0.1", "ease, bv 0.2"]), joined_clauses(["a", "b", "c"], most=1)
+    ('ease, exact 0.1; ease, bv 0.2', 'a; and 2 more')
+    """
+    more = [f"and {len(entries) - most:,} more"] if len(entries) > most else []
+    return "; ".join([*entries[:most], *more])
+
+
+def rounded_percent(fraction: float) -> str:
+    """Return a fraction as a percentage to two significant digits.
+
+    Examples
+    --------
+    >>> rounded_percent(0.1234), rounded_percent(0.0004), rounded_percent(1.0)
+    ('12 %', '0.04 %', '100 %')
+    """
+    return percent(fraction, 2 if fraction < 0.995 else 3, space=" ")

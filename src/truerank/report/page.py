@@ -15,9 +15,8 @@ from truerank.core.chart import DARK, LIGHT, Document, HeatMap, Picture
 from truerank.core.checkpoint import replace_text
 from truerank.core.errors import suggests_arguments
 from truerank.core.result import Result
-from truerank.core.table import MISSING, Table, count_of, decimals, fixed, percent
+from truerank.core.table import MISSING, Table, count_of, decimals, fixed, listed_in_words, percent
 from truerank.report.charts.top_k import top_k_chart
-from truerank.report.charts.wording import listed_in_words
 from truerank.report.facts import cost_table, data_facts, model_table, repeat_facts
 from truerank.report.layout import ModelStyles
 from truerank.report.leaderboard import Leaderboard, build_leaderboard, dot_panels

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from truerank.core.chart import Chart, ChartAxis, Document, HeatMap, Picture, Section, Series
 from truerank.core.errors import check_choice
-from truerank.core.table import Table, fixed, percent
-from truerank.report.charts.wording import listed_in_words
+from truerank.core.table import Table, fixed, listed_in_words, percent
 from truerank.report.facts import flat_facts
 from truerank.workflows.agreement.result import Agreement, MetricTaus, StrategyAgreement
 

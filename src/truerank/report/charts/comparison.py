@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from truerank.core.chart import Chart, ChartAxis, Document, HeatMap, Picture, Section, Series
 from truerank.core.errors import InvalidData
-from truerank.core.table import Table, percent
-from truerank.report.charts.wording import listed_in_words
+from truerank.core.table import Table, listed_in_words, percent
 from truerank.report.facts import flat_facts
 from truerank.workflows.compare.result import Comparison, Difference, headline
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from truerank.core.chart import Chart, ChartAxis, Series
 from truerank.core.result import Result
-from truerank.core.table import rounded
-from truerank.report.charts.wording import joined_clauses
+from truerank.core.table import joined_clauses, rounded
 
 
 @dataclass(frozen=True)

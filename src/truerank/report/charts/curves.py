@@ -19,7 +19,7 @@ from truerank.core.errors import CannotEstimate
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import Ranks, SampledRanks, TiePolicy
 from truerank.core.result import Estimate
-from truerank.core.table import percent, rounded
+from truerank.core.table import joined_clauses, listed_in_words, percent, rounded
 from truerank.estimation.tally import tally
 from truerank.inference.bounds.identify import IdentificationBound, bound_seconds, identification_bounds
 from truerank.metrics.base import Metric
@@ -31,7 +31,6 @@ from truerank.report.charts.settings import (
     family_name,
     informative_cutoffs,
 )
-from truerank.report.charts.wording import joined_clauses, listed_in_words
 from truerank.workflows.estimate import RESOLVED, estimate_each
 
 _SECONDS = 20.0  # for all bounds of a report

@@ -15,11 +15,10 @@ import numpy as np
 from truerank.core.chart import Chart, ChartAxis, Series
 from truerank.core.errors import CannotEstimate
 from truerank.core.ranks import Design, Ranks, SampledRanks, TiePolicy
-from truerank.core.table import rounded
+from truerank.core.table import joined_clauses, listed_in_words, rounded
 from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.metrics.base import Metric
 from truerank.metrics.ties import block_order, random_split
-from truerank.report.charts.wording import joined_clauses, listed_in_words
 
 _SIZES = 40  # lengths on the axis
 _FEWEST = 8

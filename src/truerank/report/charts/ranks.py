@@ -13,12 +13,11 @@ import numpy as np
 from truerank.core.chart import Chart, ChartAxis, Series
 from truerank.core.errors import CannotEstimate
 from truerank.core.ranks import Ranks, SampledRanks, TiePolicy
-from truerank.core.table import rounded
+from truerank.core.table import rounded, rounded_percent
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.distribution.base import MixtureEstimator, kind_masses
 from truerank.estimation.distribution.smooth import Smooth
 from truerank.estimation.tally import Tally, tally
-from truerank.report.charts.wording import rounded_percent
 
 _NARROW = 2**0.25  # a last bin below half of the usual width joins the one before
 
