@@ -96,12 +96,15 @@ class Candidate:
     ----------
     spec : the model
     items, events : it is left out of data sets with more
+    stands_in : another spec that it stands in for where that one is too dear; elsewhere both rank alike, and
+        it is left out
     needs_time : whether it is left out of data sets without times
     """
 
     spec: str
     items: float = np.inf
     events: float = np.inf
+    stands_in: str = ""
     needs_time: bool = False
 
     def reason_against(self, source: Source) -> str:
@@ -112,6 +115,8 @@ class Candidate:
             return f"too dear with more than {self.items:,} items"
         if source.n_events > self.events:
             return f"too dear with more than {self.events:,} events"
+        if any(one.spec == self.stands_in and not one.reason_against(source) for one in CLASSICAL):
+            return f"too much like {self.stands_in}"
         return ""
 
 
@@ -124,7 +129,7 @@ CLASSICAL = (
     Candidate("ials"),
     Candidate("ials(factors=8, sweeps=1)"),
     Candidate("kr20-y", items=18_000),
-    Candidate("item-knn(power=3, neighbours=200, norm=l2, include_self=true)"),
+    Candidate("item-knn(power=3, neighbours=200, norm=l2, include_self=true)", stands_in="kr20-y"),
     Candidate("ials(factors=32, reg=0.1)"),
     Candidate("ials(factors=64)"),
     Candidate("ease", items=12_000),

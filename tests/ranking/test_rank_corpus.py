@@ -95,3 +95,10 @@ def test_models_of_sequences_need_times() -> None:
         candidate.reason_against(Source("large", 5, 11, TINY.splits)) == "too dear with more than 10 events"
     )
     assert candidate.reason_against(Source("small", 5, 10, TINY.splits)) == ""
+
+
+def test_stand_ins_where_the_model_is_too_dear(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in = Candidate("item-knn(neighbours=20)", stands_in="ease")
+    monkeypatch.setattr(rank_corpus, "CLASSICAL", (Candidate("ease", items=10), stand_in))
+    assert stand_in.reason_against(Source("small", 10, 0)) == "too much like ease"
+    assert stand_in.reason_against(Source("large", 11, 0)) == ""
