@@ -17,7 +17,7 @@ from truerank.models.registry import MODELS
 from truerank.ranking.exact import exact_ranks
 from truerank.split.base import make_split, sample_users
 
-TINY = Source("tiny", 100, 0, ("leave-last-out", "leave-one-out"))
+TINY = Source("tiny", 60, 100, 0, ("leave-last-out", "leave-one-out"))
 
 
 @pytest.fixture
@@ -88,17 +88,19 @@ def test_each_model_has_a_file_of_its_own() -> None:
         assert len(built) >= 10, data_set
 
 
-def test_models_of_sequences_need_times() -> None:
-    candidate = Candidate("sasrec", events=10, needs_time=True)
-    assert candidate.reason_against(Source("untimed", 5, 5)) == "needs times"
-    assert (
-        candidate.reason_against(Source("large", 5, 11, TINY.splits)) == "too dear with more than 10 events"
-    )
-    assert candidate.reason_against(Source("small", 5, 10, TINY.splits)) == ""
+def test_why_models_are_left_out() -> None:
+    candidate = Candidate("sasrec", events=10, cells=20, needs_time=True)
+    assert candidate.reason_against(Source("untimed", 4, 5, 5)) == "needs times"
+    many = [Source("events", 4, 5, 11, TINY.splits), Source("users", 5, 5, 10, TINY.splits)]
+    assert [candidate.reason_against(source) for source in many] == [
+        "too dear with more than 10 events",
+        "too dear with more than 20 users times items",
+    ]
+    assert candidate.reason_against(Source("small", 4, 5, 10, TINY.splits)) == ""
 
 
 def test_stand_ins_where_the_model_is_too_dear(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in = Candidate("item-knn(neighbours=20)", stands_in="ease")
     monkeypatch.setattr(rank_corpus, "CLASSICAL", (Candidate("ease", items=10), stand_in))
-    assert stand_in.reason_against(Source("small", 10, 0)) == "too much like ease"
-    assert stand_in.reason_against(Source("large", 11, 0)) == ""
+    assert stand_in.reason_against(Source("small", 1, 10, 0)) == "too much like ease"
+    assert stand_in.reason_against(Source("large", 1, 11, 0)) == ""
