@@ -12,7 +12,7 @@ import numpy as np
 from truerank.core.errors import CannotEstimate, InvalidData
 from truerank.core.plugin import Plugin
 from truerank.core.ranks import RankDistribution
-from truerank.core.types import FloatArray
+from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.tally import Tally
 from truerank.metrics.base import Metric
 
@@ -40,6 +40,11 @@ class Estimator(Plugin, ABC):
     x depends on the sizes of sample and pool, the targets above, and the metric; on the sampled ranks only
     where a prior or a distribution is fitted to them. Then the standard error does not include the variance
     of the fit. The gain of a metric with a cut-off must be constant beyond the cut-off.
+
+    Where every candidate of every target was ranked, all ranks are known and nothing is estimated:
+    ``corrected``, ``weights``, ``estimate`` and ``estimate_runs`` then give exact values, whatever the
+    estimator and the design. A new estimator defines ``correct_sample`` and, where it has them,
+    ``weigh_sample`` and ``estimate_samples`` for samples that leave ranks unknown.
     """
 
     #: Whether the global metric is estimated; ``naive`` alone reports the sampled metric as it is.
@@ -51,6 +56,20 @@ class Estimator(Plugin, ABC):
         return ""
 
     @abstractmethod
+    def correct_sample(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
+        """Return what ``corrected`` returns, for a sample that leaves ranks unknown."""
+
+    def weigh_sample(self, tally: Tally) -> list[FloatArray]:
+        """Return what ``weights`` returns, for a sample that leaves ranks unknown."""
+        raise CannotEstimate(
+            f"'{self}' has no weights over global ranks, because it is not linear in the metric. "
+            f"Use estimator 'bv'."
+        )
+
+    def estimate_samples(self, tallies: Sequence[Tally], metrics: Sequence[Metric]) -> FloatArray:
+        """Return what ``estimate_runs`` returns, for samples that leave ranks unknown."""
+        return np.stack([self.estimate(tally, metrics).value for tally in tallies])
+
     def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
         """Return the corrected value of each metric in each cell, (n_cells, n_metrics).
 
@@ -59,6 +78,9 @@ class Estimator(Plugin, ABC):
         CannotEstimate
             When the method cannot treat the design, or a metric is not a sum over targets.
         """
+        if tally.is_fully_ranked:
+            return cell_gains(tally, metrics, tally.contexts.n_pool)
+        return self.correct_sample(tally, metrics)
 
     def weights(self, tally: Tally) -> list[FloatArray]:
         """Return, per context, signed weights over J = 0..L irrelevant items above the target.
@@ -71,13 +93,12 @@ class Estimator(Plugin, ABC):
         CannotEstimate
             When the method is not linear in the metric.
         """
-        raise CannotEstimate(
-            f"'{self}' has no weights over global ranks, because it is not linear in the metric. "
-            f"Use estimator 'bv'."
-        )
+        if tally.is_fully_ranked:
+            return [tally.counts(context) / tally.n_users for context in range(len(tally.contexts))]
+        return self.weigh_sample(tally)
 
     def distribution(self, tally: Tally) -> RankDistribution:
-        """Return the weights as a signed distribution over global ranks 1..N.
+        """Return the weights as a distribution over global ranks 1..N, signed unless all ranks are known.
 
         Raises
         ------
@@ -93,7 +114,7 @@ class Estimator(Plugin, ABC):
         n_above = int(tally.contexts.n_relevant_above[0])
         full = np.zeros(int(tally.contexts.n_pool[0]))
         full[n_above : n_above + len(weights)] = weights
-        return RankDistribution(full / full.sum(), method=str(self), signed=True)
+        return RankDistribution(full / full.sum(), method=str(self), signed=not tally.is_fully_ranked)
 
     def per_user(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
         """Return the estimated value of each metric for each user, (n_users, n_metrics).
@@ -116,7 +137,33 @@ class Estimator(Plugin, ABC):
 
         For runs of one experiment, such as repeats; an estimator may compute for several runs at once.
         """
-        return np.stack([self.estimate(tally, metrics).value for tally in tallies])
+        sampled = [tally for tally in tallies if not tally.is_fully_ranked]
+        if len(sampled) == len(tallies):
+            return self.estimate_samples(tallies, metrics)
+        estimated = iter(self.estimate_samples(sampled, metrics) if sampled else ())
+        return np.stack(
+            [
+                self.per_user(tally, metrics).mean(axis=0) if tally.is_fully_ranked else next(estimated)
+                for tally in tallies
+            ]
+        )
+
+
+def cell_gains(tally: Tally, metrics: Sequence[Metric], n_pool: IntArray) -> FloatArray:
+    """Return the gain of a target whose rank is its sampled rank, in each cell, (n_cells, n_metrics).
+
+    Parameters
+    ----------
+    tally : the cells
+    metrics : what is measured
+    n_pool : (n_contexts,) the length of the list in which the rank counts
+    """
+    contexts = tally.contexts
+    each = np.repeat(np.arange(len(contexts)), contexts.n_negatives + 1)
+    j = np.arange(tally.n_cells) - np.repeat(tally.offsets[:-1], contexts.n_negatives + 1)
+    above, relevant, pool = contexts.n_relevant_above[each], contexts.n_relevant[each], n_pool[each]
+    columns = [metric.gain(j + 1 + above, above, relevant, pool) for metric in metrics]
+    return np.stack([np.broadcast_to(column, j.shape) for column in columns], axis=1).astype(np.float64)
 
 
 def check_uniform(estimator: Estimator, tally: Tally) -> None:

@@ -133,6 +133,17 @@ class Tally:
         """Weight of each context; they sum to ``n_rows``."""
         return frozen(np.add.reduceat(self.cell_weights, self.offsets[:-1]))
 
+    @cached_property
+    def is_fully_ranked(self) -> bool:
+        """Whether every candidate of every target was ranked, so that all global ranks are known.
+
+        Never for draws with replacement, which do not say whether all items were among them, nor for draws by
+        popularity, whose candidates leave out items without train events.
+        """
+        if self.design.replacement or self.design.law == "popularity" or not len(self.contexts):
+            return False
+        return bool((self.contexts.n_negatives == self.contexts.n_candidates).all())
+
     def counts(self, context: int) -> FloatArray:
         """Return the weights of n_above = 0..m in one context."""
         return self.cell_weights[self.offsets[context] : self.offsets[context + 1]]

@@ -78,6 +78,8 @@ def test_a_sample_of_everything_shows_the_exact_ranks() -> None:
     whole = SampledRanks.single(above, n_negatives=19, n_pool=20)
     edges = rank_edges(20)
     np.testing.assert_allclose(sampled_below(tally(whole), edges), exact_below(exact, edges), atol=1e-12)
+    inferred = inferred_below(tally(whole), edges, Smooth())
+    np.testing.assert_allclose(inferred, exact_below(exact, edges), atol=1e-12)
 
 
 @pytest.mark.parametrize("estimator", [Smooth(), MaximumLikelihood(grid=0)])

@@ -218,7 +218,7 @@ class Correction(Estimator):
         prior = cast(Prior, self.prior).resolve(tally)
         return self if prior is self.prior else replace(self, prior=prior)
 
-    def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
+    def correct_sample(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
         """Return the corrected value of each metric in each cell, (n_cells, n_metrics)."""
         self._check(tally)
         fixed = self.resolve(tally)
@@ -234,10 +234,10 @@ class Correction(Estimator):
                     values[cells] = x[situation, index[int(tally.contexts.n_negatives[row])]]
         return values
 
-    def weights(self, tally: Tally) -> list[FloatArray]:
+    def weigh_sample(self, tally: Tally) -> list[FloatArray]:
         """Return, per context, signed weights over J = 0..L irrelevant items above the target."""
         if not self.is_linear:
-            return super().weights(tally)
+            return super().weigh_sample(tally)
         self._check(tally)
         fixed = self.resolve(tally)
         result: list[FloatArray] = [np.zeros(0)] * len(tally.contexts)
@@ -248,7 +248,7 @@ class Correction(Estimator):
         return result
 
     def distribution(self, tally: Tally) -> RankDistribution:
-        """Return the weights as a signed distribution over global ranks 1..N.
+        """Return the weights as a distribution over global ranks 1..N, signed unless all ranks are known.
 
         Samples of several sizes from one pool, such as adaptive ones, have one distribution.
 
@@ -264,9 +264,9 @@ class Correction(Estimator):
         full = np.zeros(int(contexts.n_pool[0]))
         for weights in self.weights(tally):
             full[contexts.n_relevant_above[0] :][: len(weights)] += weights
-        return RankDistribution(full / full.sum(), method=str(self), signed=True)
+        return RankDistribution(full / full.sum(), method=str(self), signed=not tally.is_fully_ranked)
 
-    def estimate_runs(self, tallies: Sequence[Tally], metrics: Sequence[Metric]) -> FloatArray:
+    def estimate_samples(self, tallies: Sequence[Tally], metrics: Sequence[Metric]) -> FloatArray:
         """Return the estimate of each metric in each of several samples, (n_runs, n_metrics).
 
         With a prior that does not depend on the sample, x is computed once for all runs. Otherwise priors are
@@ -274,7 +274,7 @@ class Correction(Estimator):
         """
         prior = self.prior
         if not have_same_design(tallies):
-            return super().estimate_runs(tallies, metrics)
+            return super().estimate_samples(tallies, metrics)
         if not isinstance(prior, FittedPrior):
             union, cells = merged_tally(tallies)
             shared = self.corrected(union, metrics)

@@ -49,10 +49,10 @@ class ConstrainedLeastSquares(Correction):
     source: ClassVar[Source] = Source("krichene2020", "Sec. 5.2")
     is_linear: ClassVar[bool] = False
 
-    def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
+    def correct_sample(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
         """Return the corrected value of each metric in each cell, (n_cells, n_metrics)."""
         check_fixed(self, tally, "pairs of a sample size and a sampled rank have no natural order")
-        return super().corrected(tally, metrics)
+        return super().correct_sample(tally, metrics)
 
     def solve(self, equations: NormalEquations, moments: FloatArray) -> FloatArray:
         """Return x, column by column."""

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray
 from truerank.estimation.adaptive_law import check_fixed
-from truerank.estimation.base import Estimator
+from truerank.estimation.base import Estimator, cell_gains
 from truerank.estimation.tally import Tally
 from truerank.metrics.base import Metric
 
@@ -39,13 +37,7 @@ class Naive(Estimator):
     is_global: ClassVar[bool] = False
     source: ClassVar[Source] = Source("rendle2019", "Sec. 4")
 
-    def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
+    def correct_sample(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
         """Return the value of each metric in each cell, (n_cells, n_metrics)."""
         check_fixed(self, tally, "a metric of lists whose length depends on what was drawn estimates nothing")
-        contexts = tally.contexts
-        each = contexts.take(np.repeat(np.arange(len(contexts)), contexts.n_negatives + 1))
-        j = np.arange(tally.n_cells) - np.repeat(tally.offsets[:-1], contexts.n_negatives + 1)
-        above, relevant = each.n_relevant_above, each.n_relevant
-        length = each.n_negatives + relevant
-        columns = [metric.gain(j + 1 + above, above, relevant, length) for metric in metrics]
-        return np.stack([np.broadcast_to(column, j.shape) for column in columns], axis=1)
+        return cell_gains(tally, metrics, tally.contexts.n_negatives + tally.contexts.n_relevant)

@@ -50,7 +50,7 @@ class RankEstimate(Estimator):
     def __post_init__(self) -> None:
         check_choice("round", self.round, ("floor", "linear"))
 
-    def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
+    def correct_sample(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
         """Return the corrected value of each metric in each cell, (n_cells, n_metrics)."""
         check_uniform(self, tally)
         check_fixed(self, tally, _REASON)
@@ -59,7 +59,7 @@ class RankEstimate(Estimator):
         low, fraction = self._ranks(j, each)
         return np.stack([_interpolated(metric, low, fraction, each) for metric in metrics], axis=1)
 
-    def weights(self, tally: Tally) -> list[FloatArray]:
+    def weigh_sample(self, tally: Tally) -> list[FloatArray]:
         """Return, per context, weights over J = 0..L irrelevant items above the target."""
         check_uniform(self, tally)
         check_fixed(self, tally, _REASON)

@@ -295,12 +295,12 @@ class MixtureEstimator(Estimator):
         likelihood = make_likelihood(tallies, step=self.grid)
         return likelihood, self.fit(likelihood, tallies)
 
-    def estimate_runs(self, tallies: Sequence[Tally], metrics: Sequence[Metric]) -> FloatArray:
+    def estimate_samples(self, tallies: Sequence[Tally], metrics: Sequence[Metric]) -> FloatArray:
         """Return the estimate of each metric in each run, (n_runs, n_metrics)."""
         likelihood, fit = self.fit_tallies(tallies)
         return plug_in(likelihood, fit.masses, tallies, metrics)
 
-    def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
+    def correct_sample(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
         """Return the posterior mean gain of each cell, shifted so that the mean over users is the estimate.
 
         Empty cells have the shift alone.
@@ -323,7 +323,7 @@ class MixtureEstimator(Estimator):
         values += (estimate - tally.cell_weights @ values / tally.n_users) * tally.n_users / tally.n_rows
         return values
 
-    def weights(self, tally: Tally) -> list[FloatArray]:
+    def weigh_sample(self, tally: Tally) -> list[FloatArray]:
         """Return, per context, weights over J = 0..L irrelevant items above the target."""
         likelihood, fit = self.fit_tallies([tally])
         masses, kind = kind_masses(likelihood, fit.masses[0], 0, tally)
@@ -334,16 +334,37 @@ class MixtureEstimator(Estimator):
         ]
 
     def distribution(self, tally: Tally) -> RankDistribution:
-        """Return the fitted distribution over global ranks 1..N of the largest pool."""
+        """Return the fitted distribution over global ranks 1..N of the largest pool.
+
+        Where all ranks are known nothing is fitted: it is the distribution of R/N among the targets.
+        """
+        if tally.is_fully_ranked:
+            return RankDistribution(_known_distribution(tally, self.weights(tally)), method=str(self))
         likelihood, fit = self.fit_tallies([tally])
         weights = likelihood.grid.spread(fit.masses[0], likelihood.grid.n_ranks)
         diagnostics = dict(fit.diagnostics[0]) if fit.diagnostics else {}
         return RankDistribution(weights / weights.sum(), method=str(self), diagnostics=diagnostics)
 
     def estimate(self, tally: Tally, metrics: Sequence[Metric]) -> Estimates:
-        """Return the estimates; standard errors are NaN, because a single fit does not give them."""
+        """Return the estimates; standard errors are NaN, because a single fit does not give them.
+
+        Where all ranks are known nothing is fitted, and there are standard errors.
+        """
+        if tally.is_fully_ranked:
+            return super().estimate(tally, metrics)
         values = self.estimate_runs([tally], metrics)[0]
         return Estimates(values, np.full(len(metrics), np.nan))
+
+
+def _known_distribution(tally: Tally, weights: Sequence[FloatArray]) -> FloatArray:
+    """Return weights over J = 0..L of each context as one distribution over the ranks of the largest pool."""
+    n_ranks = int(tally.contexts.n_candidates.max()) + 1
+    total = np.zeros(n_ranks)
+    for part in weights:
+        sums = np.concatenate([[0.0], np.cumsum(part)])
+        total += np.diff(np.interp(np.arange(n_ranks + 1) / n_ranks, np.arange(len(sums)) / len(part), sums))
+    total /= total.sum()
+    return total
 
 
 NEVER = 1e-40  #: probabilities below this fraction of the largest are left out

@@ -60,7 +60,7 @@ class Mapped(Estimator):
         """The mapping, where it has a parameter that is fitted."""
         return "mapping" if cast(MappingFunction, self.f).is_fitted else ""
 
-    def corrected(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
+    def correct_sample(self, tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
         """Return the corrected value of each metric in each cell, (n_cells, n_metrics)."""
         values = np.empty((tally.n_cells, len(metrics)))
         mapping = self._fitted(tally)
@@ -73,7 +73,7 @@ class Mapped(Estimator):
                     values[cells, column] = _means(_gains(metric, context), nodes)
         return values
 
-    def weights(self, tally: Tally) -> list[FloatArray]:
+    def weigh_sample(self, tally: Tally) -> list[FloatArray]:
         """Return, per context, weights over J = 0..L irrelevant items above the target; none is negative."""
         result: list[FloatArray] = [np.zeros(0)] * len(tally.contexts)
         mapping = self._fitted(tally)

@@ -18,6 +18,7 @@ from truerank.core.ranks import SampledRanks
 from truerank.core.types import BoolArray, FloatArray
 from truerank.estimation.adaptive_law import stopping_of
 from truerank.estimation.corrections.equations import gain_at
+from truerank.estimation.corrections.naive import Naive
 from truerank.estimation.tally import Tally
 from truerank.inference.bounds.identify import fully_ranked_contexts, identification_bounds
 from truerank.inference.bounds.problem import Pools, Shape
@@ -63,20 +64,8 @@ def _extreme_user_values(tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
 
 
 def is_exact(tally: Tally, ranks: SampledRanks) -> bool:
-    """Whether every candidate of every target was ranked, so that its global rank is known."""
-    if tally.design.law != "uniform" or (tally.ties == "random" and bool((ranks.n_tied > 0).any())):
-        return False
-    return bool(fully_ranked_contexts(tally).all())
-
-
-def exact_gains(tally: Tally, metrics: Sequence[Metric]) -> FloatArray:
-    """Return the gain in each cell of a sample that ranked all candidates, (n_cells, n_metrics)."""
-    contexts = tally.contexts
-    each = contexts.take(np.repeat(np.arange(len(contexts)), contexts.n_negatives + 1))
-    j = np.arange(tally.n_cells) - np.repeat(tally.offsets[:-1], contexts.n_negatives + 1)
-    above, relevant, pool = each.n_relevant_above, each.n_relevant, each.n_pool
-    columns = [metric.gain(j + 1 + above, above, relevant, pool) for metric in metrics]
-    return np.stack([np.broadcast_to(column, j.shape) for column in columns], axis=1).astype(np.float64)
+    """Whether all global ranks are known; ties in random order are not: a sample has its own order."""
+    return tally.is_fully_ranked and not (tally.ties == "random" and bool((ranks.n_tied > 0).any()))
 
 
 def is_degenerate(tally: Tally) -> bool:
@@ -87,7 +76,6 @@ def is_degenerate(tally: Tally) -> bool:
 
 #: Method name of intervals that are identification bounds.
 BOUNDS = "identification bounds"
-_ROUNDING = 1e-9
 
 
 def check_request(estimates: PointEstimates, target: str, level: float) -> None:
@@ -106,16 +94,20 @@ def has_all_users(estimates: PointEstimates, target: Target) -> bool:
 
 
 def exact_band(estimates: PointEstimates, target: Target) -> Band | None:
-    """Return intervals of zero width where all candidates of all test users were ranked, else None.
-
-    They lie at the exact value, from which a smoothing estimator can differ even then.
-    """
+    """Return intervals of zero width where all candidates of all test users were ranked, else None."""
     if not has_all_users(estimates, target) or not is_exact(estimates.tally, estimates.ranks):
         return None
-    tally = estimates.tally
-    value = tally.cell_weights @ exact_gains(tally, estimates.metrics) / tally.n_users
-    value = np.where(np.abs(value - estimates.value) <= _ROUNDING, estimates.value, value)
-    return Band(value, value, ("exact",) * len(value))
+    return Band(estimates.value, estimates.value, ("exact",) * len(estimates.value))
+
+
+def without_sampling(estimates: PointEstimates) -> PointEstimates:
+    """Return estimates from known ranks as the means over users that they are, whatever the estimator.
+
+    Nothing was fitted and no negatives were left to chance, so an interval has to cover the users alone.
+    """
+    whole = estimates.tally.unbinned  # samples of all candidates are never binned
+    design = replace(whole.design, law="uniform", stopping=None)
+    return replace(estimates, estimator=Naive(), tally=replace(whole, design=design))
 
 
 def target_range(estimates: PointEstimates, target: Target) -> tuple[FloatArray, FloatArray]:
@@ -260,6 +252,8 @@ class EstimateInterval(Uncertainty, ABC):
         exact = exact_band(estimates, target)
         if exact is not None:
             return exact
+        if estimates.tally.is_fully_ranked:
+            estimates = without_sampling(estimates)
         return self.estimate_band(estimates, IntervalRequest(target, level, seed, progress))
 
     @abstractmethod

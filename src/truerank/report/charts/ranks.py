@@ -99,6 +99,8 @@ def inferred_below(counted: Tally, edges: IntArray, estimator: MixtureEstimator)
     CannotEstimate
         When the estimator cannot treat the sample.
     """
+    if counted.is_fully_ranked:
+        return sampled_below(counted, edges)  # the known ranks
     likelihood, fit = estimator.fit_tallies([counted])
     masses, kind = kind_masses(likelihood, fit.masses[0], 0, counted)
     contexts = counted.contexts

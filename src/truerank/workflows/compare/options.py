@@ -126,7 +126,7 @@ def make_compared_model(name: str, ranks: Ranks | SampledRanks, options: Compare
         return ComparedModel(name, ranks, exact.mean(axis=0), exact, None)
     counted = tally(ranks, ties=options.ties, seed=options.seed)
     estimator = options.estimator
-    if isinstance(estimator, MixtureEstimator):
+    if isinstance(estimator, MixtureEstimator) and not counted.is_fully_ranked:
         per_user, value = None, estimator.estimate(counted, options.metrics).value
     else:
         per_user = estimator.per_user(counted, options.metrics)
