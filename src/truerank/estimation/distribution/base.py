@@ -33,8 +33,8 @@ from truerank.metrics.base import Metric
 _GAIN_CHUNK = 1 << 21  # gains in memory at once: 16 MB
 
 
-def bin_gains(metric: Metric, contexts: Contexts, grid: RankGrid) -> FloatArray:
-    """Return the mean gain over the ranks of each bin, (n_contexts, n_bins).
+def bin_gains(metric: Metric, contexts: Contexts, grid: RankGrid, *, power: int = 1) -> FloatArray:
+    """Return the mean over the ranks of each bin of the gain to a power, (n_contexts, n_bins).
 
     Sums up to an edge are exact. Ranks beyond the metric's cut-off have one gain and are not visited.
 
@@ -55,16 +55,18 @@ def bin_gains(metric: Metric, contexts: Contexts, grid: RankGrid) -> FloatArray:
         step = max(_GAIN_CHUNK // max(head, grid.n_bins), 1)
         for start in range(0, len(rows), step):
             part = rows[start : start + step]
-            result[part] = _means(metric, contexts.take(part), grid, head)
+            result[part] = _means(metric, contexts.take(part), grid, head, power)
     return result
 
 
-def _means(metric: Metric, contexts: Contexts, grid: RankGrid, head: int) -> FloatArray:
-    """Return the mean gains of contexts whose gain varies over the first ``head`` ranks only."""
+def _means(metric: Metric, contexts: Contexts, grid: RankGrid, head: int, power: int) -> FloatArray:
+    """Return the mean powers of contexts whose gain varies over the first ``head`` ranks only."""
     sizes = (contexts.n_candidates + 1)[:, None]
     has_tail = sizes > head
-    tail = np.where(has_tail, gain_at(metric, np.array([head]), contexts), 0.0) if has_tail.any() else 0.0
-    gains = gain_at(metric, np.arange(head), contexts) - tail
+    tail = np.zeros((len(sizes), 1))
+    if has_tail.any():
+        tail = np.where(has_tail, gain_at(metric, np.array([head]), contexts) ** power, 0.0)
+    gains = gain_at(metric, np.arange(head), contexts) ** power - tail
     result = np.broadcast_to(tail, (len(sizes), grid.n_bins)).copy()
     # bins that begin within the head in the smallest pool
     n_bins = int(np.searchsorted(grid.edges[:-1] * int(sizes.min()), head * grid.n_ranks))

@@ -378,16 +378,22 @@ def grouped(likelihood: Likelihood, run: int) -> tuple[FloatArray, FloatArray]:
     rows of its outcomes, each scaled to have the maximum 1. Only outcomes of the run itself enter, so that
     its fit does not depend on other runs.
     """
-    seen = np.flatnonzero(likelihood.fractions[run] > 0)
-    p, j, m = likelihood.fractions[run, seen], likelihood.n_above[seen], likelihood.n_negatives[seen]
-    _, which = np.unique(group_keys(m, likelihood.n_candidates[seen], j), axis=0, return_inverse=True)
-    which = which.ravel()
+    seen, which = outcome_groups(likelihood, run)
+    p = likelihood.fractions[run, seen]
     order = np.argsort(which, kind="stable")
     starts = np.flatnonzero(np.diff(which[order], prepend=-1))
     fractions: FloatArray = np.bincount(which, weights=p).astype(np.float64)
     rows = likelihood.matrix[seen[order]]
     rows *= (p[order] / (fractions[which[order]] * rows.max(axis=1)))[:, None]
     return np.add.reduceat(rows, starts, axis=0), fractions
+
+
+def outcome_groups(likelihood: Likelihood, run: int) -> tuple[IntArray, IntArray]:
+    """Return the outcomes that occur in a run and the group of each, a row of ``grouped``."""
+    seen = np.flatnonzero(likelihood.fractions[run] > 0)
+    m, size, j = likelihood.n_negatives[seen], likelihood.n_candidates[seen], likelihood.n_above[seen]
+    _, which = np.unique(group_keys(m, size, j), axis=0, return_inverse=True)
+    return seen, which.ravel()
 
 
 def group_keys(n_negatives: IntArray, n_candidates: IntArray, n_above: IntArray) -> IntArray:

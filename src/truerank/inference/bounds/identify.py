@@ -204,7 +204,7 @@ def identification_bounds(
     for metric in parsed_metrics:
         metric.check_cutoff(int(counted.contexts.n_pool.max()))
     is_known = fully_ranked_contexts(counted)
-    fixed = np.array([_known_value(counted, metric, is_known) for metric in parsed_metrics])
+    fixed = np.array([known_value(counted, metric, is_known) for metric in parsed_metrics])
     if is_known.all():
         return tuple(
             IdentificationBound(str(metric), float(value), float(value), level, "exact")
@@ -263,7 +263,7 @@ def fully_ranked_contexts(counted: Tally) -> BoolArray:
     return is_known
 
 
-def _known_value(counted: Tally, metric: Metric, is_known: BoolArray) -> float:
+def known_value(counted: Tally, metric: Metric, is_known: BoolArray) -> float:
     """Return the contribution of targets with known ranks to the mean over users."""
     total = 0.0
     for row in np.flatnonzero(is_known).tolist():

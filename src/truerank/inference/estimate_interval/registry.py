@@ -87,5 +87,6 @@ UNCERTAINTIES: Registry[Uncertainty] = Registry(
         "bootstrap": "truerank.inference.estimate_interval.bootstrap:Bootstrap",
         "bounds": "truerank.inference.estimate_interval.bias_aware:IdentificationInterval",
         "delta": "truerank.inference.estimate_interval.delta:Delta",
+        "posterior": "truerank.inference.posterior.interval:PosteriorInterval",
     },
 )

@@ -1,0 +1,1 @@
+"""Posterior intervals: distributions of global ranks under a prior learnt from real recommenders."""

@@ -1,0 +1,218 @@
+"""Posterior intervals of metrics: the default interval of estimates from sampled ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from truerank.core.errors import CannotEstimate, check_at_least, check_choice
+from truerank.core.parallel import single_threaded_blas
+from truerank.core.random import stream
+from truerank.core.types import FloatArray
+from truerank.estimation.base import check_uniform
+from truerank.estimation.distribution.smooth import Smooth
+from truerank.estimation.tally import Tally
+from truerank.inference.estimate_interval.base import (
+    BOUNDS,
+    EstimateInterval,
+    IntervalRequest,
+    clip_to_range,
+    identification_limits,
+)
+from truerank.inference.estimate_interval.registry import PointEstimates, Target, sampled_fraction
+from truerank.inference.posterior.curves import Draws, draw_curves
+from truerank.inference.posterior.prior import RankPrior, SeenItems, learnt_prior, make_curves
+from truerank.inference.posterior.values import SampleGains
+from truerank.inference.user_interval import Band
+from truerank.metrics.base import Metric
+
+#: Fewest targets: fewer say less about the curve than the prior was ever checked with.
+FEWEST = 50
+#: Draws from the posterior of the curve.
+DRAWS = 1600
+#: Smallest effective number of draws; fewer have unreliable tails.
+_EFFECTIVE = 60
+#: Posterior probability of the roughest scale of the prior beyond which the curve lies outside its range.
+_ROUGHEST = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class MetricPosterior:
+    """Weighted draws from the posterior of some metrics, given the sampled ranks of one model.
+
+    Parameters
+    ----------
+    values : (n_metrics, n_draws) the mean over the users of the target
+    weights : (n_draws,) they sum to 1
+    unit : (n_metrics,) the smallest amount by which one target can change a metric; 0 for a population
+    resolved : first rank that the sample resolves; see ``resolved_rank``
+    widening : an interval of level 1 - a is the central 1 - widening a of the posterior
+    """
+
+    values: FloatArray
+    weights: FloatArray
+    unit: FloatArray
+    resolved: int
+    widening: float
+
+    def limits(self, level: float) -> tuple[FloatArray, FloatArray]:
+        """Return the limits of the intervals of a level."""
+        tail = (1 - level) * self.widening / 2
+        ends = np.array([weighted_quantiles(row, self.weights, (tail, 1 - tail)) for row in self.values])
+        return ends[:, 0] - self.unit / 2, ends[:, 1] + self.unit / 2
+
+
+def weighted_quantiles(values: FloatArray, weights: FloatArray, levels: Sequence[float]) -> FloatArray:
+    """Return quantiles of weighted values, interpolated between the middles of their weights.
+
+    Examples
+    --------
+    >>> weighted_quantiles(np.array([3.0, 1.0, 2.0]), np.array([0.25, 0.25, 0.5]), [0.5]).tolist()
+    [2.0]
+    """
+    order = np.argsort(values)
+    sums = np.cumsum(weights[order]) - weights[order] / 2
+    result: FloatArray = np.interp(levels, sums, values[order])
+    return result
+
+
+def metric_posterior(
+    tally: Tally,
+    metrics: Sequence[Metric],
+    *,
+    target: Target = "test-users",
+    seen: SeenItems | None = None,
+    seed: int = 0,
+    n_draws: int = DRAWS,
+    prior: RankPrior | None = None,
+) -> MetricPosterior:
+    """Return the posterior of metrics given sampled ranks.
+
+    Parameters
+    ----------
+    tally : the sampled ranks
+    metrics : sums over targets of a gain
+    target : mean over the test users or over the population they come from
+    seen : whether seen items stay in the list; None takes ``removed`` where pools differ in size
+    seed, n_draws : of the draws
+    prior : of the distribution of ranks; None takes the one that ships with the package
+
+    Raises
+    ------
+    CannotEstimate
+        When the prior has no ground: too few users, negatives that were not drawn uniformly, a curve rougher
+        than all the prior was learnt from.
+    """
+    check_uniform(Smooth(), tally)
+    if tally.n_users < FEWEST:
+        raise CannotEstimate(
+            f"a posterior interval needs at least {FEWEST} users, got {tally.n_users}. Use bounds."
+        )
+    prior = prior or learnt_prior()
+    seen = seen or ("removed" if np.ptp(tally.unbinned.contexts.n_pool) > 0 else "unknown")
+    generator = stream(seed, "posterior")
+    with single_threaded_blas():
+        sample = SampleGains.of(tally, metrics)
+        curves = make_curves(prior, sample.likelihood.grid)
+        draws = draw_curves(sample.evidence, curves, prior, seen, n_draws, generator)
+        if draws.effective_size < _EFFECTIVE:  # once more, with four times as many
+            draws = draw_curves(sample.evidence, curves, prior, seen, 4 * n_draws, generator)
+        _check_ground(draws)
+        fraction = sampled_fraction(target, tally.n_users, tally.design.n_test_users)
+        n_unsampled = tally.n_users * (1 - fraction) / fraction if fraction > 0 else np.inf
+        values = sample.sample(draws, fraction, n_unsampled, generator)
+        unit = np.array([gains.unit if fraction == 1 else 0.0 for gains in sample.gains])
+    return MetricPosterior(values, draws.weights, unit, resolved_rank(tally), prior.widening)
+
+
+def resolved_rank(tally: Tally) -> int:
+    """Return the first rank that a sample resolves: that which one sampled item is above in expectation.
+
+    All targets above it mostly come first in their samples, so that the prior decides how they are spread.
+
+    Examples
+    --------
+    >>> from truerank.estimation.tally import tally
+    >>> resolved_rank(tally(SampledRanks.single([0], n_negatives=99, n_pool=3706)))
+    37
+    """
+    contexts = tally.contexts
+    return int(np.rint(((contexts.n_candidates + 1) / (contexts.n_negatives + 1)).min()))
+
+
+def _check_ground(draws: Draws) -> None:
+    if draws.effective_size < _EFFECTIVE:
+        raise CannotEstimate("draws from the posterior are too uneven. Use bounds.")
+    if draws.scale_weights[-1] > _ROUGHEST:
+        raise CannotEstimate("the ranks are rougher than all that the prior was learnt from. Use bounds.")
+
+
+@dataclass(frozen=True)
+class PosteriorInterval(EstimateInterval):
+    """Central part of the posterior of the metric, under a prior learnt from real recommenders.
+
+    What a sample cannot resolve, the first ranks of a long list, is filled in from how ranks of real models
+    are distributed, with the uncertainty that these differ by. The interval is one of the metric itself, not
+    of an estimator, and holds about 95 of 100 true values over models like those it was learnt from
+    (docs/posterior.md); single models can lie outside more often. A tenth of a second.
+
+    The method's name says below which rank the prior decides. Where the prior has no ground (fewer than 50
+    users, ranks rougher than any it was learnt from) the interval is the identification bounds, and says so.
+
+    Parameters
+    ----------
+    seen : whether items that users know stay in the list: ``removed``, ``kept``, or ``unknown``; none takes
+        ``removed`` where users have lists of different lengths and ``unknown`` elsewhere
+    draws : from the posterior, at least 400
+
+    Examples
+    --------
+    >>> str(PosteriorInterval(seen="kept"))
+    'posterior(seen=kept)'
+    """
+
+    seen: SeenItems | None = None
+    draws: int = DRAWS
+    key: ClassVar[str] = "posterior"
+
+    def __post_init__(self) -> None:
+        check_choice("seen", self.seen or "unknown", ("removed", "kept", "unknown"))
+        check_at_least("draws", self.draws, 400)
+
+    def estimate_band(self, estimates: PointEstimates, request: IntervalRequest) -> Band:
+        """Return the intervals."""
+        try:
+            posterior = metric_posterior(
+                estimates.tally,
+                estimates.metrics,
+                target=request.target,
+                seen=self.seen,
+                seed=request.seed,
+                n_draws=self.draws,
+            )
+        except CannotEstimate as reason:
+            return _bounds(estimates, request, str(reason))
+        low, high = posterior.limits(request.level)
+        if isinstance(estimates.estimator, Smooth):  # the default point lies within what it is shown with
+            low, high = np.minimum(low, estimates.value), np.maximum(high, estimates.value)
+        low, high = clip_to_range(estimates, request.target, low, high)
+        return Band(low, high, tuple(_name(posterior.resolved) for _ in estimates.metrics))
+
+
+def _name(resolved: int) -> str:
+    """Return the method's name, which says where the prior decides."""
+    if resolved <= 1:
+        return "posterior"
+    return f"posterior; below rank {resolved:,} the prior decides"
+
+
+def _bounds(estimates: PointEstimates, request: IntervalRequest, reason: str) -> Band:
+    limits = identification_limits(
+        estimates, target=request.target, level=request.level, progress=request.progress
+    )
+    because = reason.split(". ")[0]
+    name = f"{BOUNDS}, no posterior: {because}"
+    return Band(limits[:, 0], limits[:, 1], (name,) * len(limits))
