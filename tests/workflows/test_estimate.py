@@ -33,7 +33,7 @@ def test_naive_is_the_sampled_metric() -> None:
 
 def test_fields_of_an_estimate() -> None:
     ranks = SampledRanks.single([0, 3, 0, 7], n_negatives=9, n_pool=1000)
-    found = estimate({"a": ranks, "b": ranks}, "recall@3", ["naive", "rank-estimate"])
+    found = estimate({"a": ranks, "b": ranks}, "recall@3", ["naive", "rank-estimate"], uncertainty="sampling")
     assert [(e.model, e.estimator) for e in found.estimates] == [
         ("a", "naive"),
         ("a", "rank-estimate"),
@@ -49,7 +49,7 @@ def test_fields_of_an_estimate() -> None:
 def test_the_interval_for_the_population_is_over_users() -> None:
     """Half of the users hit: their standard deviation is that of a coin."""
     ranks = SampledRanks.single([0, 3, 0, 7] * 40, n_negatives=9, n_pool=1000)
-    one = estimate(ranks, "recall@3", "naive", target="population").estimates[0]
+    one = estimate(ranks, "recall@3", "naive", target="population", uncertainty="delta").estimates[0]
     assert one.low is not None and one.high is not None
     half = 1.974996 * np.sqrt(0.25 * 160 / 159) / np.sqrt(160)  # Student's t with 159 degrees of freedom
     assert one.high - one.value == pytest.approx(half, rel=1e-6)
@@ -62,7 +62,7 @@ def test_one_user_has_bounds_for_an_interval() -> None:
     one = estimate(SampledRanks.single([0], n_negatives=9, n_pool=100), "mrr", "naive").estimates[0]
     assert one.low is not None and one.high is not None
     assert 0 < one.low < 0.1 and one.high == 1
-    assert one.method == "identification bounds, no spread"
+    assert one.method == "identification bounds: there is no posterior with fewer than 50 users"
 
 
 @pytest.mark.slow

@@ -24,7 +24,14 @@ from truerank.inference.estimate_interval.registry import UNCERTAINTIES, PointEs
 from truerank.inference.estimate_interval.resampling import bootstrap_seconds, resample_estimates
 from truerank.ranking.simulate import simulate_adaptive, simulate_sample
 
-ALL = ["auto(resamples=50)", "delta", "bootstrap(resamples=50)", "bounds", "bias-aware"]
+ALL = [
+    "auto(resamples=50)",
+    "sampling(resamples=50)",
+    "delta",
+    "bootstrap(resamples=50)",
+    "bounds",
+    "bias-aware",
+]
 RULE = Stopping((5, 12, 30))
 
 
@@ -32,7 +39,9 @@ def drawn_from(sample: SampledRanks, n_test_users: int) -> SampledRanks:
     return replace(sample, design=replace(sample.design, n_test_users=n_test_users))
 
 
-@pytest.mark.parametrize("written", ["auto", "delta", "bootstrap", "bounds", "bias-aware"])
+@pytest.mark.parametrize(
+    "written", ["auto", "delta", "bootstrap", "bounds", "bias-aware", "posterior", "sampling"]
+)
 def test_every_name_is_written_as_it_is_read(written: str) -> None:
     made = UNCERTAINTIES.make(written)
     assert str(made) == written and UNCERTAINTIES.make(str(made)) == made
@@ -63,7 +72,7 @@ def test_bootstrap_is_the_spread_of_resamples() -> None:
             band.high - found.value, stdtrit(79, 0.95) * values.std(axis=0, ddof=1), rtol=1e-9
         )
         assert band.method == ("bootstrap, ignores bias",) * 2
-    auto = UNCERTAINTIES.make("auto(resamples=60)").band(found, target="population", level=0.9, seed=2)
+    auto = UNCERTAINTIES.make("sampling(resamples=60)").band(found, target="population", level=0.9, seed=2)
     np.testing.assert_array_equal(auto.low, band.low)
 
 
@@ -73,10 +82,12 @@ def test_methods_say_what_they_leave_out() -> None:
     def methods(kind: str, estimator: str, metrics: str = "recall@5,auc") -> tuple[str, ...]:
         return UNCERTAINTIES.make(kind).band(estimated(sample, estimator, metrics)).method
 
-    assert methods("auto", "naive") == ("delta, ignores bias", "delta")
+    assert methods("auto", "naive") == methods("posterior", "smooth")
+    assert methods("auto", "naive") == ("posterior; below rank 10 the prior decides",) * 2
+    assert methods("sampling", "naive") == ("delta, ignores bias", "delta")
     assert methods("delta", "naive") == ("delta, ignores bias", "delta")
     assert methods("bootstrap(resamples=50)", "naive") == ("bootstrap, ignores bias", "bootstrap")
-    assert methods("auto(resamples=50)", "smooth", "auc") == ("bootstrap, ignores bias",)
+    assert methods("sampling(resamples=50)", "smooth", "auc") == ("bootstrap, ignores bias",)
     assert methods("delta", "smooth", "recall@5,auc") == ("delta, ignores bias",) * 2
     assert methods("delta", "bv(prior=mle)", "recall@5") == ("delta, prior held, ignores bias",)
     assert methods("delta", "mapping(f=beta-p)", "recall@5") == ("delta, mapping held, ignores bias",)
@@ -219,28 +230,29 @@ def test_what_has_no_interval_is_said() -> None:
             UNCERTAINTIES.make(kind).band(empty)
 
 
-def test_auto_resamples_fits_where_that_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sampling_error_resamples_fits_where_that_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise it takes derivatives, or fewer resamples where there are none."""
     found = estimated(simulate_adaptive(population(60, 100), RULE), "mle")
     for target in ("test-users", "population"):
-        often = UNCERTAINTIES.make("auto(resamples=1000000000)").band(found, target=target)
+        often = UNCERTAINTIES.make("sampling(resamples=1000000000)").band(found, target=target)
         delta = UNCERTAINTIES.make("delta").band(found, target=target)
         assert often.method == delta.method == ("delta, ignores bias",) * 3
         np.testing.assert_array_equal(often.low, delta.low)
         assert (
-            UNCERTAINTIES.make("auto(resamples=50)").band(found, target=target).method[0][:9] == "bootstrap"
+            UNCERTAINTIES.make("sampling(resamples=50)").band(found, target=target).method[0][:9]
+            == "bootstrap"
         )
     monkeypatch.setattr("truerank.inference.estimate_interval.auto._SECONDS", 1e-9)
     exact = estimated(found.ranks, "mle(solver=exact)")
     least = UNCERTAINTIES.make("bootstrap(resamples=50)").band(exact, seed=3)
-    np.testing.assert_array_equal(UNCERTAINTIES.make("auto").band(exact, seed=3).low, least.low)
+    np.testing.assert_array_equal(UNCERTAINTIES.make("sampling").band(exact, seed=3).low, least.low)
 
 
-def test_auto_takes_derivatives_of_fits_to_many_users() -> None:
+def test_sampling_error_takes_derivatives_of_fits_to_many_users() -> None:
     few, many = (estimated(simulate_sample(population(n, 300), 30), "smooth") for n in (999, 1000))
-    auto, delta = UNCERTAINTIES.make("auto(resamples=50)"), UNCERTAINTIES.make("delta")
-    assert auto.band(few).method[0] == "bootstrap, ignores bias"
-    np.testing.assert_array_equal(auto.band(many).low, delta.band(many).low)
+    sampling, delta = UNCERTAINTIES.make("sampling(resamples=50)"), UNCERTAINTIES.make("delta")
+    assert sampling.band(few).method[0] == "bootstrap, ignores bias"
+    np.testing.assert_array_equal(sampling.band(many).low, delta.band(many).low)
 
 
 def test_costs_follow_what_is_fitted() -> None:

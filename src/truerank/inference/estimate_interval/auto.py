@@ -1,4 +1,4 @@
-"""Default interval of estimates: delta method or bootstrap, whichever suits the estimator and the sample."""
+"""Default interval of estimates: the posterior; sampling error alone where there is no posterior."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from truerank.inference.estimate_interval.delta import delta_band
 from truerank.inference.estimate_interval.linear import LinearisedEstimate
 from truerank.inference.estimate_interval.registry import PointEstimates
 from truerank.inference.estimate_interval.resampling import bootstrap_seconds, resampling_tally
+from truerank.inference.posterior.interval import posterior_band
 from truerank.inference.user_interval import Band
 
 _SECONDS = 5.0  # of CPU time that a bootstrap may take
@@ -21,7 +22,33 @@ _FEWEST = 50  # resamples, whose standard deviation has a relative error of a te
 
 @dataclass(frozen=True)
 class AutoInterval(EstimateInterval):
-    """``delta``; ``bootstrap`` for fitted rank distributions with few users or no influence function.
+    """``posterior``; the sampling error alone where negatives were not drawn uniformly.
+
+    Uniform negatives tell about ranks in the whole list, so the interval is the ``posterior`` of the metric,
+    whatever the estimator; it is the bounds where the prior has no ground, and says so. Other negatives do
+    not: the interval is that of ``sampling`` and its name ends in ``ignores bias``.
+
+    Parameters
+    ----------
+    resamples : bootstrap repetitions of ``sampling``, at least 50
+    """
+
+    resamples: int = 1000
+    key: ClassVar[str] = "auto"
+
+    def __post_init__(self) -> None:
+        SamplingInterval(self.resamples)
+
+    def estimate_band(self, estimates: PointEstimates, request: IntervalRequest) -> Band:
+        """Return the intervals of the chosen method."""
+        if estimates.tally.design.law == "uniform":
+            return posterior_band(estimates, request)
+        return SamplingInterval(self.resamples).estimate_band(estimates, request)
+
+
+@dataclass(frozen=True)
+class SamplingInterval(EstimateInterval):
+    """Sampling error alone: ``delta``, or ``bootstrap`` where that is not to be trusted.
 
     The two agree from 1,000 users on (docs/uncertainty.md), where ``delta`` is many times faster. With fewer
     users a fitted estimate is bootstrapped if that takes at most about 5 CPU seconds; samples from pools of
@@ -37,7 +64,7 @@ class AutoInterval(EstimateInterval):
     """
 
     resamples: int = 1000
-    key: ClassVar[str] = "auto"
+    key: ClassVar[str] = "sampling"
 
     def __post_init__(self) -> None:
         Bootstrap(self.resamples)

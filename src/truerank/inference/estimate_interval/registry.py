@@ -88,5 +88,6 @@ UNCERTAINTIES: Registry[Uncertainty] = Registry(
         "bounds": "truerank.inference.estimate_interval.bias_aware:IdentificationInterval",
         "delta": "truerank.inference.estimate_interval.delta:Delta",
         "posterior": "truerank.inference.posterior.interval:PosteriorInterval",
+        "sampling": "truerank.inference.estimate_interval.auto:SamplingInterval",
     },
 )

@@ -109,7 +109,7 @@ def metric_posterior(
     check_uniform(Smooth(), tally)
     if tally.n_users < FEWEST:
         raise CannotEstimate(
-            f"a posterior interval needs at least {FEWEST} users, got {tally.n_users}. Use bounds."
+            f"there is no posterior with fewer than {FEWEST} users. Use bounds (got {tally.n_users} users)."
         )
     prior = prior or learnt_prior()
     seen = seen or ("removed" if np.ptp(tally.unbinned.contexts.n_pool) > 0 else "unknown")
@@ -125,7 +125,8 @@ def metric_posterior(
         n_unsampled = tally.n_users * (1 - fraction) / fraction if fraction > 0 else np.inf
         values = sample.sample(draws, fraction, n_unsampled, generator)
         unit = np.array([gains.unit if fraction == 1 else 0.0 for gains in sample.gains])
-    return MetricPosterior(values, draws.weights, unit, resolved_rank(tally), prior.widening)
+    widening = prior.widening_removed if seen == "removed" else prior.widening_kept
+    return MetricPosterior(values, draws.weights, unit, resolved_rank(tally), widening)
 
 
 def resolved_rank(tally: Tally) -> int:
@@ -145,9 +146,11 @@ def resolved_rank(tally: Tally) -> int:
 
 def _check_ground(draws: Draws) -> None:
     if draws.effective_size < _EFFECTIVE:
-        raise CannotEstimate("draws from the posterior are too uneven. Use bounds.")
+        raise CannotEstimate("there is no posterior that can be drawn from evenly enough. Use bounds.")
     if draws.scale_weights[-1] > _ROUGHEST:
-        raise CannotEstimate("the ranks are rougher than all that the prior was learnt from. Use bounds.")
+        raise CannotEstimate(
+            "there is no posterior of ranks rougher than all the prior was learnt from. Use bounds."
+        )
 
 
 @dataclass(frozen=True)
@@ -184,22 +187,41 @@ class PosteriorInterval(EstimateInterval):
 
     def estimate_band(self, estimates: PointEstimates, request: IntervalRequest) -> Band:
         """Return the intervals."""
-        try:
-            posterior = metric_posterior(
-                estimates.tally,
-                estimates.metrics,
-                target=request.target,
-                seen=self.seen,
-                seed=request.seed,
-                n_draws=self.draws,
-            )
-        except CannotEstimate as reason:
-            return _bounds(estimates, request, str(reason))
-        low, high = posterior.limits(request.level)
-        if isinstance(estimates.estimator, Smooth):  # the default point lies within what it is shown with
-            low, high = np.minimum(low, estimates.value), np.maximum(high, estimates.value)
-        low, high = clip_to_range(estimates, request.target, low, high)
-        return Band(low, high, tuple(_name(posterior.resolved) for _ in estimates.metrics))
+        return posterior_band(estimates, request, seen=self.seen, n_draws=self.draws)
+
+
+def posterior_band(
+    estimates: PointEstimates,
+    request: IntervalRequest,
+    *,
+    seen: SeenItems | None = None,
+    n_draws: int = DRAWS,
+    prior: RankPrior | None = None,
+) -> Band:
+    """Return the posterior intervals, or identification bounds where the prior has no ground.
+
+    Parameters
+    ----------
+    estimates, request : as for all intervals
+    seen, n_draws, prior : as for ``metric_posterior``
+    """
+    try:
+        posterior = metric_posterior(
+            estimates.tally,
+            estimates.metrics,
+            target=request.target,
+            seen=seen,
+            seed=request.seed,
+            n_draws=n_draws,
+            prior=prior,
+        )
+    except CannotEstimate as reason:
+        return _bounds(estimates, request, str(reason))
+    low, high = posterior.limits(request.level)
+    if isinstance(estimates.estimator, Smooth):  # the default point lies within what it is shown with
+        low, high = np.minimum(low, estimates.value), np.maximum(high, estimates.value)
+    low, high = clip_to_range(estimates, request.target, low, high)
+    return Band(low, high, (_name(posterior.resolved),) * len(low))
 
 
 def _name(resolved: int) -> str:
@@ -213,6 +235,5 @@ def _bounds(estimates: PointEstimates, request: IntervalRequest, reason: str) ->
     limits = identification_limits(
         estimates, target=request.target, level=request.level, progress=request.progress
     )
-    because = reason.split(". ")[0]
-    name = f"{BOUNDS}, no posterior: {because}"
+    name = f"{BOUNDS}: {reason.split('. ')[0]}"
     return Band(limits[:, 0], limits[:, 1], (name,) * len(limits))

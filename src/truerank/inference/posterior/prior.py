@@ -40,8 +40,9 @@ SHAPES: tuple[tuple[str, float, float], ...] = (
     ("shift", 2, 0.5),
     ("shift", 5, 0.5),
     ("shift", 15, 0.5),
-    ("first", 1.5, 0),
+    ("first", 2, 0),
     ("first", -1.5, 0),
+    ("second", 2, 0),
 )
 _STEP = 0.1  # of the grid over which slopes are integrated, in log-rank
 _RANK = 96  # eigenvectors of the covariance that are kept
@@ -70,7 +71,8 @@ class RankPrior:
     first_sd : of what rank 1 has of its own
     spread : standard deviation of the logarithm of the scale that multiplies all deviations
     removed, kept : weights of ``SHAPES`` where seen items are removed from the list, or kept
-    widening : an interval of level 1 - a is the central 1 - widening a of the posterior
+    widening_removed, widening_kept : an interval of level 1 - a is the central 1 - widening a of the
+        posterior, where seen items are removed, and where they are kept or it is not known
     """
 
     top_slope: float
@@ -86,7 +88,8 @@ class RankPrior:
     spread: float
     removed: tuple[float, ...]
     kept: tuple[float, ...]
-    widening: float
+    widening_removed: float
+    widening_kept: float
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> RankPrior:
@@ -129,7 +132,7 @@ class RankPrior:
         integral = _integrals(points, u)
         covariance = integral @ slope @ integral.T
         covariance += self.local_sd**2 * np.exp(-np.abs(u[:, None] - u) / self.local_range)
-        covariance += np.diag(self.rank_sd**2 / widths + self.first_sd**2 * (middle < 1.01))
+        covariance += np.diag(self.rank_sd**2 / widths + self.first_sd**2 * (middle == 1))
         return integral @ mean_slope, covariance
 
 
@@ -161,14 +164,17 @@ def shape_heights(grid: RankGrid, kind: str, size: float, more: float) -> FloatA
     ``drop`` divides the density at rank R by 1 + (size/R)^more. ``shift`` pushes the list down by about
     ``size`` items, by a log-normal number with standard deviation ``more`` over users: where h items come
     first, the density at R > h is that of rank R - h, a factor (R/(R - h))^(1/2) for curves with the usual
-    slope. ``first`` multiplies the density at rank 1 by e^size. ``none`` adds nothing.
+    slope. ``first`` multiplies the density at rank 1 by e^size; ``second`` that at rank 2, and leaves rank 1
+    empty. ``none`` adds nothing.
     """
     rank = middle_ranks(grid)
     heights: FloatArray = np.zeros(len(rank))
     if kind == "drop":
         heights = -np.log1p((size / rank) ** more)
     if kind == "first":
-        heights[rank < 1.01] = size
+        heights[rank == 1] = size
+    if kind == "second":
+        heights[rank == 1], heights[rank == 2] = np.log(_EMPTY), size
     if kind == "shift":
         z = np.linspace(-1.5, 1.5, 13)
         weights = np.exp(-(z**2) / 2)

@@ -60,20 +60,21 @@ class SampleGains:
     likelihood : of the sampled ranks
     evidence : the same, by group
     gains : per metric
-    n_users : of the sample
+    n_rows : (n_groups,) targets of each group
     """
 
     likelihood: Likelihood
     evidence: Evidence
     gains: tuple[MetricGains, ...]
-    n_users: int
+    n_rows: FloatArray
 
     @classmethod
     def of(cls, tally: Tally, metrics: Sequence[Metric]) -> SampleGains:
         """Return evidence and gains of a sample."""
         likelihood = make_likelihood([tally], step=STEP)
         matrix, fractions = grouped(likelihood, 0)
-        evidence = Evidence(matrix, fractions * tally.n_rows)
+        rows_of_group = fractions * tally.n_rows
+        evidence = Evidence(matrix, rows_of_group / design_effect(tally))
         seen, which = outcome_groups(likelihood, 0)
         group = np.full(len(likelihood.n_above), -1)
         group[seen] = which
@@ -85,7 +86,7 @@ class SampleGains:
         shape = (len(matrix), len(tally.contexts))
         unknown = csr_matrix((weight * ~is_known, (rows, context)), shape=shape)
         gains = tuple(_gains(metric, tally, likelihood, matrix, unknown) for metric in metrics)
-        return cls(likelihood, evidence, gains, tally.n_users)
+        return cls(likelihood, evidence, gains, rows_of_group)
 
     def sample(
         self, draws: Draws, sampled: float, n_unsampled: float, generator: np.random.Generator
@@ -109,7 +110,7 @@ class SampleGains:
                 mean = gains.fixed + given.sum(axis=0)
                 # the variance of a group's sum: squares less the squared mean of each of its targets
                 second = np.einsum("gs,gs->s", gains.squared @ masses, inverse)
-                second -= np.einsum("gs,gs,g->s", given, given, 1 / self.evidence.counts)
+                second -= np.einsum("gs,gs,g->s", given, given, 1 / self.n_rows)
                 value += sampled * _gamma(mean, second, generator)
             if sampled < 1:
                 mean = gains.mean @ masses
@@ -117,6 +118,29 @@ class SampleGains:
                 value += (1 - sampled) * _gamma(mean, variance, generator)
             result[row] = value
         return result
+
+
+def design_effect(tally: Tally) -> float:
+    """Return how many times as variable the sampled ranks are as those of as many independent targets.
+
+    Targets of one user rise and fall together and share negatives. Measured on the scale on which a sampled
+    rank has constant variance; 1 where users have one target each.
+
+    Examples
+    --------
+    >>> from truerank.core.ranks import SampledRanks
+    >>> from truerank.estimation.tally import tally
+    >>> design_effect(tally(SampledRanks.single([0, 3, 9], n_negatives=9, n_pool=100)))
+    1.0
+    """
+    if tally.n_rows == tally.n_users:
+        return 1.0
+    above = tally.cell - tally.offsets[tally.context]
+    place = np.arcsin(np.sqrt(above / tally.contexts.n_negatives[tally.context]))
+    place -= tally.weight @ place / tally.n_rows
+    by_user = np.bincount(tally.user, tally.weight * place, tally.n_users)
+    alone = float(tally.weight @ place**2)
+    return max(float(by_user @ by_user) / alone, 1.0) if alone > 0 else 1.0
 
 
 def _gamma(mean: FloatArray, variance: FloatArray, generator: np.random.Generator) -> FloatArray:

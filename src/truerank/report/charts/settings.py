@@ -10,7 +10,7 @@ from truerank.core.result import Result
 from truerank.estimation.base import Estimator
 from truerank.estimation.distribution.base import MixtureEstimator
 from truerank.estimation.registry import ESTIMATORS
-from truerank.inference.estimate_interval.auto import AutoInterval
+from truerank.inference.estimate_interval.auto import AutoInterval, SamplingInterval
 from truerank.inference.estimate_interval.bootstrap import Bootstrap
 from truerank.inference.estimate_interval.registry import UNCERTAINTIES, Uncertainty
 from truerank.metrics.base import Metric
@@ -85,7 +85,10 @@ class ChartSettings(RunSettings):
 
 def _quick(uncertainty: Uncertainty) -> Uncertainty:
     """Return the same intervals with at most 100 resamples."""
-    if isinstance(uncertainty, AutoInterval | Bootstrap) and uncertainty.resamples > _RESAMPLES:
+    if (
+        isinstance(uncertainty, AutoInterval | Bootstrap | SamplingInterval)
+        and uncertainty.resamples > _RESAMPLES
+    ):
         return replace(uncertainty, resamples=_RESAMPLES)
     return uncertainty
 
