@@ -56,7 +56,7 @@ START = RankPrior(
     spread=0.5,
     removed=(1.0,) * len(SHAPES),
     kept=(1.0,) * len(SHAPES),
-    widening_removed=0.5,
+    widening_removed=0.4,
     widening_kept=0.25,
 )
 #: Learnt constants; those that are not slopes by their logarithm. The roughness from rank to rank (rank_sd,
