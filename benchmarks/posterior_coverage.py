@@ -48,7 +48,7 @@ from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.simulate import simulate_adaptive, simulate_sample
 
 METRICS = ("recall@1", "recall@10", "recall@50", "ndcg@10", "ndcg@50", "ap@10", "ap@50")
-DESIGNS = {"99": 99, "499": 499, "adaptive": "adaptive(start=100, max=1600)"}
+DESIGNS: dict[str, int | str] = {"99": 99, "499": 499, "adaptive": "adaptive(start=100, max=1600)"}
 LEVEL = 0.95
 WIDTHS = 2  # first samples on which the delta interval is computed too
 BOUNDED = 1  # and the bounds
@@ -95,7 +95,7 @@ def choose_cases(corpus: Path, most: int) -> list[Case]:
     chosen = []
     for group in groups.values():
         turn: dict[str, int] = defaultdict(int)
-        order = []
+        order: list[tuple[int, int, Case]] = []
         for case in sorted(group, key=lambda case: (case.parts[2], case.parts[0], case.parts[1])):
             order.append((turn[case.parts[2]], len(order), case))
             turn[case.parts[2]] += 1
@@ -251,7 +251,8 @@ def show(rows: list[dict[str, Any]]) -> None:
         "| x delta | / bounds | bounds instead | CPU s |\n|---|---|---|---|---|---|---|---|---|---|---|"
     )
     for row in rows:
-        least = min(row["coverage_by_data_set"], key=row["coverage_by_data_set"].get)
+        by_set: dict[str, float] = row["coverage_by_data_set"]
+        least = min(by_set, key=lambda name: by_set[name])
         print(
             f"| {row['negatives']}, {row['seen']} | {row['cases']} x {row['repeats']} "
             f"| {row['coverage']:.3f} | {row['least_data_set']:.3f} ({least}) | {row['least_case'][0]:.2f} "

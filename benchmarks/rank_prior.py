@@ -282,7 +282,7 @@ def learn(folder: Path, without: str | None, start: RankPrior, *, verbose: bool 
     )
     with single_threaded_blas():
         prior = learn_constants(removed, start, verbose=verbose)
-        prior = replace(prior, **{name: round(getattr(prior, name), 4) for name in LEARNT})  # type: ignore[arg-type]
+        prior = replace(prior, **{name: round(getattr(prior, name), 4) for name in LEARNT})
         prior = replace(prior, removed=learn_shapes(prior, removed), kept=learn_shapes(prior, kept))
     return {
         "prior": prior.to_json(),
