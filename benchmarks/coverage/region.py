@@ -15,7 +15,7 @@ from truerank.core.types import FloatArray
 from truerank.estimation.adaptive_law import stopping_of
 from truerank.estimation.tally import tally
 from truerank.inference.bounds.problem import BoundProblem
-from truerank.inference.bounds.region import ThresholdEvents, observed_region
+from truerank.inference.bounds.region import SampledRankEvents, observed_region
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class TrueChances:
     ties : how tied items count
     """
 
-    events: ThresholdEvents
+    events: SampledRankEvents
     probabilities: FloatArray
     ties: TiePolicy
 

@@ -187,7 +187,7 @@ def test_bounds_need_a_sample(small: truerank.Split) -> None:
 
 
 def test_bounds_that_would_take_long_are_left_out_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    ranks = SampledRanks.single([0, 3, 0, 7] * 20, n_negatives=9, n_pool=100)
+    ranks = SampledRanks.single(np.arange(80) ** 2 // 700, n_negatives=9, n_pool=100)
     quick = estimate(ranks, "recall@3", "naive", bounds=None)
     assert quick.bounds == estimate(ranks, "recall@3", "naive", bounds=True).bounds != ()
     monkeypatch.setattr("truerank.workflows.estimate._SECONDS", 1e-9)
@@ -200,7 +200,7 @@ def test_bounds_that_would_take_long_are_left_out_unless_asked_for(monkeypatch: 
 def test_what_would_resolve_a_metric_is_not_sought_where_that_takes_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ranks = SampledRanks.single([0, 3, 0, 7] * 20, n_negatives=9, n_pool=100)
+    ranks = SampledRanks.single(np.arange(80) ** 2 // 700, n_negatives=9, n_pool=100)
     quick = estimate(ranks, "recall@3", "naive", bounds=None)
     assert "resolve it to +-0.05" in quick.notes[0]
     monkeypatch.setattr("truerank.workflows.estimate._ADVICE", 1e9)

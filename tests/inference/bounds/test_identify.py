@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
 
@@ -12,14 +13,14 @@ from scipy.stats import binom
 
 from truerank.core.errors import CannotEstimate, InvalidData, InvalidParameter
 from truerank.core.ranks import Design, Ranks, SampledRanks, Stopping
-from truerank.core.types import FloatArray, IntArray
+from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.data.catalogue import find_local, load
 from truerank.estimation.adaptive_law import AdaptiveLaw
 from truerank.estimation.law import make_law
 from truerank.estimation.tally import Contexts, tally
-from truerank.inference.bounds.identify import IdentificationBound, identification_bounds
+from truerank.inference.bounds.identify import IdentificationBound, identification_bounds, unbinned_tally
 from truerank.inference.bounds.problem import BoundProblem, Shape
-from truerank.inference.bounds.region import ThresholdEvents, make_events, make_region
+from truerank.inference.bounds.region import SampledRankEvents, binomial_limits, make_events, make_region
 from truerank.inference.bounds.sample_size import CUTOFFS, resolution
 from truerank.metrics.registry import make_metrics
 from truerank.models.registry import MODELS
@@ -39,7 +40,7 @@ def contexts_of(sizes: Sequence[int], m: int) -> Contexts:
 
 
 def probabilities_of(
-    events: ThresholdEvents, size: int, m: int, replacement: bool, stopping: Stopping | None
+    events: SampledRankEvents, size: int, m: int, replacement: bool, stopping: Stopping | None
 ) -> FloatArray:
     """Return the probabilities of the events for every J, (size + 1, n_events)."""
     if stopping is not None:
@@ -299,6 +300,32 @@ def test_the_smallest_resolved_cut_off_is_the_first_of_a_scan() -> None:
             assert found.smallest_cutoff == expected, (metric, half_width)
 
 
+class ThresholdsAlone(SampledRankEvents):
+    """The events below thresholds, without those between two of them."""
+
+    def __len__(self) -> int:
+        return len(self.n_above)
+
+    def indicators(self, n_negatives: IntArray, n_above: IntArray) -> BoolArray:
+        return super().indicators(n_negatives, n_above)[:, : len(self)]
+
+
+@pytest.mark.parametrize("m", [99, 299])
+def test_events_between_thresholds_narrow_the_bounds(m: int) -> None:
+    """Near the top and at its end, at the same level, although it is split over twice as many limits."""
+    sample = simulate_sample(population(4000, 2000), m)
+    counted = unbinned_tally(sample)
+    is_known, metrics = np.zeros(1, dtype=np.bool_), make_metrics("recall@1,recall@10,ap@10")
+    both = BoundProblem.of_tally(counted, is_known, None)
+    alone = replace(both, events=ThresholdsAlone(both.events.largest, both.events.n_above))
+    narrow, wide = (
+        problem.sample_limits(metrics, counted, is_known, level=0.95)[0] for problem in (both, alone)
+    )
+    assert (np.diff(narrow) < np.diff(wide)).all()
+    found = identification_bounds(sample, metrics)
+    np.testing.assert_allclose([[b.low, b.high] for b in found], np.maximum(narrow, 0), atol=1e-9)
+
+
 def misses(n_repeats: int, *, alone: bool) -> tuple[int, int]:
     """Return how often the region of 90 % missed a mean probability, and bounds that missed when it did not.
 
@@ -312,16 +339,16 @@ def misses(n_repeats: int, *, alone: bool) -> tuple[int, int]:
     draw = np.random.default_rng(17)
     counts = draw.hypergeometric(above, size - above, m, (n_repeats, n_users))
     wanted = values_of(Ranks.single(above, n_pool=size + 1), "recall@20,auc")
-    level = 1 - 0.1 * len(events) if alone else 0.9
     missed = wrong = 0
     for repeat, row in enumerate(counts):
-        share = (row[:, None] <= events.n_above).mean(axis=0)
-        region = make_region(share, n_users, level=level, method="binomial")
-        is_missed = bool(((truth < region.low) | (truth > region.high)).any())
+        share = events.indicators(np.full(n_users, m), row).mean(axis=0)
+        region = make_region(share, n_users, level=0.9, method="binomial")
+        low, high = binomial_limits(share, n_users, 0.05) if alone else (region.low, region.high)
+        is_missed = bool(((truth < low) | (truth > high)).any())
         missed += is_missed
         if repeat < 40 and not is_missed and not alone:
             sample = SampledRanks.single(row, n_negatives=m, n_pool=size + 1)
-            found = identification_bounds(sample, "recall@20,auc", level=level)
+            found = identification_bounds(sample, "recall@20,auc", level=0.9)
             wrong += any(not b.low <= v <= b.high for b, v in zip(found, wanted, strict=True))
     return missed, wrong
 

@@ -207,7 +207,11 @@ def test_events_begin_at_the_top_and_leave_out_what_always_happens(m: int) -> No
     events = make_events(m)
     assert events.n_above[0] == 0 and events.n_above[-1] < m and (np.diff(events.n_above) > 0).all()
     happen = events.indicators(np.full(m + 1, m), np.arange(m + 1))
-    assert np.array_equal(happen.sum(axis=0), events.n_above + 1)
+    assert happen.shape == (m + 1, len(events))
+    below, between = np.split(happen, [len(events.n_above)], axis=1)
+    assert np.array_equal(below.sum(axis=0), events.n_above + 1)
+    assert np.array_equal(between.sum(axis=0), np.diff(events.n_above))
+    assert np.array_equal(below[:, 0] + between.sum(axis=1), below[:, -1])  # disjoint, and together all
 
 
 def test_observed_shares_count_users() -> None:
@@ -216,12 +220,12 @@ def test_observed_shares_count_users() -> None:
     one = tally(SampledRanks.single([0, 1, 2, 0], n_negatives=2, n_pool=9), width=0)
     everything = np.ones(1, dtype=np.bool_)
     region, n = observed_region(one, everything, events, level=0.9)
-    wanted = make_region(np.array([0.5, 0.75]), 4, level=0.9, method="binomial")
+    wanted = make_region(np.array([0.5, 0.75, 0.25]), 4, level=0.9, method="binomial")
     assert n == 4 and region.method == "binomial"
     np.testing.assert_allclose(region.low, wanted.low)
     tied = SampledRanks.single([0, 1], n_negatives=2, n_pool=9, n_tied=np.array([1, 0]))
     region, _ = observed_region(tally(tied, width=0), everything, events, level=0.9)
-    wanted = make_region(np.array([0.25, 1.0]), 2, level=0.9, method="chernoff")
+    wanted = make_region(np.array([0.25, 1.0, 0.75]), 2, level=0.9, method="chernoff")
     assert region.method == "chernoff"
     np.testing.assert_allclose(region.high, wanted.high)
 

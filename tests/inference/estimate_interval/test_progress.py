@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from truerank.core.progress import ProgressTask
@@ -51,7 +52,7 @@ class Interrupted(Job):
 
 
 def sample() -> SampledRanks:
-    return SampledRanks.single([0, 0, 1, 2, 4, 6, 9, 14] * 50, n_negatives=19, n_pool=100)
+    return SampledRanks.single(np.arange(400) ** 2 // 8400, n_negatives=19, n_pool=100)
 
 
 @pytest.mark.slow

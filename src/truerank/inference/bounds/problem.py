@@ -27,7 +27,7 @@ from truerank.inference.bounds.program import LinearProgram, envelope, interior_
 from truerank.inference.bounds.region import (
     ConfidenceRegion,
     Method,
-    ThresholdEvents,
+    SampledRankEvents,
     group_contexts,
     make_events,
     observed_region,
@@ -65,7 +65,7 @@ class BoundProblem:
     stopping: Stopping | None
     group: IntArray
     kind: IntArray
-    events: ThresholdEvents
+    events: SampledRankEvents
     shape: Shape | None
 
     @classmethod

@@ -1,8 +1,9 @@
 """Confidence region of a rank distribution: simultaneous limits for probabilities of sampled-rank events.
 
-The events are that at most a given fraction of the sampled items rank above the target. Targets are
-independent but have different ranks, so limits are for mean probabilities over targets. Targets are grouped
-by what the law of their sampled rank depends on; each group may have a rank distribution of its own.
+The events are that at most a given fraction of the sampled items rank above the target, and that a fraction
+between two consecutive ones does. Targets are independent but have different ranks, so limits are for mean
+probabilities over targets. Targets are grouped by what the law of their sampled rank depends on; each group
+may have a rank distribution of its own.
 """
 
 from __future__ import annotations
@@ -131,50 +132,53 @@ _RATIO = 1.25  # of consecutive thresholds from there on
 
 
 @dataclass(frozen=True, eq=False)
-class ThresholdEvents:
-    """Events that the sampled rank is below a threshold: at most a given fraction of the sample is above.
+class SampledRankEvents:
+    """Events that the sampled rank is below a threshold, and that it lies between two consecutive ones.
 
-    With j of m sampled items above the target, event k of a largest sample of M items is
-    (2 j + 1)/(m + 1) <= (2 k + 1)/(M + 1). The thresholds depend on M alone, never on the outcomes, so that
-    Bonferroni's correction applies.
+    With j of m sampled items above the target, the sampled rank is below threshold k of a largest sample of M
+    items if (2 j + 1)/(m + 1) <= (2 k + 1)/(M + 1). The thresholds depend on M alone, never on the outcomes,
+    so that Bonferroni's correction applies. The program weighs sampled ranks near the top with alternating
+    signs. Written with thresholds alone, such weights take large multiples of frequent events, whose limits
+    are wide; events between thresholds are rarer and have narrower limits.
 
     Parameters
     ----------
     largest : M, the largest number of negatives
-    n_above : (n_events,) thresholds k, ascending
+    n_above : (n_thresholds,) thresholds k, ascending
 
     Examples
     --------
     >>> make_events(99).n_above.tolist()
     [0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 19, 24, 30, 38, 48, 60, 75, 94]
-    >>> make_events(99).indicators(np.array([99, 9]), np.array([4, 0])).astype(int)[:, :6].tolist()
-    [[0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 1]]
+    >>> events = make_events(4)  # j = 0, j <= 1, j <= 2, j <= 3, then j = 1, j = 2, j = 3
+    >>> events.indicators(np.array([4, 4, 1]), np.array([0, 2, 0])).astype(int).tolist()
+    [[1, 1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 0, 1, 0], [0, 1, 1, 1, 1, 0, 0]]
     """
 
     largest: int
     n_above: IntArray
 
     def __len__(self) -> int:
-        return len(self.n_above)
+        return 2 * len(self.n_above) - 1
 
     def indicators(self, n_negatives: IntArray, n_above: IntArray) -> BoolArray:
         """Return whether each outcome (m, j) is in each event, (n_outcomes, n_events)."""
         scaled = (2 * np.asarray(n_above) + 1)[:, None] * (self.largest + 1)
-        is_in: BoolArray = scaled <= (2 * self.n_above + 1) * (np.asarray(n_negatives) + 1)[:, None]
-        return is_in
+        is_below = scaled <= (2 * self.n_above + 1) * (np.asarray(n_negatives) + 1)[:, None]
+        return np.hstack([is_below, is_below[:, 1:] & ~is_below[:, :-1]])
 
 
-def make_events(largest: int) -> ThresholdEvents:
+def make_events(largest: int) -> SampledRankEvents:
     """Return the events for samples of at most ``largest`` negatives."""
     thresholds, k = [], 0
     while k < largest:
         thresholds.append(k)
         k = max(k + 1, round(k * _RATIO)) if k >= _SINGLES else k + 1
-    return ThresholdEvents(largest, np.array(thresholds, dtype=np.int64))
+    return SampledRankEvents(largest, np.array(thresholds, dtype=np.int64))
 
 
 def observed_region(
-    tally: Tally, is_used: BoolArray, events: ThresholdEvents, *, level: float
+    tally: Tally, is_used: BoolArray, events: SampledRankEvents, *, level: float
 ) -> tuple[ConfidenceRegion, int]:
     """Return the confidence region that a sample gives, and the number of users it is based on.
 

@@ -66,9 +66,9 @@ def resolution(
 
     Examples
     --------
-    >>> ranks = SampledRanks.single([0, 0, 1, 2, 4, 6, 9, 14] * 50, n_negatives=19, n_pool=100)
+    >>> ranks = SampledRanks.single(np.arange(400) ** 2 // 8400, n_negatives=19, n_pool=100)
     >>> print(*resolution(ranks, "recall@10", half_width=0.15))
-    K = 10 is below what this sample can resolve: any recall@10 from 0.14 to 0.60 fits; about 53 negatives ...
+    K = 10 is below what this sample can resolve: any recall@10 from 0.13 to 0.56 fits; about 51 negatives ...
     """
     check_above("half_width", half_width, 0)
     parsed_metrics, counted = make_metrics(metrics), unbinned_tally(ranks, ties)
