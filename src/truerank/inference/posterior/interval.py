@@ -133,6 +133,7 @@ def resolved_rank(tally: Tally) -> int:
     """Return the first rank that a sample resolves: that which one sampled item is above in expectation.
 
     All targets above it mostly come first in their samples, so that the prior decides how they are spread.
+    It is that of the largest sample in a pool of median size.
 
     Examples
     --------
@@ -141,7 +142,10 @@ def resolved_rank(tally: Tally) -> int:
     37
     """
     contexts = tally.contexts
-    return int(np.rint(((contexts.n_candidates + 1) / (contexts.n_negatives + 1)).min()))
+    middle = weighted_quantiles(
+        contexts.n_candidates.astype(np.float64), tally.context_weights / tally.n_rows, [0.5]
+    )
+    return int(np.rint((middle[0] + 1) / (contexts.n_negatives.max() + 1)))
 
 
 def _check_ground(draws: Draws) -> None:
