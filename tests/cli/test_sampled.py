@@ -50,6 +50,32 @@ def test_estimate_table_and_files(truerank: Truerank, ranks: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
+def test_posterior_intervals_are_explained_below_the_table(truerank: Truerank, tmp_path: Path) -> None:
+    """What they hold, where the prior decides, why `naive` lies outside; JSON has the names."""
+    path = tmp_path / "run.csv"
+    path.write_text("user_id,rank\n" + "".join(f"u{i},{int(99 * (i / 200) ** 3) + 1}\n" for i in range(200)))
+    flags = ("--n-items", "1000", "--negatives", "99", "--uncertainty", "posterior", "--no-bounds")
+    names = ("--estimator", "naive", "--estimator", "smooth", "--metrics", "recall@10")
+    done = truerank("estimate", path, *flags, *names)
+    assert [line for line in done.err.splitlines() if "posterior" in line] == [
+        "Estimates with 95 % intervals for all test users, by method: posterior (naive, smooth).",
+        "A posterior interval holds the exact value for about 95 % of models like those its prior was learnt "
+        "from. Below rank 10 the prior decides how targets are spread, not the sample. Values of naive lie "
+        "outside: the interval is of the metric among all items, whatever the estimator.",
+    ]
+    methods = {
+        e["method"]
+        for e in json.loads(truerank("estimate", path, *flags, "--format", "json").out)["estimates"]
+    }
+    assert methods == {"posterior; below rank 10 the prior decides"}
+    few = tmp_path / "few.csv"
+    few.write_text("user_id,rank\n" + "".join(f"u{i},{i + 1}\n" for i in range(20)))
+    said = truerank("estimate", few, *flags, *names).err
+    reason = "no posterior: a posterior interval needs at least 50 users, got 20 (naive, smooth)."
+    assert f"by method: identification bounds, {reason}" in said
+
+
+@pytest.mark.slow
 def test_sample_then_estimate_equals_evaluate(truerank: Truerank, tmp_path: Path) -> None:
     """The two-step way through a file gives the digits of the one-step way."""
     table = tmp_path / "s.parquet"

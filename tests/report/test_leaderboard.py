@@ -97,3 +97,19 @@ def test_models_are_compared_within_one_estimator() -> None:
     sampled = [e for e in estimates if e.estimator != "exact"]
     assert sentence(*sampled) == "Of 2 models on demo, a has the highest ndcg@10 by estimator bv, 0.2000."
     assert board.rows[1].mark == board.rows[2].mark != board.rows[0].mark
+
+
+def test_notes_say_once_what_posterior_intervals_hold() -> None:
+    """The rank below which the prior decides stands in a sentence of its own, not with every method."""
+    method = "posterior; below rank 37 the prior decides"
+    estimates = tuple(
+        Estimate("a", metric, 0.1, 0.05, 0.2, 0.95, "estimate", method, "smooth", target="test-users")
+        for metric in ("ndcg@10", "recall@10")
+    )
+    notes = build_leaderboard(Result("estimate", estimates)).notes
+    assert [note for note in notes if "interval" in note or "prior" in note] == [
+        "Below each value is its 95\N{NO-BREAK SPACE}% interval (posterior).",
+        "A posterior interval holds the exact value for about 95 % of models like those its prior was learnt "
+        "from.",
+        "Below rank 37 the prior decides how targets are spread, not the sample.",
+    ]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from truerank.core.chart import Mark, model_mark
 from truerank.core.result import Estimate, Result
 from truerank.core.table import LONGEST_NAME, decimals, fixed, percent, shorten
+from truerank.inference.posterior.words import posterior_sentences, without_rank
 from truerank.report.axis import Axis, linear_axis
 
 
@@ -157,10 +158,11 @@ def _notes(result: Result, metrics: tuple[str, ...]) -> tuple[str, ...]:
     with_interval = [e for e in result.estimates if interval_of(e)]
     if with_interval:
         levels = sorted({percent(e.level) for e in with_interval if e.level is not None})
-        methods = sorted({e.method for e in with_interval if e.method})
+        methods = sorted({without_rank(e.method) for e in with_interval if e.method})
         name = " ".join([" and ".join(levels), "interval"]).strip()
         methods_text = f" ({'; '.join(methods)})" if methods else ""
         notes.append(f"Below each value is its {name}{methods_text}.")
+        notes += posterior_sentences(with_interval)
     if with_interval and has_rivals:
         notes.append(
             "Each interval is about one model alone. The models share their users, so two of them can "
