@@ -71,8 +71,8 @@ def test_posterior_intervals_are_explained_below_the_table(truerank: Truerank, t
     few = tmp_path / "few.csv"
     few.write_text("user_id,rank\n" + "".join(f"u{i},{i + 1}\n" for i in range(20)))
     said = truerank("estimate", few, *flags, *names).err
-    reason = "no posterior: a posterior interval needs at least 50 users, got 20 (naive, smooth)."
-    assert f"by method: identification bounds, {reason}" in said
+    reason = "identification bounds: there is no posterior with fewer than 50 users (naive, smooth)."
+    assert f"by method: {reason}" in said
 
 
 @pytest.mark.slow

@@ -135,10 +135,10 @@ def test_lists_of_different_lengths_are_taken_as_without_seen_items() -> None:
 def test_few_users_get_bounds_and_the_reason() -> None:
     found = estimated(simulate_sample(population(49, 400), 39), "smooth", METRICS)
     band, bounds = QUICK.band(found), UNCERTAINTIES.make("bounds").band(found)
-    reason = "identification bounds, no posterior: a posterior interval needs at least 50 users, got 49"
+    reason = "identification bounds: there is no posterior with fewer than 50 users"
     assert band.method == (reason,) * 3
     np.testing.assert_array_equal([band.low, band.high], [bounds.low, bounds.high])
-    with pytest.raises(CannotEstimate, match=r"^a posterior interval needs at least 50 users, got 49. Use b"):
+    with pytest.raises(CannotEstimate, match=r"fewer than 50 users. Use bounds \(got 49 users\)"):
         metric_posterior(found.tally, found.metrics)
 
 
@@ -156,7 +156,7 @@ def test_ranks_rougher_than_all_known_get_bounds_and_the_reason() -> None:
     """All targets at two ranks far from each other and from the first."""
     ranks = Ranks.single(np.where(np.arange(3000) % 2, 150, 300), n_pool=400)
     band = QUICK.band(estimated(simulate_sample(ranks, 99), "smooth", METRICS))
-    assert all(method.startswith("identification bounds, no posterior: ") for method in band.method)
+    assert all(method.startswith("identification bounds: there is no posterior") for method in band.method)
 
 
 def test_everything_ranked_is_exact() -> None:

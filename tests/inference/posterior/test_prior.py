@@ -75,6 +75,7 @@ def test_shapes_of_the_first_ranks() -> None:
     assert not shape_heights(grid, "none", 0, 0).any()
     np.testing.assert_allclose(np.exp(shape_heights(grid, "drop", 4, 1))[:3], [1 / 5, 1 / 3, 3.5 / 7.5])
     np.testing.assert_allclose(shape_heights(grid, "first", 1.5, 0), [1.5, 0, 0, 0, 0])
+    np.testing.assert_allclose(shape_heights(grid, "second", 2, 0), [np.log(0.01), 2, 0, 0, 0])
     shift = shape_heights(grid, "shift", 2, 0)
     assert shift[0] == shift[1] == shift.min() < -3
     assert shift[2] == pytest.approx(np.log(3.5 / 1.5) / 2)
@@ -99,4 +100,14 @@ def test_constants_are_those_of_the_file() -> None:
     prior = learnt_prior()
     assert RankPrior.from_json(json.loads(text)["prior"]) == prior
     assert RankPrior.from_json(json.loads(json.dumps(prior.to_json()))) == prior
-    assert 0 < prior.widening <= 1
+    assert 0 < prior.widening_kept <= prior.widening_removed <= 1
+
+
+def test_the_file_names_what_the_prior_was_learnt_from() -> None:
+    """At least eight data sets, with at least ten models in all of them together."""
+    text = resources.files("truerank.inference.posterior").joinpath("rank_prior.json").read_text()
+    learnt_from = json.loads(text)["learnt_from"]
+    assert len({entry["data"].split(",")[0] for entry in learnt_from}) >= 8
+    models = {model for entry in learnt_from for model in entry["models"]}
+    assert {"popularity", "kr20-y", "kr20-z", "ease"} < models and len(models) >= 10
+    assert all(entry["items"] > 1 and entry["users"] > 0 for entry in learnt_from)

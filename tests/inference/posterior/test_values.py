@@ -14,7 +14,7 @@ from truerank.estimation.distribution.base import bin_gains
 from truerank.estimation.distribution.likelihood import group_keys
 from truerank.estimation.tally import Tally, tally
 from truerank.inference.posterior.curves import Draws
-from truerank.inference.posterior.values import SampleGains
+from truerank.inference.posterior.values import SampleGains, design_effect
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.simulate import simulate_sample
@@ -141,3 +141,31 @@ def test_known_ranks_count_as_they_are() -> None:
     ]
     for row, value in itertools.product(range(4), range(3)):
         assert drawn[row, value] == pytest.approx(wanted[row], abs=1e-7)
+
+
+def test_targets_that_say_the_same_count_once() -> None:
+    """Two targets per user with equal sampled ranks are worth one each; independent ones are worth two."""
+    n_users = 500
+    draw = np.random.default_rng(0)
+    user, place = np.repeat(np.arange(n_users), 2), np.tile([0, 1], n_users)
+    zeros = np.zeros_like(user)
+    effects = []
+    for above in (np.repeat(draw.integers(0, 10, n_users), 2), draw.integers(0, 10, 2 * n_users)):
+        sample = SampledRanks(
+            user=user,
+            item=place,
+            n_above=above + place,
+            n_tied=zeros,
+            n_pool=zeros + 102,
+            n_relevant=zeros + 2,
+            n_relevant_above=place,
+            n_relevant_tied=zeros,
+            n_negatives=zeros + 9,
+            n_candidates=zeros + 100,
+        )
+        counted = tally(sample)
+        effects.append(design_effect(counted))
+        evidence = SampleGains.of(counted, ()).evidence
+        assert evidence.n_rows == pytest.approx(2 * n_users / effects[-1])
+    assert effects[0] == pytest.approx(2)
+    assert effects[1] == pytest.approx(1, abs=5 / np.sqrt(n_users))

@@ -22,7 +22,7 @@ def made(estimator: str = "smooth", value: float = 0.1, **other: Any) -> Estimat
 
 def test_names_of_methods_lose_the_rank() -> None:
     assert without_rank(_name(1037)) == without_rank(_name(1)) == "posterior"
-    other = "identification bounds, no posterior: draws are too uneven"
+    other = "identification bounds: there is no posterior with fewer than 50 users"
     assert without_rank(other) == other
 
 
