@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from truerank.core.errors import CannotEstimate, check_at_least, check_choice
+from truerank.core.errors import CannotEstimate, InvalidParameter, check_at_least, check_choice
 from truerank.core.parallel import single_threaded_blas
 from truerank.core.random import stream
 from truerank.core.types import FloatArray
@@ -21,6 +21,7 @@ from truerank.inference.estimate_interval.base import (
     IntervalRequest,
     clip_to_range,
     identification_limits,
+    target_range,
 )
 from truerank.inference.estimate_interval.registry import PointEstimates, Target, sampled_fraction
 from truerank.inference.posterior.curves import Draws, draw_curves
@@ -236,8 +237,14 @@ def _name(resolved: int) -> str:
 
 
 def _bounds(estimates: PointEstimates, request: IntervalRequest, reason: str) -> Band:
-    limits = identification_limits(
-        estimates, target=request.target, level=request.level, progress=request.progress
-    )
-    name = f"{BOUNDS}: {reason.split('. ')[0]}"
-    return Band(limits[:, 0], limits[:, 1], (name,) * len(limits))
+    """Return identification bounds, or the possible range where there are none, named with the reason."""
+    because = reason.split(". ")[0]
+    try:
+        limits = identification_limits(
+            estimates, target=request.target, level=request.level, progress=request.progress
+        )
+    except (CannotEstimate, InvalidParameter) as neither:
+        least, most = target_range(estimates, request.target)
+        name = f"possible range: {because}, and {str(neither).split('. ')[0].rstrip('.')}"
+        return Band(least, most, (name,) * len(least))
+    return Band(limits[:, 0], limits[:, 1], (f"{BOUNDS}: {because}",) * len(limits))
