@@ -116,7 +116,7 @@ def test_without_a_derivative_there_is_the_bootstrap() -> None:
     some = sample(60)
     with pytest.raises(CannotEstimate, match="the fit of 'jumping' moves in jumps"):
         estimate(some, "ndcg@20", "jumping", uncertainty="delta")
-    (entry,) = estimate(some, "ndcg@20", "jumping", uncertainty="auto(resamples=50)").estimates
+    (entry,) = estimate(some, "ndcg@20", "jumping", uncertainty="sampling(resamples=50)").estimates
     assert entry.method.startswith("bootstrap")
     low, high = limits(entry)
     assert low < entry.value < high

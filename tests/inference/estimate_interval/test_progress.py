@@ -65,7 +65,7 @@ def sample() -> SampledRanks:
         ("bv", {"uncertainty": "bias-aware"}, [("worst biases", 2), ("bounds", 2)]),
         ("mle", {"uncertainty": "bias-aware"}, [("bounds", 2)]),
         ("bv", {"uncertainty": "delta"}, []),
-        ("mle(solver=exact)", {"uncertainty": "auto(resamples=50)"}, [("resampling", 50)]),
+        ("mle(solver=exact)", {"uncertainty": "sampling(resamples=50)"}, [("resampling", 50)]),
     ],
 )
 def test_every_step_of_an_interval_is_reported(
