@@ -24,7 +24,6 @@ from truerank.models.registry import MODELS
 from truerank.ranking.exact import exact_ranks
 from truerank.ranking.simulate import simulate_shared
 from truerank.split.base import SPLITS
-from truerank.workflows.estimate import DEFAULT_LINEAR
 from truerank.workflows.plan.assumed_users import AssumedUsers, UsersFromDistribution, UsersFromPilot
 
 METRICS = make_metrics("recall@10,ndcg@10")
@@ -52,7 +51,7 @@ def planned(users: AssumedUsers, n_users: int) -> list[list[float]]:
 
 def main() -> None:
     """Print the table."""
-    ranks, estimator = truth(), ESTIMATORS.make(DEFAULT_LINEAR)
+    ranks, estimator = truth(), ESTIMATORS.make("bv(gamma=0.1)")
     exact, n = values(METRICS, ranks), ranks.n_users
     samples = [simulate_shared(ranks, SIZE, repeat=1 + run) for run in range(RUNS)]
     runs = np.stack([estimator.estimate(tally(sample), METRICS).value for sample in samples])

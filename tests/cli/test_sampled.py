@@ -42,7 +42,7 @@ def test_estimate_table_and_files(truerank: Truerank, ranks: Path, tmp_path: Pat
     done = truerank("estimate", ranks, *flags, "--out", out, "--report", report)
     assert done.code == 0
     assert done.out.splitlines()[0].split() == ["model", "estimator", "ndcg@10", "recall@10"]
-    assert [line.split()[1] for line in done.out.splitlines()[1:]] == ["naive", "smooth", "bounds"]
+    assert [line.split()[1] for line in done.out.splitlines()[1:]] == ["smooth", "bounds"]
     assert "the range of values that the sampled ranks allow, at 95 % confidence" in done.err
     assert "K = 10 is below what this sample can resolve: any recall@10 from" in done.err
     assert json.loads(out.read_text())["data"]["replacement"] is True
@@ -110,11 +110,13 @@ def test_no_bounds(truerank: Truerank, ranks: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_table_of_all_items_needs_no_estimator(truerank: Truerank, ranks: Path) -> None:
-    for n_items, names in (("10", {"naive"}), ("11", {"naive", "smooth"})):
+def test_a_table_of_all_items_has_exact_values(truerank: Truerank, ranks: Path) -> None:
+    for n_items, is_exact in (("10", True), ("11", False)):
         flags = ("--n-items", n_items, "--negatives", "9", "--replacement", "false", "--metrics", "auc")
         done = truerank("estimate", ranks, *flags, "--format", "json")
-        assert {e["estimator"] for e in json.loads(done.out)["estimates"]} == names
+        (found,) = json.loads(done.out)["estimates"]
+        assert found["estimator"] == "smooth"
+        assert (found["low"] == found["value"] == found["high"]) is (found["method"] == "exact") is is_exact
 
 
 @pytest.mark.slow

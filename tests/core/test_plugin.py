@@ -66,6 +66,7 @@ def test_makes(text: str, expected: Toy) -> None:
 def test_makes_all_of_a_list_once() -> None:
     assert TOYS.make_all("big, toy(size=9),bare") == (Toy(size=9), Bare())
     assert TOYS.make_all(["toy@2", Bare()]) == (Toy(cutoff=2), Bare())
+    assert TOYS.make_all(["toy@2,toy(size=9)", "bare"]) == (Toy(cutoff=2), Toy(size=9), Bare())
     assert TOYS.make_all(Bare()) == (Bare(),)
     nothing: list[str] = []
     for written in ("", " , ", nothing):

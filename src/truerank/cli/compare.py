@@ -57,7 +57,7 @@ def compare(
     replacement: opt.Replacement = None,
     zero_based: opt.ZeroBased = False,
     metrics: opt.Metrics = "ndcg@10,recall@10",
-    estimator: opt.Estimator = "bv(gamma=0.1)",
+    estimator: opt.Estimator = None,
     target: opt.Target = "test-users",
     level: Annotated[float, typer.Option(help="Confidence level of all intervals together.")] = 0.95,
     correction: Annotated[
@@ -101,6 +101,7 @@ def compare(
     """Compare models, from files of ranks or on a data set: which is better, or why it is open."""
     from truerank.ranking.files import read_rank_files
     from truerank.workflows.compare.compare import compare as run_compare
+    from truerank.workflows.options import DEFAULT_ESTIMATOR
 
     _check(ranks, data, model, sampler)
     check_file(out, "--out", SUFFIXES)
@@ -110,7 +111,7 @@ def compare(
             "--test, --users and filters of events need --data. Leave them out: the files already hold ranks."
         )
     options: dict[str, Any] = {
-        "estimator": estimator,
+        "estimator": estimator or DEFAULT_ESTIMATOR,
         "target": target,
         "level": level,
         "correction": correction,

@@ -31,7 +31,7 @@ def estimate(
     replacement: opt.Replacement = None,
     zero_based: opt.ZeroBased = False,
     metrics: opt.Metrics = "ndcg@10,recall@10",
-    estimator: opt.Estimators[list[str] | None] = None,
+    estimator: opt.Estimators = None,
     ties: opt.Ties = "expected",
     uncertainty: opt.Uncertainty = "auto",
     target: opt.Target = "test-users",
@@ -45,8 +45,7 @@ def estimate(
     """Estimate the metrics of exact evaluation from a table of sampled ranks of any framework."""
     from truerank.ranking.files import read_sampled_models
     from truerank.workflows.estimate import estimate as estimate_ranks
-    from truerank.workflows.estimate import has_all_items
-    from truerank.workflows.options import DEFAULT_ESTIMATORS
+    from truerank.workflows.options import DEFAULT_ESTIMATOR
 
     check_file(report, "--report")
     check_file(out, "--out")
@@ -62,8 +61,7 @@ def estimate(
         result = estimate_ranks(
             named,
             metrics,
-            estimator
-            or ["naive", *([] if all(map(has_all_items, named.values())) else [DEFAULT_ESTIMATORS])],
+            estimator or DEFAULT_ESTIMATOR,
             ties=ties,  # type: ignore[arg-type]  # checked with a sentence inside
             level=level,
             seed=seed,

@@ -53,7 +53,7 @@ def evaluate(
         int | None, typer.Option(help="Rank each target against this many sampled items instead of all.")
     ] = None,
     sampler: opt.Sampler[str | None] = None,
-    estimator: opt.Estimators[list[str] | None] = None,
+    estimator: opt.Estimators = None,
     uncertainty: opt.Uncertainty = "auto",
     bounds: opt.Bounds = None,
     precision: Annotated[

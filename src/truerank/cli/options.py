@@ -110,15 +110,17 @@ Sampler = Annotated[
     ),
 ]
 Estimator = Annotated[
-    str,
+    list[str] | None,
     typer.Option(
-        help="How metrics are estimated from sampled ranks.", autocompletion=plugin_names("estimators")
+        help="How metrics are estimated from sampled ranks; smooth by default.",
+        autocompletion=plugin_names("estimators"),
     ),
 ]
 Estimators = Annotated[
-    T,
+    list[str] | None,
     typer.Option(
-        help="How metrics are estimated from sampled ranks; may be given several times.",
+        help="How metrics are estimated from sampled ranks: several, separated by commas or the "
+        "option given several times; smooth by default.",
         autocompletion=plugin_names("estimators"),
     ),
 ]

@@ -166,7 +166,7 @@ def plan(
         list[int] | None,
         typer.Option(help="Divide this many scores between users and negatives; may be given several times."),
     ] = None,
-    estimator: opt.Estimator = "bv(gamma=0.1)",
+    estimator: opt.Estimator = None,
     target: opt.Target = "test-users",
     level: opt.Level = 0.95,
     sampler: opt.Sampler[str] = "uniform(m=99)",
@@ -189,6 +189,7 @@ def plan(
     format: opt.OutputFormat = Format.table,
 ) -> None:
     """Print how many negatives or users a wanted half-width needs, and what exact evaluation costs."""
+    from truerank.workflows.options import DEFAULT_ESTIMATOR
     from truerank.workflows.plan.plan import plan as make_plan
 
     if scale is not None:
@@ -217,7 +218,7 @@ def plan(
                 ranks,
                 metrics,
                 half_width,
-                estimator=estimator,
+                estimator=estimator or DEFAULT_ESTIMATOR,
                 level=level,
                 target=target,  # type: ignore[arg-type]  # checked with a sentence inside
                 budgets=budget or (),

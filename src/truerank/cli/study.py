@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def study(
     data: opt.Data[str],
     model: opt.Models[list[str]],
-    estimator: opt.Estimators[list[str]],
+    estimator: opt.Estimators = None,
     sampler: opt.Sampler[str] = "uniform(m=99)",
     metrics: Annotated[str, typer.Option(help="Metrics without a cut-off, separated by commas.")] = (
         "recall,ndcg,ap"
@@ -47,6 +47,7 @@ def study(
     """
     from truerank.cli.dataset import read_split
     from truerank.core.checkpoint import Store
+    from truerank.workflows.options import DEFAULT_ESTIMATOR
     from truerank.workflows.study import study as run_study
 
     wanted = parse_cutoffs(cutoffs)
@@ -56,7 +57,7 @@ def study(
             list(model),
             parts,
             sampler,
-            list(estimator),
+            estimator or DEFAULT_ESTIMATOR,
             families=metrics,
             cutoffs=wanted,
             repeats=repeats,

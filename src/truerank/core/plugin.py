@@ -340,13 +340,10 @@ class Registry(Mapping[str, type[PluginT]]):
             raise InvalidParameter(f"{spec}: {error}") from None
 
     def make_all(self, written: str | PluginT | Sequence[str | PluginT]) -> tuple[PluginT, ...]:
-        """Build from a comma-separated text, a list, or one object; repeated ones are kept once."""
-        listed: Sequence[str | PluginT]
-        if isinstance(written, str):
-            listed = split_specs(written)
-        else:
-            listed = written if isinstance(written, Sequence) else [written]
-        made = tuple(dict.fromkeys(self.make(one) for one in listed))
+        """Build from comma-separated texts, objects, or a list of both; repeated ones are kept once."""
+        listed = written if isinstance(written, Sequence) and not isinstance(written, str) else [written]
+        parts = [part for one in listed for part in (split_specs(one) if isinstance(one, str) else [one])]
+        made = tuple(dict.fromkeys(self.make(part) for part in parts))
         if not made:
             article = "an" if self.kind[0] in "aeiou" else "a"
             raise InvalidParameter(

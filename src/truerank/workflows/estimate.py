@@ -30,15 +30,13 @@ from truerank.inference.estimate_interval.registry import (
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.accumulator import RankCollector
 from truerank.workflows.options import (
-    DEFAULT_ESTIMATORS,
+    DEFAULT_ESTIMATOR,
     DEFAULT_METRICS,
     EstimateOptions,
     Estimators,
     Metrics,
 )
 
-#: Default where estimates of several models are compared: its correction does not depend on the sample.
-DEFAULT_LINEAR = "bv(gamma=0.1)"
 #: Largest half-width of bounds for which the sample is said to resolve a metric.
 RESOLVED = 0.05
 _SECONDS = 30.0  # of CPU time that the bounds of a model may take with bounds=None
@@ -49,7 +47,7 @@ _ADVICE = 20  # ratio of the time with the search for a sufficient number of neg
 def estimate(
     ranks: SampledRanks | Mapping[str, SampledRanks],
     metrics: Metrics = DEFAULT_METRICS,
-    estimators: Estimators = DEFAULT_ESTIMATORS,
+    estimators: Estimators = DEFAULT_ESTIMATOR,
     *,
     ties: TiePolicy = "expected",
     level: float = 0.95,
@@ -163,18 +161,6 @@ def estimate_each(
             )
 
 
-def has_all_items(ranks: SampledRanks) -> bool:
-    """Whether each target was ranked among all items of its pool, so that its rank is exact.
-
-    Examples
-    --------
-    >>> has_all_items(SampledRanks.single([0, 3], n_negatives=9, n_pool=10))
-    True
-    """
-    is_whole = ranks.n_negatives == ranks.n_pool - ranks.n_relevant
-    return not ranks.design.replacement and bool(is_whole.all())
-
-
 @dataclass(frozen=True)
 class BoundsWithMessages:
     """Identification bounds of the metrics of one model, and notes about them for the reader."""
@@ -279,7 +265,7 @@ class RankAccumulator(RankCollector):
     def compute(
         self,
         metrics: Metrics = DEFAULT_METRICS,
-        estimators: Estimators = DEFAULT_ESTIMATORS,
+        estimators: Estimators = DEFAULT_ESTIMATOR,
         *,
         ties: TiePolicy = "expected",
         level: float = 0.95,

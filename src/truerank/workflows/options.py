@@ -23,12 +23,11 @@ from truerank.inference.user_interval import INTERVALS, Interval
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.negatives import Sampler
-from truerank.ranking.samplers.full import Full
 from truerank.ranking.samplers.registry import SAMPLERS
 
 #: One metric or several, as spec strings (``"ndcg@10,recall@10"``) or objects.
 Metrics: TypeAlias = str | Metric | Sequence[str | Metric]
-#: One estimator or several, as spec strings or objects.
+#: One estimator or several, as spec strings (``"naive,smooth"``) or objects.
 Estimators: TypeAlias = str | Estimator | Sequence[str | Estimator]
 
 #: What comes back from workers: a rank per target, or sums of each metric.
@@ -36,8 +35,25 @@ Keep: TypeAlias = Literal["auto", "ranks", "sums"]
 KEEPS: tuple[Keep, ...] = ("auto", "ranks", "sums")
 
 DEFAULT_METRICS = "ndcg@10,recall@10"
-#: The estimator with the least error of those tried (docs/smooth.md, docs/uncertainty.md).
-DEFAULT_ESTIMATORS = "smooth"
+#: The estimator of every command and function: that with the least error of those tried (docs/smooth.md).
+DEFAULT_ESTIMATOR = "smooth"
+
+
+def single_estimator(written: Estimators, command: str) -> Estimator:
+    """Return the estimator of a command that uses one, however it was written.
+
+    Examples
+    --------
+    >>> str(single_estimator(["bv"], "plan"))
+    'bv'
+    """
+    made = ESTIMATORS.make_all(written)
+    if len(made) > 1:
+        raise InvalidParameter(
+            f"estimator must be a single one, because {command} uses one, got {len(made)}: "
+            f"{', '.join(map(str, made))}. Name one of them."
+        )
+    return made[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,16 +225,12 @@ def make_options(
     keep: Keep = "auto",
     rows: int | None = None,
 ) -> EvaluateOptions:
-    """Build ``EvaluateOptions`` from spec strings or objects.
-
-    Where all items are sampled the default estimator is ``naive``: there is nothing to correct.
-    """
+    """Build ``EvaluateOptions`` from spec strings or objects."""
     made = None if sampler is None else SAMPLERS.make(sampler)
     where = None if engine is None else ENGINES.make(engine)
     chosen: tuple[Estimator, ...] = ()
     if estimators is not None or made is not None:
-        usual = "naive" if isinstance(made, Full) else DEFAULT_ESTIMATORS
-        chosen = ESTIMATORS.make_all(usual if estimators is None else estimators)
+        chosen = ESTIMATORS.make_all(DEFAULT_ESTIMATOR if estimators is None else estimators)
     return EvaluateOptions(
         metrics=make_metrics(metrics),
         interval=INTERVALS.make(interval),

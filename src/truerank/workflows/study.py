@@ -33,7 +33,7 @@ from truerank.ranking.negatives import Sampler
 from truerank.ranking.sampled import sample_ranks
 from truerank.ranking.samplers.registry import SAMPLERS
 from truerank.workflows.fitting import fit_scorer, make_validate, name_models
-from truerank.workflows.options import RunSettings
+from truerank.workflows.options import DEFAULT_ESTIMATOR, Estimators, RunSettings
 
 PriorMode: TypeAlias = Literal["per-run", "averaged", "both"]
 PRIOR_MODES: tuple[PriorMode, ...] = ("per-run", "averaged", "both")
@@ -125,7 +125,7 @@ def study(
     models: Any,
     split: Split,
     sampler: str | Sampler = "uniform(m=99)",
-    estimators: str | Estimator | Sequence[str | Estimator] = "naive,bv(gamma=0.01),mle",
+    estimators: Estimators = DEFAULT_ESTIMATOR,
     *,
     families: str = DEFAULT_FAMILIES,
     cutoffs: Sequence[int] = tuple(range(1, 51)),

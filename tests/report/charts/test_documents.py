@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,9 @@ from truerank.report.charts.agreement import agreement_document, fraction_chart,
 from truerank.report.charts.comparison import comparison_document, difference_map
 from truerank.workflows.agreement.experiment import measure_agreement
 from truerank.workflows.agreement.result import Agreement
-from truerank.workflows.compare.compare import compare
+from truerank.workflows.compare.compare import compare as run_compare
+
+compare = partial(run_compare, estimator="bv(gamma=0.1)")  # differences per user: quicker than a fit
 
 DRAW = np.random.default_rng(2)
 RANKS = {

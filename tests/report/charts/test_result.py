@@ -19,7 +19,7 @@ from truerank.report.charts.result import result_charts
 from truerank.report.charts.settings import ChartSettings
 from truerank.workflows.estimate import estimate
 from truerank.workflows.evaluate import evaluate
-from truerank.workflows.options import DEFAULT_ESTIMATORS
+from truerank.workflows.options import DEFAULT_ESTIMATOR
 
 DRAW = np.random.default_rng(5)
 EXACT = {
@@ -129,7 +129,7 @@ def test_settings_of_other_commands_do_not_trip() -> None:
     one = Estimate("ease", "recall@10", 0.1, kind="estimate", estimator="rows", level=0.9)
     setting = ChartSettings.of(Result("evaluate", (one,), provenance={"target": "population", "seed": 7}))
     assert (setting.estimators, setting.level, setting.target, setting.seed) == ((), 0.9, "population", 7)
-    assert str(setting.estimator) == DEFAULT_ESTIMATORS
+    assert str(setting.estimator) == DEFAULT_ESTIMATOR
     assert setting.mixture is None
 
 

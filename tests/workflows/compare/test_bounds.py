@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -11,8 +13,10 @@ from truerank.inference.bounds.identify import identification_bounds
 from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.simulate import simulate_sample
 from truerank.workflows.compare.bounds import ModelBounds
-from truerank.workflows.compare.compare import compare
+from truerank.workflows.compare.compare import compare as run_compare
 from truerank.workflows.compare.result import Strength
+
+compare = partial(run_compare, estimator="bv(gamma=0.1)")  # differences per user: quicker than a fit
 
 
 def test_each_model_at_its_own_end() -> None:

@@ -15,7 +15,7 @@ from truerank.inference.estimate_interval.bootstrap import Bootstrap
 from truerank.inference.estimate_interval.registry import UNCERTAINTIES, Uncertainty
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
-from truerank.workflows.options import DEFAULT_ESTIMATORS, EstimateOptions, RunSettings
+from truerank.workflows.options import DEFAULT_ESTIMATOR, EstimateOptions, RunSettings
 
 _RESAMPLES = 100  # they give the width of an interval to about a tenth, enough for a chart
 
@@ -62,7 +62,7 @@ class ChartSettings(RunSettings):
     def estimator(self) -> Estimator:
         """The first estimator that corrects the metric, else the first of all."""
         correcting = [estimator for estimator in self.estimators if estimator.is_global]
-        return (*correcting, *self.estimators, ESTIMATORS.make(DEFAULT_ESTIMATORS))[0]
+        return (*correcting, *self.estimators, ESTIMATORS.make(DEFAULT_ESTIMATOR))[0]
 
     @property
     def mixture(self) -> MixtureEstimator | None:

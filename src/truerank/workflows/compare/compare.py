@@ -22,9 +22,7 @@ from truerank.core.ranks import Ranks, SampledRanks, SeenPolicy, TiePolicy
 from truerank.core.result import Estimate
 from truerank.core.scorer import Scorer
 from truerank.core.split import Split
-from truerank.estimation.base import Estimator
 from truerank.estimation.corrections.priors import fitted_prior
-from truerank.estimation.registry import ESTIMATORS
 from truerank.inference.bounds.problem import Shape
 from truerank.inference.estimate_interval.registry import Target
 from truerank.metrics.base import Metric
@@ -59,8 +57,8 @@ from truerank.workflows.compare.result import (
     decide_verdict,
     verdict_sentence,
 )
-from truerank.workflows.estimate import DEFAULT_LINEAR
 from truerank.workflows.fitting import check_targets, fit_scorer, make_validate, name_models
+from truerank.workflows.options import DEFAULT_ESTIMATOR, Estimators, single_estimator
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,7 +347,7 @@ def compare(
     split: Split | None = None,
     metrics: str | Metric | Sequence[str | Metric] = "ndcg@10,recall@10",
     *,
-    estimator: str | Estimator = DEFAULT_LINEAR,
+    estimator: Estimators = DEFAULT_ESTIMATOR,
     sampler: str | Sampler | None = None,
     target: Target = "test-users",
     level: float = 0.95,
@@ -410,7 +408,7 @@ def compare(
     """
     options = CompareOptions(
         make_metrics(metrics),
-        ESTIMATORS.make(estimator),
+        single_estimator(estimator, "compare"),
         target=target,
         level=level,
         correction=correction,

@@ -28,16 +28,14 @@ from truerank.core.errors import (
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import RankDistribution, SampledRanks, Stopping, TiePolicy
 from truerank.core.table import about
-from truerank.estimation.base import Estimator
 from truerank.estimation.distribution.mle import MaximumLikelihood
-from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import Contexts, tally
 from truerank.inference.bounds.identify import needed_size
 from truerank.inference.bounds.sample_size import SampleDesign
 from truerank.inference.estimate_interval.registry import TARGETS, Target
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
-from truerank.workflows.estimate import DEFAULT_LINEAR
+from truerank.workflows.options import DEFAULT_ESTIMATOR, Estimators, single_estimator
 from truerank.workflows.plan.assumed_users import (
     AssumedUsers,
     UsersFromDistribution,
@@ -213,7 +211,7 @@ def plan(
     metrics: str | Metric | Sequence[str | Metric] = "ndcg@10,recall@10",
     half_width: float = 0.01,
     *,
-    estimator: str | Estimator = DEFAULT_LINEAR,
+    estimator: Estimators = DEFAULT_ESTIMATOR,
     level: float = 0.95,
     target: Target = "test-users",
     budgets: Sequence[int] = (),
@@ -261,7 +259,7 @@ def plan(
     check_above("half_width", half_width, 0)
     check_level(level)
     check_choice("target", target, TARGETS)
-    parsed_estimator = ESTIMATORS.make(estimator)
+    parsed_estimator = single_estimator(estimator, "plan")
     distribution, n_test_users = _assumed_distribution(pilot, n_users, ties)
     n_items = int(pilot.n_pool.max()) if isinstance(pilot, SampledRanks) else distribution.n_pool
     for metric in parsed_metrics:

@@ -24,7 +24,6 @@ from truerank.core.scorer import DenseScores, HasFactors, HasSparseRows, Scorer
 from truerank.core.split import Split
 from truerank.core.types import FloatArray
 from truerank.estimation.base import Estimator
-from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import tally
 from truerank.inference.bounds.identify import identification_bounds
 from truerank.inference.bounds.sample_size import SampleDesign
@@ -37,9 +36,9 @@ from truerank.ranking.sampled import sample_ranks
 from truerank.ranking.samplers.uniform import UniformSampler
 from truerank.ranking.simulate import simulate_sample
 from truerank.workflows.assembly import EvaluatedModel, assemble_result
-from truerank.workflows.estimate import DEFAULT_LINEAR, BoundsWithMessages
+from truerank.workflows.estimate import BoundsWithMessages
 from truerank.workflows.fitting import check_targets, described, fit_scorer, make_validate, name_models
-from truerank.workflows.options import DEFAULT_METRICS
+from truerank.workflows.options import DEFAULT_ESTIMATOR, DEFAULT_METRICS, Estimators, single_estimator
 from truerank.workflows.plan.cost import RankingSeconds
 from truerank.workflows.precision.goal import PrecisionDesign, PrecisionGoal, PrecisionResult, PrecisionTrace
 from truerank.workflows.precision.partial_rows import PartialRows
@@ -417,7 +416,7 @@ def evaluate_to_precision(
     budget: int | None = None,
     level: float = 0.95,
     target: Target = "test-users",
-    estimator: str | Estimator = DEFAULT_LINEAR,
+    estimator: Estimators = DEFAULT_ESTIMATOR,
     design: PrecisionDesign = "auto",
     costs: RankingSeconds | None = None,
     ties: TiePolicy = "expected",
@@ -485,7 +484,7 @@ def evaluate_to_precision(
         make_metrics(metrics),
         precision,
         budget,
-        ESTIMATORS.make(estimator),
+        single_estimator(estimator, "evaluation to a precision"),
         design=design,
         costs=costs,
         level=level,
