@@ -113,3 +113,15 @@ def test_notes_say_once_what_posterior_intervals_hold() -> None:
         "from.",
         "Below rank 37 the prior decides how targets are spread, not the sample.",
     ]
+
+
+def test_means_over_sampled_users_are_named_and_compared_with_exact_values() -> None:
+    """They differ from exact values by chance alone, so the best of both is marked."""
+    sampled = Estimate("a", "auc", 0.8, 0.7, 0.9, 0.95, kind="estimate", estimator="sampled users")
+    result = Result("evaluate", (sampled, Estimate("b", "auc", 0.6)))
+    board = build_leaderboard(result)
+    assert [row.label for row in board.best("auc")] == ["a · sampled users"]
+    assert result.best("auc", "exact") == result.best("auc", "sampled users") == ["a"]
+    assert best_model_sentence(result, board).startswith("Of 2 models, a has the highest auc, 0.8000")
+    assert any(note.startswith("Sampled users: the mean over users drawn at random") for note in board.notes)
+    assert not any("naive" in note for note in board.notes)

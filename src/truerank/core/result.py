@@ -18,13 +18,31 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+#: In place of an estimator: the mean over users drawn at random, each with its exact value.
+SAMPLED_USERS = "sampled users"
+
+
+def block_of(estimator: str) -> str:
+    """Return the name of the values that those of an estimator may be compared with: its own.
+
+    Means over sampled users may be compared with exact values, from which they differ by chance alone.
+
+    Examples
+    --------
+    >>> block_of("naive"), block_of("sampled users")
+    ('naive', 'exact')
+    """
+    return "exact" if estimator == SAMPLED_USERS else estimator
+
+
 @dataclass(frozen=True)
 class Estimate:
     """Point estimate of one metric for one model, with confidence limits and the method that made them.
 
     Parameters
     ----------
-    model, metric, estimator : spec strings; the estimator of an exact value is ``exact``
+    model, metric, estimator : spec strings; the estimator of an exact value is ``exact``, that of a mean over
+        users drawn at random, each with its exact value, ``sampled users``
     value : the number
     low, high, level : the interval and its confidence level; None where there is none
     target : what the interval is for: the value of all test users (``test-users``) or that of the population
@@ -136,7 +154,7 @@ class Result:
         value_of = {
             e.model: e.value
             for e in self.estimates
-            if (e.metric, e.estimator) == (metric, estimator) and math.isfinite(e.value)
+            if (e.metric, block_of(e.estimator)) == (metric, block_of(estimator)) and math.isfinite(e.value)
         }
         return [
             model

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, replace
 
 from truerank.core.chart import Mark, model_mark
-from truerank.core.result import Estimate, Result
+from truerank.core.result import SAMPLED_USERS, Estimate, Result, block_of
 from truerank.core.table import LONGEST_NAME, decimals, fixed, percent, shorten
 from truerank.inference.posterior.words import posterior_sentences, without_rank
 from truerank.report.axis import Axis, linear_axis
@@ -58,8 +58,8 @@ class LeaderboardRow:
 class Leaderboard:
     """One block of rows per estimator, in each the best model of the first metric on top.
 
-    Models are compared within one estimator only. The block of ``reference`` comes first: exact values where
-    there are any, else the last estimator of the result.
+    Models are compared within one block only; exact values and means over sampled users share one. The block
+    of ``reference`` comes first: exact values where there are any, else the last estimator of the result.
     """
 
     metrics: tuple[str, ...]
@@ -75,7 +75,9 @@ class Leaderboard:
 
     def leaders(self) -> Leaderboard:
         """Return the rows of the reference estimator."""
-        return replace(self, rows=tuple(row for row in self.rows if row.estimator == self.reference))
+        return replace(
+            self, rows=tuple(row for row in self.rows if block_of(row.estimator) == self.reference)
+        )
 
     def best(self, metric: str) -> list[LeaderboardRow]:
         """Return the rows marked as best on one metric."""
@@ -90,7 +92,8 @@ def build_leaderboard(result: Result) -> Leaderboard:
     ways = list(dict.fromkeys((e.model, e.estimator) for e in result.estimates))
     models = result.models()
     estimators = list(dict.fromkeys(estimator for _, estimator in ways))
-    reference = "exact" if "exact" in estimators or not estimators else estimators[-1]
+    blocks = list(dict.fromkeys(map(block_of, estimators)))
+    reference = "exact" if "exact" in blocks or not blocks else blocks[-1]
     metrics = tuple(result.metrics())
     columns = {metric: _column(metric, result) for metric in metrics}
     rows = [
@@ -103,8 +106,8 @@ def build_leaderboard(result: Result) -> Leaderboard:
         )
         for model, estimator in ways
     ]
-    blocks = [reference, *(estimator for estimator in estimators if estimator != reference)]
-    rows.sort(key=lambda row: (blocks.index(row.estimator), *_order(row)))
+    blocks = [reference, *(block for block in blocks if block != reference)]
+    rows.sort(key=lambda row: (blocks.index(block_of(row.estimator)), *_order(row)))
     return Leaderboard(metrics, tuple(rows), _notes(result, metrics), reference)
 
 
@@ -113,10 +116,11 @@ def _column(metric: str, result: Result) -> dict[tuple[str, str], ShownValue]:
     places = decimals(e.value for e in estimates)
     has_rivals = len(result.models()) > 1
     highest = {
-        way: max(
-            (e.value for e in estimates if e.estimator == way and math.isfinite(e.value)), default=math.nan
+        block: max(
+            (e.value for e in estimates if block_of(e.estimator) == block and math.isfinite(e.value)),
+            default=math.nan,
         )
-        for way in {e.estimator for e in estimates}
+        for block in {block_of(e.estimator) for e in estimates}
     }
     column = {}
     for e in estimates:
@@ -126,7 +130,7 @@ def _column(metric: str, result: Result) -> dict[tuple[str, str], ShownValue]:
             text=fixed(e.value, places),
             low="" if low is None else fixed(low, places),
             high="" if high is None else fixed(high, places),
-            is_best=has_rivals and e.value == highest[e.estimator],
+            is_best=has_rivals and e.value == highest[block_of(e.estimator)],
         )
     return column
 
@@ -150,7 +154,13 @@ def _notes(result: Result, metrics: tuple[str, ...]) -> tuple[str, ...]:
     has_rivals = len(result.models()) > 1
     if has_rivals:
         notes.append(f"Higher is better; models are in the order of {metrics[0]}.")
-    if len({e.estimator for e in result.estimates}) > 1:
+    ways = {e.estimator for e in result.estimates}
+    if SAMPLED_USERS in ways:
+        notes.append(
+            f"{SAMPLED_USERS.capitalize()}: the mean over users drawn at random, each with its exact value; "
+            "the interval accounts for the users that were not drawn."
+        )
+    if len(set(map(block_of, ways))) > 1:
         notes.append(
             "Compare models within one estimator: naive is the metric of the sampled list itself, the other "
             "estimators say what it would be among all items."

@@ -49,6 +49,7 @@ def test_far_fewer_scores_than_exact(precision: float) -> None:
         assert estimate.low <= exact <= estimate.high
         assert estimate.low <= estimate.value <= estimate.high
         assert (estimate.kind, estimate.target, estimate.method) == ("estimate", "test-users", "betting")
+        assert estimate.estimator == "sampled users"
     assert trace(found)["is_reached"]
     assert "which gives their exact values" in str(trace(found)["why"])
 
@@ -76,7 +77,7 @@ def test_a_precision_that_needs_everybody_is_exact_and_still_cheaper() -> None:
     scorer = Counting(SCORES)
     found = evaluate_to_precision(scorer, SPLIT, METRICS, precision=1e-5)
     np.testing.assert_allclose([e.value for e in found.estimates], truth(), atol=1e-12)
-    assert {(e.kind, e.method) for e in found.estimates} == {("exact", "exact")}
+    assert {(e.kind, e.method, e.estimator) for e in found.estimates} == {("exact", "exact", "exact")}
     assert all(e.low == e.value == e.high for e in found.estimates)
     assert scorer.count < 0.8 * SCORES.size
     assert "Every user is known" in str(trace(found)["why"])

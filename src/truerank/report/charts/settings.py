@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from truerank.core.errors import UnknownName
+from truerank.core.errors import InvalidParameter, UnknownName
 from truerank.core.result import Result
 from truerank.estimation.base import Estimator
 from truerank.estimation.distribution.base import MixtureEstimator
@@ -97,7 +97,7 @@ def _is_known(name: str) -> bool:
     """Whether a name is that of an estimator; evaluation up to a precision uses other names."""
     try:
         ESTIMATORS.make(name)
-    except UnknownName:
+    except (InvalidParameter, UnknownName):
         return False
     return True
 

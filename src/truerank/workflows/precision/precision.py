@@ -19,7 +19,7 @@ from truerank.core.errors import InvalidParameter, TruerankError, suggests_argum
 from truerank.core.model import Model, Validate
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import Ranks, SeenPolicy, TiePolicy
-from truerank.core.result import Estimate, Result
+from truerank.core.result import SAMPLED_USERS, Estimate, Result
 from truerank.core.scorer import DenseScores, HasFactors, HasSparseRows, Scorer
 from truerank.core.split import Split
 from truerank.core.types import FloatArray
@@ -381,7 +381,7 @@ class PrecisionSearch:
             "evaluation."
         )
         value, method = sample.means(), "exact" if is_exact else "betting"
-        estimator, n_negatives = "exact", None
+        estimator, n_negatives = "exact" if sample.is_complete else SAMPLED_USERS, None
         if self.bounded is not None and not is_exact:
             value, method = self.bounded.value, "bounds and betting"
             estimator, n_negatives = str(goal.estimator), self.n_negatives
