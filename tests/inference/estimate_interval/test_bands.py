@@ -19,9 +19,14 @@ from truerank.estimation.distribution.base import MixtureEstimator
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import tally
 from truerank.inference.bounds.identify import identification_bounds
-from truerank.inference.estimate_interval.base import target_range, user_sampling_limits
+from truerank.inference.estimate_interval.base import (
+    explain_exclusions,
+    target_range,
+    user_sampling_limits,
+)
 from truerank.inference.estimate_interval.registry import UNCERTAINTIES, PointEstimates, Target
 from truerank.inference.estimate_interval.resampling import bootstrap_seconds, resample_estimates
+from truerank.inference.user_interval import Band
 from truerank.ranking.simulate import simulate_adaptive, simulate_sample
 
 ALL = [
@@ -82,8 +87,13 @@ def test_methods_say_what_they_leave_out() -> None:
     def methods(kind: str, estimator: str, metrics: str = "recall@5,auc") -> tuple[str, ...]:
         return UNCERTAINTIES.make(kind).band(estimated(sample, estimator, metrics)).method
 
-    assert methods("auto", "naive") == methods("posterior", "smooth")
-    assert methods("auto", "naive") == ("posterior; below rank 10 the prior decides",) * 2
+    assert methods("auto", "smooth") == methods("posterior", "smooth")
+    decides = "posterior; below rank 10 the prior decides"
+    assert methods("auto", "smooth") == (decides, decides)
+    assert methods("auto", "naive") == (
+        f"{decides}, without the estimate: the sample speaks against it",
+        decides,
+    )
     assert methods("sampling", "naive") == ("delta, ignores bias", "delta")
     assert methods("delta", "naive") == ("delta, ignores bias", "delta")
     assert methods("bootstrap(resamples=50)", "naive") == ("bootstrap, ignores bias", "bootstrap")
@@ -277,3 +287,39 @@ def test_a_bootstrap_beyond_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -
         match=r"the probabilities of 31 sampled ranks in .* bins, 0\.0 GB, in memory\. Use delta",
     ):
         UNCERTAINTIES.make("bootstrap").band(found)
+
+
+def test_an_interval_holds_its_estimate_or_says_why_it_does_not() -> None:
+    """Bounds rule out the naive number of a short list; other intervals are made around the estimate."""
+    sample = simulate_sample(population(80, 3000), 30)
+    for kind in ALL:
+        for estimator in ("naive", "bv", "smooth"):
+            found = estimated(sample, estimator, "recall@5,auc")
+            band = UNCERTAINTIES.make(kind).band(found)
+            holds = (band.low <= found.value) & (found.value <= band.high)
+            assert [", without the estimate: " not in name for name in band.method] == holds.tolist()
+    found = estimated(sample, "naive", "recall@5,auc")
+    band = UNCERTAINTIES.make("bounds").band(found)
+    assert band.method == (
+        "identification bounds, without the estimate: the sample speaks against it",
+        "identification bounds",
+    )
+
+
+def test_values_that_a_metric_cannot_have_are_named() -> None:
+    """Least squares may leave [0, 1]; the limits do not."""
+    found = estimated(SampledRanks.single([1] * 5 + [2] * 5, n_negatives=20, n_pool=300), "ls", "recall@3")
+    band = UNCERTAINTIES.make("delta").band(found)
+    assert found.value[0] > 1 == band.high[0]
+    assert band.method == ("delta, without the estimate: the metric cannot have that value",)
+
+
+def test_limits_that_miss_the_estimate_by_rounding_are_moved_to_it() -> None:
+    found = estimated(simulate_sample(population(80, 300), 30), "naive", "recall@5,auc")
+    near = Band(found.value + 1e-12, found.value + 0.1, ("one", "two"))
+    moved = explain_exclusions(found, near, "test-users")
+    np.testing.assert_array_equal(moved.low, found.value)
+    assert moved.method == ("one", "two")
+    missing = Band(np.full(2, np.nan), np.full(2, np.nan), ("none", "none"))
+    assert explain_exclusions(found, missing, "test-users").method == ("none", "none")
+    assert np.isnan(explain_exclusions(found, missing, "test-users").low).all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from truerank.core.result import Estimate
+from truerank.inference.estimate_interval.base import EXCLUDES
 from truerank.inference.posterior.interval import _name
 from truerank.inference.posterior.words import posterior_sentences, without_rank
 
@@ -22,6 +23,7 @@ def made(estimator: str = "smooth", value: float = 0.1, **other: Any) -> Estimat
 
 def test_names_of_methods_lose_the_rank() -> None:
     assert without_rank(_name(1037)) == without_rank(_name(1)) == "posterior"
+    assert without_rank(f"{_name(1037)}{EXCLUDES}: the sample speaks against it") == "posterior"
     other = "identification bounds: there is no posterior with fewer than 50 users"
     assert without_rank(other) == other
 

@@ -124,6 +124,35 @@ def clip_to_range(
     return np.clip(low, least, most), np.clip(high, least, most)
 
 
+#: In the name of a method whose interval does not hold the estimate; the reason follows.
+EXCLUDES = ", without the estimate"
+_ROUNDING = 1e-9
+
+
+def explain_exclusions(estimates: PointEstimates, band: Band, target: Target) -> Band:
+    """Return the intervals; where one does not hold its estimate, the method's name says why.
+
+    That is information, not an error: bounds may exclude an estimate with a large bias, such as ``naive``,
+    and limits are clipped to values that the metric can have, which linear estimates may leave. Limits that
+    miss the estimate by rounding alone are moved to it.
+    """
+    value = estimates.value
+    misses = np.maximum(band.low - value, value - band.high)
+    low = np.where(misses <= _ROUNDING, np.fmin(band.low, value), band.low)
+    high = np.where(misses <= _ROUNDING, np.fmax(band.high, value), band.high)
+    if not (misses > _ROUNDING).any():
+        return Band(low, high, band.method)
+    least, most = target_range(estimates, target)
+    is_possible = (value >= least - _ROUNDING) & (value <= most + _ROUNDING)
+    names = list(band.method)
+    for column in np.flatnonzero(misses > _ROUNDING).tolist():
+        reason = (
+            "the sample speaks against it" if is_possible[column] else "the metric cannot have that value"
+        )
+        names[column] += f"{EXCLUDES}: {reason}"
+    return Band(low, high, tuple(names))
+
+
 def replace_degenerate(
     estimates: PointEstimates, band: Band, has_spread: BoolArray, *, target: Target, level: float
 ) -> Band:
@@ -247,14 +276,18 @@ class EstimateInterval(Uncertainty, ABC):
         seed: int = 0,
         progress: Progress = SILENT,
     ) -> Band:
-        """Return the intervals; those of exact values have zero width."""
+        """Return the intervals; those of exact values have zero width.
+
+        The name of an interval that does not hold its estimate says why.
+        """
         check_request(estimates, target, level)
         exact = exact_band(estimates, target)
         if exact is not None:
             return exact
         if estimates.tally.is_fully_ranked:
             estimates = without_sampling(estimates)
-        return self.estimate_band(estimates, IntervalRequest(target, level, seed, progress))
+        band = self.estimate_band(estimates, IntervalRequest(target, level, seed, progress))
+        return explain_exclusions(estimates, band, target)
 
     @abstractmethod
     def estimate_band(self, estimates: PointEstimates, request: IntervalRequest) -> Band:

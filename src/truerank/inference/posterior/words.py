@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from truerank.core.result import Estimate
 from truerank.core.table import listed_in_words, percent
+from truerank.inference.estimate_interval.base import EXCLUDES
 
 _HOLDS = {"test-users": "the exact value", "population": "the value of the user population"}
 _RANK = re.compile(r"; below rank ([\d,]+) the prior decides")
@@ -15,12 +16,15 @@ _RANK = re.compile(r"; below rank ([\d,]+) the prior decides")
 def without_rank(method: str) -> str:
     """Return the name of an interval's method without the rank below which the prior decides.
 
+    Of posterior intervals that do not hold the estimate it leaves out the reason as well: that is a sentence
+    of ``posterior_sentences``.
+
     Examples
     --------
     >>> without_rank("posterior; below rank 37 the prior decides"), without_rank("delta, ignores bias")
     ('posterior', 'delta, ignores bias')
     """
-    return _RANK.sub("", method)
+    return _RANK.sub("", method.partition(EXCLUDES)[0] if method.startswith("posterior") else method)
 
 
 def posterior_sentences(estimates: Iterable[Estimate]) -> list[str]:
