@@ -237,8 +237,8 @@ def curve_chart(
         clauses.append(_value_at_cutoff(series[-1], metric))
         if estimated.low:
             all_notes.append(
-                f"The narrow band is the {percent(setting.level)} interval of the estimate, made as in the "
-                "table but with fewer resamples, if any; where that ignores bias, so does the band."
+                f"The narrow band is the {percent(setting.level)} interval, made as in the table but with "
+                "fewer resamples, if any; where that ignores bias or rests on a prior, so does the band."
             )
     if exact is not None:
         series.append(replace(exact, label="exact"))
