@@ -49,6 +49,7 @@ DESIGNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("target", TARGETS)
 def test_all_designs_have_intervals_that_hold_the_fitted_value(design: str, target: str) -> None:
@@ -62,6 +63,7 @@ def test_all_designs_have_intervals_that_hold_the_fitted_value(design: str, targ
     assert (band.high - band.low < wide.high - wide.low).all()
 
 
+@pytest.mark.slow
 def test_names_say_below_which_rank_the_prior_decides() -> None:
     def name(sample: SampledRanks) -> str:
         return QUICK.band(estimated(sample, "smooth", "recall@10")).method[0]
