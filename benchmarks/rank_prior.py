@@ -20,7 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,7 @@ START = RankPrior(
     kept=(1.0,) * len(SHAPES),
     widening_removed=0.4,
     widening_kept=0.25,
+    widening_many=0.6,
 )
 #: Learnt constants; those that are not slopes by their logarithm. The roughness from rank to rank (rank_sd,
 #: local_sd, first_sd) is not learnt: one of eight data sets has nearly all of it, and the likelihood of the
@@ -252,15 +253,16 @@ def learn_constants(corpus: list[Counted], start: RankPrior, *, verbose: bool = 
     return from_vector(found.x, start)
 
 
-def learn_shapes(prior: RankPrior, corpus: list[Counted]) -> tuple[float, ...]:
-    """Return the weights of shapes that predict those of a new data set."""
+def learn_shapes(prior: RankPrior, corpus: list[Counted], allowed: Sequence[bool]) -> tuple[float, ...]:
+    """Return the weights of shapes that predict those of a new data set; 0 for those not allowed."""
     weights, n = model_weights(corpus), len(SHAPES)
+    pseudo = PSEUDO * np.array(allowed)
     scales = np.log(np.maximum(prior.scale_weights(), 1e-300))
     heights = [
         np.logaddexp.reduce(log_marginals(prior, counted, SHAPES) + scales, axis=2) for counted in corpus
     ]
     families = sorted({counted.family for counted in corpus})
-    share = np.full(n, 1 / n)
+    share = pseudo / pseudo.sum()
     for _ in range(200):
         of_family = dict.fromkeys(families, 0.0)
         votes = {family: np.zeros(n) for family in families}
@@ -270,8 +272,13 @@ def learn_shapes(prior: RankPrior, corpus: list[Counted]) -> tuple[float, ...]:
             votes[counted.family] += weight * posterior.sum(axis=0)
             of_family[counted.family] += weight * len(posterior)
         means = sum(votes[family] / of_family[family] for family in families)
-        share = np.asarray(means + PSEUDO) / (len(families) + n * PSEUDO)
+        share = np.asarray(means + pseudo) / (len(families) + pseudo.sum())
     return tuple(float(value) for value in share.round(5))
+
+
+def _is_usual(kind: str, size: float, more: float) -> bool:
+    """Whether a shape has another reason than seen items that stay in the list."""
+    return kind != "shift" and not (kind == "drop" and more > 1)
 
 
 def learn(folder: Path, without: str | None, start: RankPrior, *, verbose: bool = True) -> dict[str, Any]:
@@ -283,7 +290,11 @@ def learn(folder: Path, without: str | None, start: RankPrior, *, verbose: bool 
     with single_threaded_blas():
         prior = learn_constants(removed, start, verbose=verbose)
         prior = replace(prior, **{name: round(getattr(prior, name), 4) for name in LEARNT})
-        prior = replace(prior, removed=learn_shapes(prior, removed), kept=learn_shapes(prior, kept))
+        prior = replace(
+            prior,
+            removed=learn_shapes(prior, removed, [_is_usual(*shape) for shape in SHAPES]),
+            kept=learn_shapes(prior, kept, [True] * len(SHAPES)),
+        )
     return {
         "prior": prior.to_json(),
         "learnt_from": [

@@ -166,23 +166,26 @@ def draw_curves(
     """Return draws of the distribution over bins, given the evidence."""
     informed, free = informed_basis(evidence, curves)
     base = curves.mean + curves.log_widths
-    log_prior = np.log(prior.scale_weights())[:, None] + np.log(prior.shape_weights(seen))
+    shape_weights = prior.shape_weights(seen)
+    shapes = np.flatnonzero(shape_weights)
+    log_prior = np.log(prior.scale_weights())[:, None] + np.log(shape_weights[shapes])
     modes: list[list[Mode]] = []
     for scale in SCALES:
         row: list[Mode] = []
-        for shape in curves.shapes:
+        for shape in curves.shapes[shapes]:
             start = row[-1].x if row else modes[-1][0].x * SCALES[len(modes) - 1] / scale if modes else None
             row.append(find_mode(evidence, base + shape, scale * informed, start))
         modes.append(row)
     log_weights = log_prior + np.array([[mode.log_marginal for mode in row] for row in modes])
-    weights = np.exp(log_weights - log_weights.max())
+    weights = np.zeros((len(SCALES), len(shape_weights)))
+    weights[:, shapes] = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     masses, shares = [], []
     for (i, j), weight in np.ndenumerate(weights):
         if weight < _RARE:
             continue
         size = 2 * max(round(n_draws * weight / 2), _FEWEST // 2)
-        mode, scale = modes[i][j], SCALES[i]
+        mode, scale = modes[i][int(np.searchsorted(shapes, j))], SCALES[i]
         z = _antithetic(generator, len(mode.x), size)
         x = mode.x[:, None] + solve_triangular(mode.factor.T, z, lower=False, check_finite=False)
         heights = (base + curves.shapes[j])[:, None] + scale * (informed @ x)

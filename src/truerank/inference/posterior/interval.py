@@ -126,8 +126,8 @@ def metric_posterior(
         n_unsampled = tally.n_users * (1 - fraction) / fraction if fraction > 0 else np.inf
         values = sample.sample(draws, fraction, n_unsampled, generator)
         unit = np.array([gains.unit if fraction == 1 else 0.0 for gains in sample.gains])
-    widening = prior.widening_removed if seen == "removed" else prior.widening_kept
-    return MetricPosterior(values, draws.weights, unit, resolved_rank(tally), widening)
+    resolved = resolved_rank(tally)
+    return MetricPosterior(values, draws.weights, unit, resolved, prior.widening(seen, resolved))
 
 
 def resolved_rank(tally: Tally) -> int:

@@ -44,6 +44,8 @@ SHAPES: tuple[tuple[str, float, float], ...] = (
     ("first", -1.5, 0),
     ("second", 2, 0),
 )
+#: Unresolved ranks, N/(m + 1), up to which and from which on the level of intervals is that of few and many.
+FEW, MANY = 30, 150
 _STEP = 0.1  # of the grid over which slopes are integrated, in log-rank
 _RANK = 96  # eigenvectors of the covariance that are kept
 _EMPTY = 0.01  # density, relative to the curve, where a shape leaves nothing
@@ -73,6 +75,7 @@ class RankPrior:
     removed, kept : weights of ``SHAPES`` where seen items are removed from the list, or kept
     widening_removed, widening_kept : an interval of level 1 - a is the central 1 - widening a of the
         posterior, where seen items are removed, and where they are kept or it is not known
+    widening_many : the same for samples that leave ``MANY`` ranks or more unresolved; see ``widening``
     """
 
     top_slope: float
@@ -90,6 +93,7 @@ class RankPrior:
     kept: tuple[float, ...]
     widening_removed: float
     widening_kept: float
+    widening_many: float
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> RankPrior:
@@ -116,6 +120,17 @@ class RankPrior:
         weights: FloatArray = {"removed": removed, "kept": kept, "unknown": (removed + kept) / 2}[seen]
         weights /= weights.sum()
         return weights
+
+    def widening(self, seen: SeenItems, resolved: float) -> float:
+        """Return which part of 1 - level an interval leaves outside, given the first rank that is resolved.
+
+        Up to ``FEW`` unresolved ranks the roughness of single ranks matters most. Data sets differ in it more
+        than the prior can say, so intervals are wider than their level. With ``MANY`` the slope of the curve
+        matters, about which the prior is right more often. In between the logarithm is interpolated.
+        """
+        few = self.widening_removed if seen == "removed" else self.widening_kept
+        logs = np.interp(np.log(max(resolved, 1)), np.log([FEW, MANY]), np.log([few, self.widening_many]))
+        return float(np.exp(logs))
 
     def moments(self, grid: RankGrid) -> tuple[FloatArray, FloatArray]:
         """Return mean (n_bins,) and covariance of the log-density in the bins of a grid, at scale 1."""
