@@ -64,11 +64,30 @@ def test_sampled_files(truerank: Truerank, tmp_path: Path) -> None:
     auc, recall = json.loads(done.out)["differences"]
     assert (auc["verdict"], auc["strength"]) == ("A beats B", "whatever the ranks are")
     assert recall["verdict"].startswith("cannot tell")
-    assert "note: intervals from sampled ranks include the variance between users" in done.err
-    trusting = truerank("compare", good, bad, "--metrics", "recall@10", "--no-bounds", "--estimator", "naive")
+    flags = ("--metrics", "recall@10", "--estimator", "naive", "--no-bounds", "--no-posterior")
+    trusting = truerank("compare", good, bad, *flags)
+    assert "note: intervals for noise from sampled ranks include the variance between users" in trusting.err
     assert trusting.out.splitlines()[1].endswith("good, by the estimator")
     shaped = truerank("compare", good, bad, "--metrics", "recall@10", "--shape", "decreasing")
     assert shaped.code == 0
+
+
+def test_sampled_files_by_the_posterior(truerank: Truerank, tmp_path: Path) -> None:
+    """Ranks of two curves like those of recommenders: the posterior decides, and the table says what does."""
+    draw = np.random.default_rng(0)
+    for name, shape in (("good", 0.25), ("bad", 0.6)):
+        exact = (draw.beta(shape, 2, 400) * 900).astype(int)
+        above = draw.hypergeometric(exact, 999 - exact, 100)
+        lines = [f"u{user},{rank},100,1000" for user, rank in enumerate((above + 1).tolist())]
+        text = "\n".join(["user_id,rank,n_negatives,n_items", *lines]) + "\n"
+        (tmp_path / f"{name}.csv").write_text(text)
+    files = tmp_path / "good.csv", tmp_path / "bad.csv"
+    done = truerank("compare", *files, "--metrics", "recall@20", "--no-bounds")
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[1].endswith("good, by the posterior, the sample decides")
+    assert "good beats bad in recall@20 by the posterior: [+0." in done.err.replace("\n", " ")
+    noise = truerank("compare", *files, "--metrics", "recall@20", "--no-bounds", "--no-posterior")
+    assert noise.out.splitlines()[1].endswith("good, by the estimator")
 
 
 def test_models_on_data(truerank: Truerank, tmp_path: Path) -> None:

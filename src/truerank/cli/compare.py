@@ -69,11 +69,18 @@ def compare(
     margin: Annotated[
         float | None, typer.Option(help="Models whose difference is at most this count as equivalent.")
     ] = None,
+    posterior: Annotated[
+        bool,
+        typer.Option(
+            "--posterior/--no-posterior",
+            help="Whether sampled ranks get intervals under a prior learnt from real recommenders.",
+        ),
+    ] = True,
     bounds: Annotated[
         bool,
         typer.Option(
             "--bounds/--no-bounds",
-            help="Whether a verdict from sampled ranks must hold for all exact ranks that they allow.",
+            help="Whether to compute what all exact ranks that the samples allow have in common.",
         ),
     ] = True,
     shape: Annotated[
@@ -117,6 +124,7 @@ def compare(
         "correction": correction,
         "baseline": baseline,
         "tie_margin": margin,
+        "posterior": posterior,
         "bounds": bounds,
         "shape": shape,
         "common_users": common_users,

@@ -63,7 +63,9 @@ def test_an_estimate_without_bias_decides_by_noise_alone() -> None:
     }
     sampled = {name: simulate_sample(one, 99, label=name) for name, one in exact.items()}
     one = compare(sampled, metrics="auc", estimator="naive").differences[0]
-    wider = compare(sampled, metrics="auc", estimator="naive", level=0.975, bounds=False).differences[0]
+    (wider,) = compare(
+        sampled, metrics="auc", estimator="naive", level=0.975, posterior=False, bounds=False
+    ).differences
     assert one.strength is Strength.RANKS and wider.strength is Strength.ESTIMATOR
     assert wider.low is not None and wider.high is not None
     assert one.bound_low == pytest.approx(wider.low, abs=1e-6)

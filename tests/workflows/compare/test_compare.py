@@ -23,6 +23,7 @@ from truerank.ranking.simulate import simulate_sample
 from truerank.split.base import make_split
 from truerank.workflows.compare.compare import compare as run_compare
 from truerank.workflows.compare.options import Correction
+from truerank.workflows.compare.posterior import PosteriorDifferences
 from truerank.workflows.compare.result import Comparison, Difference, Strength, Verdict
 from truerank.workflows.evaluate import evaluate
 
@@ -189,7 +190,7 @@ def test_advice_and_shape() -> None:
     """What is advised does part the bounds; a shape needs less."""
     exact = {"A": drawn(0.2, n_users=1500), "B": drawn(0.6, n_users=1500, seed=1)}
     few = {name: simulate_sample(one, 20, label=name) for name, one in exact.items()}
-    one = compare(few, metrics="recall@10").differences[0]
+    one = compare(few, metrics="recall@10", posterior=False).differences[0]
     assert one.verdict is Verdict.UNRESOLVED and one.needed_negatives is not None
     assert f"About {one.needed_negatives:,} negatives would be enough to tell" in one.sentence
     size = round(1.25 * one.needed_negatives)
@@ -206,13 +207,21 @@ def test_exact_against_sampled() -> None:
     one = found.difference("X", "S", "auc")
     assert one.low is not None and one.high is not None and one.low < 0 < one.high
     assert not one.verdict.is_decided
-    assert one.method == "differences per user, max-t, ignores bias"
-    for other in ("mle", "mn(prior=mle)"):
+    assert one.method == "posterior, simultaneous"
+    for other in ("mle", "mn(prior=mle)", "bv(gamma=0.1)"):
         again = compare(
-            {"X": exact, "S": simulate_sample(exact, 100)}, metrics="auc", estimator=other, resamples=200
+            {"X": exact, "S": simulate_sample(exact, 100)},
+            metrics="auc",
+            estimator=other,
+            posterior=False,
+            resamples=200,
         ).differences[0]
-        expected = "joint bootstrap, max-t" if other == "mle" else "differences per user, max-t, prior taken"
-        assert again.method.startswith(expected)
+        expected = {
+            "mle": "joint bootstrap, max-t",
+            "mn(prior=mle)": "differences per user, max-t, prior taken",
+            "bv(gamma=0.1)": "differences per user, max-t, ignores bias",
+        }
+        assert again.method.startswith(expected[other])
         assert again.low is not None and again.high is not None and again.low < 0 < again.high
 
 
@@ -227,7 +236,65 @@ def test_samples_without_bounds() -> None:
     one = found.differences[0]
     assert (one.verdict, one.strength, one.bound_low) == (Verdict.FIRST, Strength.ESTIMATOR, None)
     assert one.pairing == "paired users, shared negatives"
-    assert found.notes[0].startswith("no bounds for A: bounds need negatives that were drawn uniformly")
+    for reason in ("A: ", "B: ", "no bounds for A: bounds need"):
+        assert any(
+            note.startswith(reason) and "negatives that were drawn uniformly" in note for note in found.notes
+        )
+
+
+def recommender(shape: float, label: str, m: int, n_users: int = 500) -> SampledRanks:
+    """Return sampled ranks among 2,000 items, of a curve like those of recommenders."""
+    draw = np.random.default_rng(sum(map(ord, label)))
+    exact = Ranks.single((draw.beta(shape, 1.5, n_users) * 1999).astype(np.int64), n_pool=2000)
+    return simulate_sample(exact, m, label=label)
+
+
+def test_the_posterior_decides_where_bounds_do_not() -> None:
+    """With 49 negatives of 2,000 items rank 40 is the first that is resolved."""
+    models = {"good": recommender(0.15, "good", 49), "bad": recommender(0.5, "bad", 49)}
+    found = compare(models, metrics="recall@10,recall@50")
+    prior, sample = found.differences
+    for one in (prior, sample):
+        assert one.verdict is Verdict.FIRST and one.method == "posterior, simultaneous"
+        assert one.low is not None and one.bound_low is not None and one.low > 0 > one.bound_low
+        assert one.probability is not None and one.probability > 0.99
+    assert prior.strength is Strength.PRIOR and "how ranks below 40 are spread" in prior.sentence
+    assert sample.strength is Strength.SAMPLE and "it resolves ranks from 40 on" in sample.sentence
+    assert not any("for noise" in note for note in found.notes)
+    alone = compare(models, metrics="recall@10", correction="none").differences[0]
+    assert alone.method == "posterior, no correction"
+    assert alone.low is not None and prior.low is not None and alone.low > prior.low
+    smooth = compare(models, metrics="recall@10", estimator="smooth", bounds=False, resamples=200)
+    held = smooth.differences[0]
+    assert held.low is not None and held.high is not None and held.low <= held.value <= held.high
+    for every in ("population", "test-users"):
+        wide = compare(models, metrics="recall@10", target=every, bounds=False).differences[0]
+        assert wide.strength is Strength.PRIOR
+
+
+def test_without_a_posterior_bounds_decide_and_the_reason_is_told() -> None:
+    models = {"good": recommender(0.15, "good", 49, 40), "bad": recommender(0.5, "bad", 49, 40)}
+    found = compare(models, metrics="recall@10")
+    one = found.differences[0]
+    assert one.method == "differences per user, max-t, ignores bias"
+    assert one.strength not in (Strength.PRIOR, Strength.SAMPLE)
+    told = "good: there is no posterior with fewer than 50 users; its differences have intervals for noise "
+    assert f"{told}only, and verdicts need bounds." in found.notes
+    # exact ranks of some of the users do not say what the others have
+    part = compare(
+        {"X": drawn(0.3), "S": simulate_sample(drawn(0.5, seed=1), 50)}, metrics="auc", n_test_users=500
+    )
+    assert part.differences[0].method.endswith("ignores bias")
+    assert any(note.startswith("X: its ranks are exact, but not those of all users") for note in part.notes)
+
+
+def test_an_interval_is_cut_to_its_bounds() -> None:
+    made = PosteriorDifferences(
+        np.array([[-0.2]]), np.array([[0.3]]), np.array([[0.7]]), np.array([[37.0]]), {}
+    )
+    assert made.within((0, 0), None) == (-0.2, 0.3)
+    assert made.within((0, 0), (-0.1, 0.5)) == (-0.1, 0.3)
+    assert made.within((0, 0), (0.4, 0.5)) == (0.4, 0.5)  # bounds hold, whatever the prior says
 
 
 def test_one_user() -> None:

@@ -62,6 +62,44 @@ def test_from_samples(
     assert swapped[:2] == (mirror.get(verdict, verdict), strength)
 
 
+@pytest.mark.parametrize("prior_decides", [False, True])
+@pytest.mark.parametrize(
+    ("interval", "bounds", "posterior", "is_population", "verdict", "is_posterior"),
+    [
+        (WIN, INSIDE, WIN, False, F, True),
+        (INSIDE, INSIDE, WIN, False, F, True),
+        (LOSS, INSIDE, WIN, False, F, True),  # a biased estimator is overruled
+        (WIN, None, LOSS, True, S, True),
+        (WIN, WIN, INSIDE, False, F, False),  # bounds have the last word
+        (WIN, INSIDE, INSIDE, False, U, False),
+        (INSIDE, INSIDE, INSIDE, False, N, False),
+        (WIN, None, INSIDE, False, U, False),
+        (WIN, WIN, INSIDE, True, U, False),  # bounds are about these users only
+    ],
+)
+def test_by_the_posterior(
+    prior_decides: bool,
+    interval: tuple[float, float],
+    bounds: tuple[float, float] | None,
+    posterior: tuple[float, float],
+    is_population: bool,
+    verdict: Verdict,
+    is_posterior: bool,
+) -> None:
+    found = decide_verdict(
+        interval,
+        bounds,
+        posterior=posterior,
+        prior_decides=prior_decides,
+        margin=None,
+        is_exact=False,
+        is_population=is_population,
+    )
+    own = Strength.PRIOR if prior_decides else Strength.SAMPLE
+    other = Strength.RANKS if verdict.is_decided else Strength.NONE
+    assert found == (verdict, own if is_posterior else other, verdict_of_interval(*interval, None))
+
+
 @pytest.mark.parametrize(
     ("interval", "bounds", "verdict", "strength"),
     [
@@ -174,6 +212,43 @@ def test_sentences() -> None:
     assert verdict_sentence(one(Verdict.EQUAL, Strength.EXACT, Verdict.EQUAL, value=0.0), at).startswith(
         "ease and pop are equal in recall@10 on these 1,000 users, exactly: +0.0000."
     )
+
+
+def test_sentences_of_the_posterior() -> None:
+    at = SentenceContext("bv", 10, 99, noise=(0.005, 0.035), resolved=37, is_searched=True)
+    assert verdict_sentence(one(F, Strength.PRIOR, F), at) == (
+        "ease beats pop in recall@10 by the posterior: [+0.0100, +0.0300]. The prior decides: it says how "
+        "ranks below 37 are spread; bv estimates +0.0200."
+    )
+    finer = SentenceContext("bv", 10, 999, noise=(0.005, 0.035), resolved=4)
+    assert verdict_sentence(one(S, Strength.SAMPLE, S, low=-0.03, high=-0.01, value=-0.04), finer) == (
+        "pop beats ease in recall@10 by the posterior: [-0.0300, -0.0100]. The sample decides: it resolves "
+        "ranks from 4 on; bv estimates -0.0400, which the posterior leaves out."
+    )
+    all_ranks = SentenceContext("bv", 10, 999, noise=(0.005, 0.035), resolved=1)
+    assert "The sample decides: it resolves all ranks;" in verdict_sentence(
+        one(F, Strength.SAMPLE, F), all_ranks
+    )
+    open_ = one(U, Strength.NONE, F, low=-0.01, high=0.05, needed_negatives=1600)
+    assert verdict_sentence(open_, at) == (
+        "this sample cannot tell ease from pop in recall@10: K = 10 is below what 99 negatives resolve. The "
+        "posterior of the difference, [-0.0100, +0.0500], contains 0. Any difference from -0.200 to +0.300 "
+        "is compatible with the sampled ranks; bv estimates +0.0200 [+0.0050, +0.0350]. About 1,600 "
+        "negatives would be enough to tell, if the difference stays this large."
+    )
+    unbounded = one(U, Strength.NONE, F, low=-0.01, high=0.05, bound_low=None, bound_high=None)
+    assert verdict_sentence(unbounded, finer) == (
+        "this sample cannot tell ease from pop in recall@10: 999 negatives do not resolve the difference. "
+        "The posterior of the difference, [-0.0100, +0.0500], contains 0. bv estimates +0.0200 [+0.0050, "
+        "+0.0350], its bias not counted."
+    )
+    noisy = SentenceContext("bv", 10, 99, noise=(-0.02, 0.06), resolved=37)
+    assert verdict_sentence(one(N, Strength.NONE, N, low=-0.05, high=0.08), noisy) == (
+        "this sample cannot tell ease from pop in recall@10: noise. The difference of +0.0200 has the "
+        "interval [-0.0200, +0.0600], which contains 0; so does its posterior, [-0.0500, +0.0800]. About "
+        "4,000 users (or more negatives) would be enough to tell, if the difference stays this large."
+    )
+    assert headline(one(F, Strength.PRIOR, F)) == "ease, by the posterior, the prior decides"
 
 
 def test_headlines() -> None:

@@ -13,7 +13,7 @@ together with the data sets and models they were learnt from.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, Literal, TypeAlias
@@ -76,6 +76,7 @@ class RankPrior:
     widening_removed, widening_kept : an interval of level 1 - a is the central 1 - widening a of the
         posterior, where seen items are removed, and where they are kept or it is not known
     widening_many : the same for samples that leave ``MANY`` ranks or more unresolved; see ``widening``
+    sharing : correlation of the errors of two models that were tested on the same users; see ``difference``
     """
 
     top_slope: float
@@ -94,6 +95,7 @@ class RankPrior:
     widening_removed: float
     widening_kept: float
     widening_many: float
+    sharing: float = field(default=0.0, repr=False)  # posteriors of single models do not depend on it
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> RankPrior:

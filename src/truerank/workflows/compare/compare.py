@@ -3,7 +3,8 @@
 ``compare`` takes ranks, or fits and ranks the models itself: on the same users and targets, and against the
 same negatives where negatives are sampled. Differences are taken user by user where models have the same
 users. From exact ranks the difference on the test users is known. From sampled ranks a verdict needs more
-than an interval for the sampling noise: the identification bounds of the difference must give the same sign.
+than an interval for the sampling noise: the posterior of the difference, under a prior learnt from real
+recommenders, must exclude 0, or the identification bounds must.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from truerank.core.split import Split
 from truerank.estimation.corrections.priors import fitted_prior
 from truerank.inference.bounds.problem import Shape
 from truerank.inference.estimate_interval.registry import Target
+from truerank.inference.posterior.prior import SeenItems
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.exact import exact_ranks
@@ -46,6 +48,11 @@ from truerank.workflows.compare.options import (
     CompareOptions,
     Correction,
     make_compared_model,
+)
+from truerank.workflows.compare.posterior import (
+    PosteriorDifferences,
+    is_prior_decisive,
+    posterior_differences,
 )
 from truerank.workflows.compare.result import (
     ROUNDING,
@@ -70,21 +77,41 @@ class ComparisonBuilder:
     models : their values, and ranks that fit together (see ``align_ranks``)
     options : metrics, levels and rules
     n_test_users : test users from which those with exact ranks were sampled; None when all were taken
-    progress : where resampling and bounds are reported
+    progress : where resampling, posteriors and bounds are reported
+    seen : whether seen items stay in the list; None where this is not known
     """
 
     models: Sequence[ComparedModel]
     options: CompareOptions
     n_test_users: int | None
     progress: Progress
+    seen: SeenItems | None = None
 
     def run(self, pairs: Sequence[tuple[int, int]], notes: list[str]) -> Comparison:
         """Compare the pairs, given by the indices of their models."""
         options = self.options
         paired = paired_differences(self.models, pairs, options, progress=self.progress)
         intervals = simultaneous_intervals(paired, level=options.level, correction=options.correction)
+        is_sampled = any(model.estimated is not None for model in self.models)
+        posterior: PosteriorDifferences | None = None
+        if options.posterior and is_sampled:
+            posterior = posterior_differences(
+                self.models,
+                pairs,
+                options,
+                seen=self.seen,
+                n_test_users=self.n_test_users,
+                progress=self.progress,
+            )
+            notes = [
+                *notes,
+                *(
+                    f"{name}: {why}; its differences have intervals for noise only, and verdicts need bounds."
+                    for name, why in posterior.reasons.items()
+                ),
+            ]
         bounds: ModelBounds | None = None
-        if options.bounds and any(model.estimated is not None for model in self.models):
+        if options.bounds and is_sampled:
             bounds = model_bounds(self.models, options, progress=self.progress)
             notes = [*notes, *(f"no bounds for {name}: {why}" for name, why in bounds.reasons.items())]
         negatives_needed = None if bounds is None else NegativesNeeded(self.models, bounds, options)
@@ -95,7 +122,7 @@ class ComparisonBuilder:
             correction="max-t" if options.correction == "max-t" else "holm",
         )
         differences = tuple(
-            self._difference(paired, intervals, joint, negatives_needed, row, pair, column)
+            self._difference(paired, intervals, joint, posterior, negatives_needed, row, pair, column)
             for row, pair in enumerate(pairs)
             for column in range(len(options.metrics))
         )
@@ -108,6 +135,7 @@ class ComparisonBuilder:
         paired: PairedDifferences,
         intervals: SimultaneousIntervals,
         joint: SimultaneousIntervals,
+        posterior: PosteriorDifferences | None,
         negatives_needed: NegativesNeeded | None,
         row: int,
         pair: tuple[int, int],
@@ -121,15 +149,26 @@ class ComparisonBuilder:
         if is_exact and abs(value) <= ROUNDING:
             value = 0.0
         factor = self._error_factor(first, second) if options.target == "test-users" else 1.0
-        low, high = _scaled(value, float(intervals.low[cell]), float(intervals.high[cell]), factor)
+        noise = _scaled(value, float(intervals.low[cell]), float(intervals.high[cell]), factor)
+        low, high = noise
+        probability = _probability(
+            value, float(paired.error[cell]), n_users, factor, float(intervals.probability[cell])
+        )
         bounds = None
         if negatives_needed is not None and not is_exact:
             lower, upper = negatives_needed.bounds.of_difference(a, b, (joint.low[row], joint.high[row]))
             if np.isfinite(lower[column]):
                 bounds = float(lower[column]), float(upper[column])
+        resolved = None
+        if posterior is not None and np.isfinite(posterior.low[cell]):
+            low, high, resolved = *posterior.within(cell, bounds), int(posterior.resolved[row])
+            probability = float(posterior.probability[cell])
         verdict, strength, by_interval = decide_verdict(
-            (low, high),
+            noise,
             bounds,
+            posterior=None if resolved is None else (low, high),
+            prior_decides=resolved is not None
+            and is_prior_decisive(options.metrics[column], resolved, int(first.ranks.n_pool.max())),
             margin=options.tie_margin,
             is_exact=is_exact,
             is_population=options.target == "population" or self._is_subset,
@@ -152,11 +191,7 @@ class ComparisonBuilder:
             high=_finite(high),
             level=options.level,
             target=options.target,
-            probability=_finite(
-                _probability(
-                    value, float(paired.error[cell]), n_users, factor, float(intervals.probability[cell])
-                )
-            ),
+            probability=_finite(probability),
             population_low=_finite(intervals.low[cell]),
             population_high=_finite(intervals.high[cell]),
             p_value=_finite(intervals.p_value[cell]),
@@ -165,7 +200,11 @@ class ComparisonBuilder:
             bound_low=None if bounds is None else bounds[0],
             bound_high=None if bounds is None else bounds[1],
             method=self._method(
-                first, second, is_paired=kinship.is_paired, is_known=is_exact and factor == 0
+                first,
+                second,
+                is_paired=kinship.is_paired,
+                is_known=is_exact and factor == 0,
+                has_posterior=resolved is not None,
             ),
             pairing=str(kinship),
             verdict=verdict,
@@ -180,6 +219,8 @@ class ComparisonBuilder:
             n_negatives=sizes.pop() if len(sizes) == 1 else None,
             margin=options.tie_margin,
             is_searched=is_searched,
+            noise=noise,
+            resolved=resolved,
         )
         return replace(difference, sentence=verdict_sentence(difference, context))
 
@@ -209,10 +250,20 @@ class ComparisonBuilder:
         n_users = min(len(first.users), len(second.users))
         return float(np.sqrt(max(1 - n_users / self.n_test_users, 0.0)))
 
-    def _method(self, first: ComparedModel, second: ComparedModel, *, is_paired: bool, is_known: bool) -> str:
+    def _method(
+        self,
+        first: ComparedModel,
+        second: ComparedModel,
+        *,
+        is_paired: bool,
+        is_known: bool,
+        has_posterior: bool,
+    ) -> str:
         if is_known:
             return "exact"
         options = self.options
+        if has_posterior:
+            return "posterior, no correction" if options.correction == "none" else "posterior, simultaneous"
         if first.per_user is None or second.per_user is None:
             kind = "joint bootstrap" if is_paired else "independent bootstraps"
         else:
@@ -234,11 +285,11 @@ class ComparisonBuilder:
         if unpaired:
             pairs = ", ".join(dict.fromkeys(unpaired))
             notes.append(f"{pairs} have no users in common: they are compared as independent samples.")
-        is_sampled = any(model.estimated is not None for model in self.models)
-        if is_sampled and self.options.target == "test-users":
+        by_noise = any("ignores bias" in difference.method for difference in differences)
+        if by_noise and self.options.target == "test-users":
             notes.append(
-                "intervals from sampled ranks include the variance between users, so for the mean over these "
-                "test users they are conservative (wider than needed)."
+                "intervals for noise from sampled ranks include the variance between users, so for the mean "
+                "over these test users they are conservative (wider than needed)."
             )
         return notes
 
@@ -267,6 +318,7 @@ class ComparisonBuilder:
             "correction": options.correction,
             "baseline": options.baseline,
             "tie_margin": options.tie_margin,
+            "posterior": options.posterior,
             "bounds": options.bounds,
             "shape": options.shape,
             "ties": options.ties,
@@ -354,6 +406,7 @@ def compare(
     correction: Correction = "max-t",
     baseline: str | None = None,
     tie_margin: float | None = None,
+    posterior: bool = True,
     bounds: bool = True,
     shape: Shape | None = None,
     common_users: bool = False,
@@ -368,7 +421,7 @@ def compare(
     """Return the differences between models with simultaneous confidence intervals and a verdict for each.
 
     Models with the same users are compared user by user. From exact ranks the difference on these users is
-    known. From sampled ranks a verdict must hold for every rank distribution that the samples allow;
+    known. From sampled ranks a verdict needs a posterior interval that excludes 0, or bounds that do;
     otherwise the verdict is that this sample cannot tell.
 
     Parameters
@@ -384,7 +437,10 @@ def compare(
     correction : for multiple comparisons: ``max-t``, ``holm`` (with Bonferroni intervals) or ``none``
     baseline : name of the model that every other one is compared with; None compares all pairs
     tie_margin : differences up to this size count as equivalent; None where every difference matters
-    bounds : whether a verdict from sampled ranks must hold for every rank distribution that they allow
+    posterior : whether sampled ranks get posterior intervals, under a prior of rank distributions learnt from
+        real recommenders. Without them intervals are for noise only, and verdicts need bounds
+    bounds : whether to compute bounds over all rank distributions that the samples allow. They have the last
+        word; without posterior and bounds a verdict rests on the estimator
     shape : ``decreasing`` assumes that a rank is at most as frequent as any better one, which narrows bounds
     common_users : whether to leave out users that not all models have
     ties, seen, seed : as in ``evaluate``
@@ -414,6 +470,7 @@ def compare(
         correction=correction,
         baseline=baseline,
         tie_margin=tie_margin,
+        posterior=posterior,
         bounds=bounds,
         shape=shape,
         common_users=common_users,
@@ -445,7 +502,10 @@ def compare(
             "Give the number of test users that these were sampled from."
         )
     compared = [make_compared_model(name, model_ranks, options) for name, model_ranks in aligned.items()]
-    return ComparisonBuilder(compared, options, n_test_users, progress).run(pairs, notes)
+    known_seen: SeenItems | None = None
+    if split is not None:  # items at the bottom of the list take no rank from targets
+        known_seen = "kept" if seen == "keep" else "removed"
+    return ComparisonBuilder(compared, options, n_test_users, progress, known_seen).run(pairs, notes)
 
 
 def _given_ranks(models: Any, sampler: object) -> Mapping[str, AnyRanks]:

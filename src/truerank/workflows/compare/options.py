@@ -44,6 +44,7 @@ class CompareOptions(RunSettings):
     correction: Correction = "max-t"
     baseline: str | None = None
     tie_margin: float | None = None
+    posterior: bool = True
     bounds: bool = True
     shape: Shape | None = None
     common_users: bool = False

@@ -1,13 +1,14 @@
 """Result of a comparison: differences with intervals, bounds and a verdict each, as data, text and table.
 
-A verdict says which model is better, or why this cannot be told: the interval contains 0 (noise), or sampled
-ranks allow either sign (not resolved). Its strength says what the verdict rests on, from exact ranks down to
-an estimate whose bias is not counted.
+A verdict says which model is better, or why this cannot be told: the interval for noise contains 0, or ranks
+that the sample does not resolve leave the sign open. Its strength says what the verdict rests on, from exact
+ranks over bounds and posterior down to an estimate whose bias is not counted.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
@@ -43,11 +44,17 @@ class Verdict(StrEnum):
 
 
 class Strength(StrEnum):
-    """Evidence for a verdict: exact ranks, bounds over all compatible ranks, users, or an estimator."""
+    """Evidence for a verdict: exact ranks, bounds over all compatible ranks, users, posterior, estimator.
+
+    Of a posterior it says whether the sample resolves the ranks that the metric counts, or the prior decides
+    how targets are spread over them.
+    """
 
     EXACT = "exactly"
     RANKS = "whatever the ranks are"
     USERS = "for users like these"
+    SAMPLE = "by the posterior, the sample decides"
+    PRIOR = "by the posterior, the prior decides"
     ESTIMATOR = "by the estimator"
     NONE = ""
 
@@ -77,35 +84,45 @@ def decide_verdict(
     interval: tuple[float, float],
     bounds: tuple[float, float] | None,
     *,
+    posterior: tuple[float, float] | None = None,
+    prior_decides: bool = False,
     margin: float | None,
     is_exact: bool,
     is_population: bool,
 ) -> tuple[Verdict, Strength, Verdict]:
-    """Return the verdict, its strength, and the verdict that the interval alone supports.
+    """Return the verdict, its strength, and the verdict that the interval for noise alone supports.
 
     Parameters
     ----------
-    interval : confidence interval of the difference; of zero width for exact ranks of all test users
+    interval : for the noise of the difference; of zero width for exact ranks of all test users
     bounds : of the difference on these users over all rank distributions that the samples allow; None where
         they were not requested or do not exist
+    posterior : interval of the difference for the target; None where there is none
+    prior_decides : whether the metric counts ranks that the sample does not resolve
     margin : differences up to this size count as equivalent
     is_exact : whether all items were ranked for both models
     is_population : whether the verdict is about the population of users
 
     Notes
     -----
-    From samples a verdict about these users stands if the bounds support it. Otherwise an interval that
-    excludes 0 only reflects the estimator, which is not enough where the bounds allow either sign. Bounds
-    hold for these users, so for the population the interval must support the verdict too.
+    From samples a verdict about these users stands if the bounds support it, or else the posterior. An
+    interval for noise that excludes 0 only reflects the estimator, which is not enough where posterior or
+    bounds allow either sign. Bounds hold for these users, so for the population the posterior, or the
+    interval for noise, must support the verdict too.
     """
     by_interval = verdict_of_interval(*interval, margin)
     if is_exact:
         strength = Strength.USERS if is_population else Strength.EXACT
         return by_interval, strength if by_interval.is_decided else Strength.NONE, by_interval
-    if bounds is not None:
-        by_bounds = verdict_of_interval(*bounds, margin)
-        if by_bounds.is_decided and not is_population:
-            return by_bounds, Strength.RANKS, by_interval
+    by_bounds = None if bounds is None else verdict_of_interval(*bounds, margin)
+    if by_bounds is not None and by_bounds.is_decided and not is_population:
+        return by_bounds, Strength.RANKS, by_interval
+    if posterior is not None:
+        by_posterior = verdict_of_interval(*posterior, margin)
+        if by_posterior.is_decided:
+            return by_posterior, Strength.PRIOR if prior_decides else Strength.SAMPLE, by_interval
+        return Verdict.UNRESOLVED if by_interval.is_decided else Verdict.NOISE, Strength.NONE, by_interval
+    if by_bounds is not None:
         if not by_interval.is_decided:
             return Verdict.NOISE, Strength.NONE, by_interval
         if by_bounds is not by_interval:
@@ -123,8 +140,9 @@ class Difference:
     value : A - B
     low, high, level, target : the interval for the target; of zero width where the difference is known, None
         where there is none. Intervals of a comparison are simultaneous, unless no correction was chosen
-    probability : that A beats B, bias not counted; 0, 1/2 or 1 where the difference is known
-    population_low, population_high : the interval for the population of users
+    probability : that A beats B: of the posterior, or with bias not counted; 0, 1/2 or 1 where the difference
+        is known
+    population_low, population_high : the interval for the population of users, for noise only
     p_value, p_adjusted : of no difference in the population, unadjusted and adjusted for all comparisons
     p_randomised : unadjusted, by the sign-flip test of users' differences; None where users are not paired
     bound_low, bound_high : bounds over all rank distributions that the samples allow, for these users; None
@@ -132,7 +150,7 @@ class Difference:
     method : how the interval was computed
     pairing : whether users and negatives are the same
     verdict, strength : which model is better or why that is open, and the evidence
-    by_interval : the verdict that the interval alone supports
+    by_interval : the verdict that the interval for noise alone supports
     n_users : users of the difference
     needed_negatives : about how many would separate the bounds; None where this was not computed, or where
         only ranking all items would
@@ -299,6 +317,8 @@ class SentenceContext:
     margin : differences up to this size count as equivalent
     is_searched : whether the number of negatives that would be enough was computed: not where the estimate
         lies outside the bounds
+    noise : interval for noise; None where it is the interval of the difference
+    resolved : first rank that the samples resolve, where the interval is a posterior one; None elsewhere
     """
 
     estimator: str = ""
@@ -306,6 +326,8 @@ class SentenceContext:
     n_negatives: int | None = None
     margin: float | None = None
     is_searched: bool = False
+    noise: tuple[float, float] | None = None
+    resolved: int | None = None
 
 
 def verdict_sentence(difference: Difference, context: SentenceContext) -> str:
@@ -336,16 +358,18 @@ def _cannot_tell(difference: Difference) -> str:
 
 
 def _noise(difference: Difference, context: SentenceContext) -> str:
-    if difference.low is None or difference.high is None:
+    low, high = context.noise or (difference.low, difference.high)
+    if low is None or high is None or math.isnan(low):
         return "One user does not show how much users vary."
-    half = (difference.high - difference.low) / 2
     margin = f" and exceeds the margin of {context.margin:g}" if context.margin is not None else ""
     text = (
-        f"The difference of {difference.value:+.4f} has the interval "
-        f"{_interval(difference.low, difference.high)}, which contains 0{margin}."
+        f"The difference of {difference.value:+.4f} has the interval {_interval(low, high)}, which contains "
+        f"0{margin}."
     )
-    if abs(difference.value) > 0 and difference.low <= 0 <= difference.high:
-        times = (half / abs(difference.value)) ** 2
+    if context.resolved is not None:
+        text = f"{text[:-1]}; so does its posterior, {_interval(difference.low, difference.high)}."
+    if abs(difference.value) > 0 and low <= 0 <= high:
+        times = ((high - low) / 2 / abs(difference.value)) ** 2
         if 1 < times < 1000:
             more = " (or more negatives)" if context.estimator else ""
             text += (
@@ -357,14 +381,20 @@ def _noise(difference: Difference, context: SentenceContext) -> str:
 
 def _unresolved(difference: Difference, context: SentenceContext) -> str:
     sample = "these samples" if context.n_negatives is None else f"{context.n_negatives:,} negatives"
-    if context.cutoff is None:
-        start = f"{sample} do not resolve the difference."
+    is_below = context.cutoff is not None and (context.resolved is None or context.cutoff < context.resolved)
+    if is_below:
+        text = f"K = {context.cutoff} is below what {sample} resolve."
     else:
-        start = f"K = {context.cutoff} is below what {sample} resolve."
-    text = (
-        f"{start} Any difference from {difference.bound_low:+.3f} to {difference.bound_high:+.3f} is "
-        f"compatible with the sampled ranks; {context.estimator} estimates {difference.value:+.4f} "
-        f"{_interval(difference.low, difference.high)}"
+        text = f"{sample} do not resolve the difference."
+    if context.resolved is not None:
+        text += f" The posterior of the difference, {_interval(difference.low, difference.high)}, contains 0."
+    noise = context.noise or (difference.low, difference.high)
+    estimate = f"{context.estimator} estimates {difference.value:+.4f} {_interval(*noise)}"
+    if difference.bound_low is None:
+        return f"{text} {estimate}, its bias not counted."
+    text += (
+        f" Any difference from {difference.bound_low:+.3f} to {difference.bound_high:+.3f} is compatible "
+        f"with the sampled ranks; {estimate}"
     )
     if not context.is_searched:
         return f"{text}, which no compatible rank distribution gives."
@@ -400,7 +430,28 @@ def _evidence(difference: Difference, context: SentenceContext) -> str:
     estimate = f"{difference.value:+.4f} {_interval(difference.low, difference.high)}"
     if difference.strength is Strength.USERS:
         return f"in the population of users: {estimate}."
+    if difference.strength in (Strength.SAMPLE, Strength.PRIOR):
+        return (
+            f"by the posterior: {_interval(difference.low, difference.high)}. {_ground(difference, context)}"
+        )
     return f"by the estimator {context.estimator}: {estimate}, its bias not counted."
+
+
+def _ground(difference: Difference, context: SentenceContext) -> str:
+    """Return what decides a verdict of the posterior, and what the estimator says."""
+    if difference.strength is Strength.PRIOR:
+        text = f"The prior decides: it says how ranks below {context.resolved:,} are spread"
+    elif context.resolved is not None and context.resolved > 1:
+        text = f"The sample decides: it resolves ranks from {context.resolved:,} on"
+    else:
+        text = "The sample decides: it resolves all ranks"
+    text += f"; {context.estimator} estimates {difference.value:+.4f}"
+    is_inside = (
+        difference.low is not None
+        and difference.high is not None
+        and difference.low <= difference.value <= difference.high
+    )
+    return f"{text}." if is_inside else f"{text}, which the posterior leaves out."
 
 
 def _interval(low: float | None, high: float | None) -> str:
