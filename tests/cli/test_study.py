@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ def test_a_study_prints_errors_and_winners(truerank: Truerank) -> None:
     assert head.split() == ["metric", "model", "estimator", "error", "spread", "items"]
     assert [row.split()[-1] for row in rows[:4]] == ["21.0"] * 4  # the target and 20 negatives
     assert any(row.startswith("ndcg@5") and row.endswith("of 2") for row in rows)
+    assert any(re.fullmatch(r"ndcg@5 .* posterior +[0-2] of 2, [0-2] wrong, [0-2] open", row) for row in rows)
+    assert "posterior" not in truerank(*SMALL, "--cutoffs", "5", "--no-posterior").out
 
 
 @pytest.mark.slow
@@ -33,6 +36,7 @@ def test_json_holds_the_values(truerank: Truerank) -> None:
     assert len(found["exact"]) == 2  # models
     assert len(found["mean"][0][0][0]) == 3  # cut-offs
     assert set(found["named_best"]) == {"recall@1", "recall@2", "recall@3"}
+    assert [sum(count.values()) for count in found["named_by_posterior"].values()] == [2]  # recall@1
 
 
 @pytest.mark.slow
@@ -41,7 +45,7 @@ def test_a_kept_study_repeats_to_the_digit(truerank: Truerank, tmp_path: Path) -
     first = truerank(*arguments)
     assert first.code == 0
     n_files = len(list((tmp_path / "kept").iterdir()))
-    assert n_files == 2 * (1 + 2 + 1)  # per model: exact values, two estimators, scores per user
+    assert n_files == 2 * (1 + 2 + 1 + 1)  # per model: exact, two estimators, scores per user, posterior
     assert truerank(*arguments).out == first.out
     assert len(list((tmp_path / "kept").iterdir())) == n_files
 

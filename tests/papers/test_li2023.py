@@ -107,6 +107,8 @@ def test_winners_are_counted_in_percent(store: PaperStore) -> None:
     }
     counts = {round(cell.value * SETTINGS_REPEATS / 100, 6) for cell in found.cells}
     assert counts <= {0.0, 1.0, 2.0, 3.0}
+    own = [note for note in found.notes if ", posterior, in %: n = 500: " in note]
+    assert len(own) == 6 and all("; adaptive: " in note and note.endswith(" open.") for note in own)
 
 
 def test_every_estimator_on_the_data_at_hand(store: PaperStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from truerank.core.checkpoint import Store
 from truerank.core.errors import InvalidParameter, TruerankError
 from truerank.core.interactions import Interactions
-from truerank.core.scorer import Factors, as_scorer
+from truerank.core.scorer import Factors, Scorer, as_scorer
 from truerank.core.split import Split
 from truerank.core.types import FloatArray
 from truerank.estimation.corrections.priors import averaged_prior
@@ -18,7 +19,7 @@ from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import tally
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.sampled import sampled_ranks
-from truerank.workflows.study import Study, study
+from truerank.workflows.study import NamedBest, Study, study
 
 N_USERS, N_ITEMS = 60, 40
 
@@ -80,6 +81,64 @@ def test_the_first_of_equal_models_is_named() -> None:
     found = made_study([0.2, 0.4, 0.4], [[0.1, 0.9, 0.3], [0.5, 0.1, 0.3], [0.5, 0.2, 0.1]])
     assert found.best("recall", 10) == "b"
     assert found.winners("recall", 10).tolist() == [1]  # of three repeats a wins the last two
+
+
+def test_posterior_names_are_right_wrong_or_open() -> None:
+    """b is best; the posterior names b, leaves two repeats open, and names a once."""
+    found = made_study([0.2, 0.4, 0.4], [[0.1] * 4, [0.9] * 4, [0.3] * 4])
+    with pytest.raises(InvalidParameter, match="posterior of a study needs two models and one of the cut-"):
+        found.posterior_winners("recall", 10)
+    named = replace(found, named=np.array([1, -1, 0, -1]).reshape(4, 1, 1))
+    assert named.posterior_winners("recall", 10) == NamedBest(1, 1, 2)
+    assert named.to_dict()["named_by_posterior"] == {"recall@10": {"right": 1, "wrong": 1, "open": 2}}
+    as_good = replace(found, named=np.array([2, 2, 2, 2]).reshape(4, 1, 1))
+    assert as_good.posterior_winners("recall", 10) == NamedBest(4, 0, 0)
+    with pytest.raises(InvalidParameter, match=r"and 5. Give posterior=True"):
+        named.posterior_winners("recall", 5)
+
+
+def noisy_models(n_users: int, **lifts: float) -> tuple[Split, dict[str, Scorer]]:
+    """Return 400 items with one target per user, and models whose scores lift targets, on average by this."""
+    n_items, rng = 400, np.random.default_rng(0)
+    users, target = np.arange(n_users), rng.integers(200, n_items, n_users)
+    train = Interactions.from_codes(users, rng.integers(0, 200, n_users), n_users=n_users, n_items=n_items)
+    test = Interactions.from_codes(users, target, n_users=n_users, n_items=n_items)
+    models = {}
+    for name, lift in lifts.items():
+        scores = rng.normal(size=(n_users, n_items))
+        scores[users, target] += rng.exponential(lift, n_users)
+        models[name] = as_scorer(scores)
+    return Split(train, test, method="toy"), models
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n_users", "bad", "expected"),
+    [
+        (300, 0.5, NamedBest(2, 0, 0)),
+        (300, 2.0, NamedBest(0, 0, 2)),  # as good
+        (40, 0.5, NamedBest(0, 0, 2)),  # too few users for a posterior
+    ],
+)
+def test_the_posterior_names_a_clear_winner_or_none(n_users: int, bad: float, expected: NamedBest) -> None:
+    parts, models = noisy_models(n_users, good=2.0, bad=bad)
+    found = study(
+        models,
+        parts,
+        "uniform(m=60)",
+        "naive",
+        families="recall",
+        cutoffs=[10, 30],
+        repeats=2,
+        posterior=True,
+    )
+    assert found.winner_cutoffs == (10,)
+    assert found.posterior_winners("recall", 10) == expected
+
+
+def test_one_model_has_nobody_to_beat() -> None:
+    one = {"weak": MODELS["weak"]}
+    assert study(one, PARTS, "uniform(m=9)", "naive", cutoffs=[1], repeats=2, posterior=True).named is None
 
 
 def test_values_are_those_of_the_estimators_on_the_same_draws() -> None:

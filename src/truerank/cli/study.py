@@ -31,6 +31,12 @@ def study(
         str,
         typer.Option(help="Priors fitted to the ranks: per-run, averaged (over the repeats) or both."),
     ] = "per-run",
+    posterior: Annotated[
+        bool,
+        typer.Option(
+            "--posterior/--no-posterior", help="Whether to ask the posterior too which model is best."
+        ),
+    ] = True,
     split: opt.SplitRule = "leave-last-out",
     seen: opt.Seen = "remove",
     ties: opt.Ties = "expected",
@@ -43,7 +49,8 @@ def study(
     """Measure the errors of estimators: rank all items once, and sampled items many times.
 
     The error is the relative error, averaged over the cut-offs K; "named best" counts the samples in which an
-    estimator ranks the best model first.
+    estimator ranks the best model first. The posterior names a model only where its differences to all others
+    are decided, and leaves the other samples open.
     """
     from truerank.cli.dataset import read_split
     from truerank.core.checkpoint import Store
@@ -62,6 +69,7 @@ def study(
             cutoffs=wanted,
             repeats=repeats,
             prior_mode=prior_mode,  # type: ignore[arg-type]  # checked with a sentence inside
+            posterior=posterior,
             ties=ties,  # type: ignore[arg-type]
             seen=seen,  # type: ignore[arg-type]
             seed=seed,
@@ -120,13 +128,16 @@ def _errors(measured: Study) -> list[tuple[str, ...]]:
 
 def _winners(measured: Study) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
-    shown = [cutoff for cutoff in measured.cutoffs if cutoff in (1, 5, 10, 20, 50)] or [measured.cutoffs[-1]]
     for family in measured.families:
-        for cutoff in shown:
+        for cutoff in measured.winner_cutoffs:
             best = measured.best(family, cutoff)
             counts = measured.winners(family, cutoff)
             rows += [
                 (f"{family}@{cutoff}", best, estimator, f"{count} of {measured.n_repeats}")
                 for estimator, count in zip(measured.estimators, counts, strict=True)
             ]
+            if measured.named is not None:
+                found = measured.posterior_winners(family, cutoff)
+                text = f"{found.right} of {measured.n_repeats}, {found.wrong} wrong, {found.open} open"
+                rows.append((f"{family}@{cutoff}", best, "posterior", text))
     return rows

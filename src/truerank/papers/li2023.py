@@ -131,11 +131,13 @@ def run_study(
     sampler: str,
     estimators: Sequence[str],
     more: Mapping[str, str] | None = None,
+    *,
+    posterior: bool = False,
 ) -> Study:
     """Return the errors of estimators on one data set by the paper's protocol.
 
     Items seen in training stay in the pool, negatives are drawn with replacement among all items but the
-    target, and all models share them. ``more`` adds models to the paper's five.
+    target, and all models share them. ``more`` adds models to the paper's five; ``posterior`` asks it too.
     """
     setup = SETUPS[dataset]
     setup = replace(setup, models={**setup.models, **(more or {})})
@@ -148,6 +150,7 @@ def run_study(
         families=",".join(FAMILIES.values()),
         repeats=settings.repeated(REPEATS, quick=FEW),
         prior_mode="both",
+        posterior=posterior,
         seen="keep",
         seed=settings.seed,
         store=store,
@@ -173,15 +176,15 @@ class _Errors:
         return float(mean[index]), float(spread[index])
 
 
-def _fixed(settings: Settings, dataset: str, n: int) -> _Errors:
+def _fixed(settings: Settings, dataset: str, n: int, *, posterior: bool = False) -> _Errors:
     specs = [spec for spec, _ in ESTIMATORS.values()]
-    results = run_study(settings, dataset, paper_sampler(n), specs)
+    results = run_study(settings, dataset, paper_sampler(n), specs, posterior=posterior)
     return _Errors(results, {name: _label(spec, avg) for name, (spec, avg) in ESTIMATORS.items()})
 
 
-def _adaptive(settings: Settings, dataset: str) -> _Errors:
+def _adaptive(settings: Settings, dataset: str, *, posterior: bool = False) -> _Errors:
     specs = [spec for spec, _ in ADAPTIVE_ESTIMATORS.values()]
-    results = run_study(settings, dataset, ADAPTIVE, specs)
+    results = run_study(settings, dataset, ADAPTIVE, specs, posterior=posterior)
     return _Errors(results, {name: _label(spec, avg) for name, (spec, avg) in ADAPTIVE_ESTIMATORS.items()})
 
 
@@ -292,7 +295,8 @@ def _winner_table(settings: Settings, table: str) -> RecipeOutcome:
         if not SETUPS[dataset].is_available:
             without.append(f"{dataset}: data not at hand; its {len(rows)} rows run once it is")
             continue
-        fixed, adaptive = _fixed(settings, dataset, SAMPLES[dataset]), _adaptive(settings, dataset)
+        fixed = _fixed(settings, dataset, SAMPLES[dataset], posterior=True)
+        adaptive = _adaptive(settings, dataset, posterior=True)
         for name in MODELS:
             if why := SETUPS[dataset].missing(name, quick=settings.quick):
                 without.append(f"{dataset} {name}: {why}")
@@ -319,6 +323,16 @@ def _winner_table(settings: Settings, table: str) -> RecipeOutcome:
             order = np.argsort(-at)
             named = [f"{fixed.found.models[i]} {at[i]:.4f}" for i in order[:2]]
             notes.append(f"{dataset} {family}@10: {' before '.join(named)}")
+        for row in rows:
+            family, cutoff = FAMILIES[row["metric"]], int(row["top_k"])
+            texts = []
+            for name, source in ((f"n = {SAMPLES[dataset]}", fixed), ("adaptive", adaptive)):
+                if source.found.named is not None:
+                    best = source.found.posterior_winners(family, cutoff)
+                    share = [f"{100 * count / repeats:.0f}" for count in (best.right, best.wrong, best.open)]
+                    texts.append(f"{name}: {share[0]} right, {share[1]} wrong, {share[2]} open")
+            if texts:
+                notes.append(f"{dataset} {row['metric']}@{cutoff}, posterior, in %: {'; '.join(texts)}.")
     return _outcome(settings, cells, notes, without)
 
 

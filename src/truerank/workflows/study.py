@@ -7,14 +7,14 @@ applied to every sample. Finished parts are kept in a store under keys that say 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from truerank.core.checkpoint import Store
 from truerank.core.digest import data_hash
-from truerank.core.errors import InvalidParameter, check_choice, suggests_arguments
+from truerank.core.errors import CannotEstimate, InvalidParameter, check_choice, suggests_arguments
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.random import check_seed
@@ -26,6 +26,9 @@ from truerank.estimation.base import Estimator
 from truerank.estimation.corrections.priors import averaged_prior, fitted_prior
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import Tally, tally
+from truerank.inference.posterior.difference import difference_posterior
+from truerank.inference.posterior.interval import MetricPosterior, metric_posterior, weighted_quantiles
+from truerank.inference.posterior.prior import learnt_prior
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.exact import exact_ranks
@@ -39,6 +42,19 @@ PriorMode: TypeAlias = Literal["per-run", "averaged", "both"]
 PRIOR_MODES: tuple[PriorMode, ...] = ("per-run", "averaged", "both")
 DEFAULT_FAMILIES = "recall,ndcg,ap"
 AVERAGED = "averaged prior"
+#: Cut-offs at which a study says who is named best, those of them that it has.
+WINNER_CUTOFFS = (1, 5, 10, 20, 50)
+#: Quantiles of a posterior that are kept.
+_QUANTILES = (np.arange(400) + 0.5) / 400
+
+
+@dataclass(frozen=True)
+class NamedBest:
+    """In how many repeats the posterior names the truly best model, names another, and leaves it open."""
+
+    right: int
+    wrong: int
+    open: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +69,8 @@ class Study:
     exact : (n_models, n_families, n_cutoffs)
     runs : (n_estimators, n_models, n_repeats, n_families, n_cutoffs)
     items_per_user : (n_models,) scores computed per user and repeat, the targets included
+    named : (n_repeats, n_families, n_winner_cutoffs) the model that the posterior names best, -1 where it is
+        open; None where there is no posterior
     """
 
     models: tuple[str, ...]
@@ -62,6 +80,12 @@ class Study:
     exact: FloatArray
     runs: FloatArray
     items_per_user: FloatArray
+    named: IntArray | None = None
+
+    @property
+    def winner_cutoffs(self) -> tuple[int, ...]:
+        """Cut-offs at which the posterior names the best model."""
+        return winner_cutoffs(self.cutoffs)
 
     @property
     def n_repeats(self) -> int:
@@ -94,6 +118,25 @@ class Study:
         counts: IntArray = (winner == int(np.argmax(self._exact(family, cutoff)))).sum(axis=1)
         return counts
 
+    def posterior_winners(self, family: str, cutoff: int) -> NamedBest:
+        """Return how often the posterior names the truly best model; the model named may be as good.
+
+        Raises
+        ------
+        InvalidParameter
+            When the study has no posterior at this cut-off.
+        """
+        if self.named is None or cutoff not in self.winner_cutoffs:
+            raise InvalidParameter(
+                f"the posterior of a study needs two models and one of the cut-offs {self.winner_cutoffs}, "
+                f"got {len(self.models)} models and {cutoff}. Give posterior=True, or another cut-off."
+            )
+        named = self.named[:, self.families.index(family), self.winner_cutoffs.index(cutoff)]
+        exact = self._exact(family, cutoff)
+        is_best = exact[named] == exact.max()
+        right, wrong = int((is_best & (named >= 0)).sum()), int((~is_best & (named >= 0)).sum())
+        return NamedBest(right, wrong, self.n_repeats - right - wrong)
+
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON: errors and winners, and the values they come from."""
         mean, spread = self.errors()
@@ -113,6 +156,12 @@ class Study:
                 for family in self.families
                 for cutoff in self.cutoffs
             },
+            "named_by_posterior": {
+                f"{family}@{cutoff}": asdict(self.posterior_winners(family, cutoff))
+                for family in self.families
+                for cutoff in self.winner_cutoffs
+                if self.named is not None
+            },
         }
 
     def _exact(self, family: str, cutoff: int) -> FloatArray:
@@ -131,6 +180,7 @@ def study(
     cutoffs: Sequence[int] = tuple(range(1, 51)),
     repeats: int = 20,
     prior_mode: PriorMode = "per-run",
+    posterior: bool = False,
     ties: TiePolicy = "expected",
     seen: SeenPolicy = "remove",
     seed: int = 0,
@@ -153,6 +203,8 @@ def study(
     repeats : samples per model
     prior_mode : an estimator with a fitted prior fits it to each sample (``per-run``), or takes the mean of
         all samples' priors (``averaged``, as the tables of Li et al. 2023 do: ``repeats`` times the budget)
+    posterior : whether to ask, at the cut-offs of ``WINNER_CUTOFFS``, which model the posterior of the
+        differences names best; a tenth of a second per model and repeat
     ties, seen, seed, n_threads : as in ``evaluate``
     store : where finished parts are kept, so that an interrupted study continues where it stopped
     progress : where samples and estimates are reported
@@ -192,7 +244,9 @@ def study(
         progress=progress,
     )
     named = name_models(models)
-    parts = list(job.run(named))
+    found: dict[str, Mapping[str, FloatArray]] = {}
+    metrics = _metrics(families, winner_cutoffs(cutoffs)) if posterior and len(named) > 1 else ()
+    parts = list(job.run(named, metrics, found))
     names = tuple(family.strip() for family in families.split(","))
     shape = (len(names), len(cutoffs))
     return Study(
@@ -203,7 +257,44 @@ def study(
         exact=np.stack([exact.reshape(shape) for exact, _, _ in parts]),
         runs=np.stack([runs.reshape(len(runs), repeats, *shape) for _, runs, _ in parts], axis=1),
         items_per_user=np.array([items for _, _, items in parts]),
+        named=_name_best(found, repeats).reshape(repeats, len(names), -1) if found else None,
     )
+
+
+def winner_cutoffs(cutoffs: Sequence[int]) -> tuple[int, ...]:
+    """Return the cut-offs of a study at which it says who is named best: some, or the last."""
+    return tuple(cutoff for cutoff in cutoffs if cutoff in WINNER_CUTOFFS) or (cutoffs[-1],)
+
+
+def _name_best(found: Mapping[str, Mapping[str, FloatArray]], repeats: int) -> IntArray:
+    """Return which model the posterior names best in each repeat and metric, -1 where it is open.
+
+    That is the one with the largest posterior mean, if the intervals of its differences to all others exclude
+    0 together.
+    """
+    names = list(found)
+    n_metrics = next(iter(found.values()))["quantiles"].shape[1]
+    named = np.full((repeats, n_metrics), -1, dtype=np.int64)
+    sharing = learnt_prior().sharing
+    for repeat, column in np.ndindex(named.shape):
+        posteriors = {
+            name: MetricPosterior(
+                of["quantiles"][repeat, column][None],
+                np.full(len(_QUANTILES), 1 / len(_QUANTILES)),
+                of["unit"][repeat, column][None],
+                1,
+                float(of["widening"][repeat]),
+            )
+            for name, of in found.items()
+        }
+        if any(np.isnan(posterior.values).any() for posterior in posteriors.values()):
+            continue
+        first = max(names, key=lambda name: float(posteriors[name].values.mean()))
+        pairs = [(first, name) for name in names if name != first]
+        low, _ = difference_posterior(posteriors, pairs, sharing=sharing).limits(0.95, is_simultaneous=True)
+        if (low > 0).all():
+            named[repeat, column] = names.index(first)
+    return named
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,8 +307,16 @@ class _Job(RunSettings):
     store: Store
     progress: Progress
 
-    def run(self, models: Mapping[str, Model | Scorer]) -> Iterator[tuple[FloatArray, FloatArray, float]]:
-        """Yield exact values, the estimates of all repeats, and scores per user, model by model."""
+    def run(
+        self,
+        models: Mapping[str, Model | Scorer],
+        metrics: Sequence[Metric],
+        posteriors: dict[str, Mapping[str, FloatArray]],
+    ) -> Iterator[tuple[FloatArray, FloatArray, float]]:
+        """Yield exact values, the estimates of all repeats, and scores per user, model by model.
+
+        The posteriors of ``metrics``, if any, are put into ``posteriors`` by model.
+        """
         digest = data_hash(self.split)
         steps = len(models) * (self.repeats + len(self.estimators))
         with tracked(self.progress, "study", steps) as task:
@@ -228,6 +327,8 @@ class _Job(RunSettings):
                 for label, estimator, is_averaged in self.estimators:
                     runs.append(studied.estimates(label, estimator, is_averaged, task.advance))
                     task.advance()
+                if metrics:
+                    posteriors[name] = studied.posteriors(metrics, task.advance)
                 yield exact, np.stack(runs), studied.items_per_user(task.advance)
 
 
@@ -263,6 +364,32 @@ class _StudiedModel:
             return used.estimate_runs(tallies, job.metrics)
 
         return self._stored(key, "runs", compute)
+
+    def posteriors(self, metrics: Sequence[Metric], advance: Callable[[], None]) -> Mapping[str, FloatArray]:
+        """Return quantiles of the posterior of metrics in all repeats; NaN where the prior has no ground."""
+        job = self.job
+        key = (
+            f"study posterior {self.key} {job.sampler} x{job.repeats} {self._label()} {_listed(metrics)} "
+            f"{learnt_prior()}"
+        )
+
+        def compute() -> dict[str, FloatArray]:
+            quantiles = np.full((job.repeats, len(metrics), len(_QUANTILES)), np.nan)
+            unit, widening = np.zeros((job.repeats, len(metrics))), np.ones(job.repeats)
+            for repeat, counted in enumerate(self.tallies(advance)[0]):
+                try:
+                    found = metric_posterior(
+                        counted, metrics, seen="kept" if job.seen == "keep" else "removed", seed=job.seed
+                    )
+                except CannotEstimate:
+                    continue
+                quantiles[repeat] = [
+                    weighted_quantiles(row, found.weights, _QUANTILES.tolist()) for row in found.values
+                ]
+                unit[repeat], widening[repeat] = found.unit, found.widening
+            return {"quantiles": quantiles, "unit": unit, "widening": widening}
+
+        return job.store.arrays(key, compute) if self.keeps else compute()
 
     def items_per_user(self, advance: Callable[[], None]) -> float:
         """Return the scores computed per user and repeat."""
