@@ -11,6 +11,8 @@ import pytest
 from tests.reference.posterior import mean_difference, place, rough_covariance, smooth_covariance
 from truerank.estimation.distribution.likelihood import RankGrid, make_grid
 from truerank.inference.posterior.prior import (
+    FEW,
+    MANY,
     SCALES,
     SHAPES,
     RankPrior,
@@ -87,11 +89,18 @@ def test_shapes_of_the_first_ranks() -> None:
 def test_probabilities_of_scales_and_shapes() -> None:
     prior = learnt_prior()
     weights = [prior.shape_weights(seen) for seen in ("removed", "kept", "unknown")]
-    assert all(len(each) == len(SHAPES) and (each > 0).all() for each in weights)
+    assert all(len(each) == len(SHAPES) and (each >= 0).all() for each in weights)
+    is_of_kept = [kind == "shift" or (kind == "drop" and more > 1) for kind, _, more in SHAPES]
+    np.testing.assert_array_equal(weights[0] == 0, is_of_kept)
+    assert (weights[1] > 0).all()
     np.testing.assert_allclose([each.sum() for each in weights], 1)
     mixed = np.array(prior.removed) + np.array(prior.kept)
     np.testing.assert_allclose(weights[2], mixed / mixed.sum())
     assert prior.scale_weights().sum() == pytest.approx(1)
+    levels = [prior.widening("removed", rank) for rank in (0, 1, FEW, 67, MANY, 10**6)]
+    few, many = prior.widening_removed, prior.widening_many
+    assert levels == pytest.approx([few, few, few, levels[3], many, many]) and few < levels[3] < many
+    assert prior.widening("unknown", 1) == prior.widening("kept", 1) == prior.widening_kept
     assert prior.scale_weights().argmax() == int(np.argmin(np.abs(np.log(SCALES))))
 
 

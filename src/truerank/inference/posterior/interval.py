@@ -223,7 +223,7 @@ def posterior_band(
     except CannotEstimate as reason:
         return _bounds(estimates, request, str(reason))
     low, high = posterior.limits(request.level)
-    if isinstance(estimates.estimator, Smooth):  # the default point lies within what it is shown with
+    if estimates.estimator.key == Smooth.key:  # the default point lies within what it is shown with
         low, high = np.minimum(low, estimates.value), np.maximum(high, estimates.value)
     low, high = clip_to_range(estimates, request.target, low, high)
     return Band(low, high, (_name(posterior.resolved),) * len(low))
