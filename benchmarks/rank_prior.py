@@ -57,7 +57,7 @@ START = RankPrior(
     removed=(1.0,) * len(SHAPES),
     kept=(1.0,) * len(SHAPES),
     widening_removed=0.4,
-    widening_kept=0.25,
+    widening_kept=0.2,
     widening_many=0.6,
 )
 #: Learnt constants; those that are not slopes by their logarithm. The roughness from rank to rank (rank_sd,
