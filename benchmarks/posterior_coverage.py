@@ -95,7 +95,7 @@ def choose_cases(corpus: Path, most: int) -> list[Case]:
     groups: dict[tuple[str, str], list[Case]] = defaultdict(list)
     for case in cases:
         groups[case.family, case.parts[3]].append(case)
-    chosen = []
+    chosen: list[tuple[int, Case]] = []
     for group in groups.values():
         turn: dict[str, int] = defaultdict(int)
         order: list[tuple[int, int, Case]] = []
@@ -109,8 +109,9 @@ def choose_cases(corpus: Path, most: int) -> list[Case]:
             own = [case for _, _, case in order if case.parts[2] == model]
             picked.append(own[number % len(own)])
         rest = [case for _, _, case in sorted(order, key=lambda entry: entry[:2]) if case not in picked]
-        chosen += (picked + rest)[:most]
-    return sorted(chosen, key=lambda case: case.path)
+        chosen += enumerate((picked + rest)[:most])
+    # data sets take turns, so that an interrupted run has met all of them
+    return [case for _, case in sorted(chosen, key=lambda entry: (entry[0], entry[1].path))]
 
 
 def draw(ranks: Ranks, design: str, repeat: int, label: str) -> SampledRanks:

@@ -120,8 +120,6 @@ def test_fitted_estimates_have_intervals_and_say_why_there_are_no_bounds(trueran
         *("--estimator", "mle", "--metrics", "recall@10"),
     )
     assert done.code == 0
-    assert (
-        "Estimates with 95 % intervals for all test users, by method: delta, ignores bias (mle)." in done.err
-    )
+    assert "Estimates with 95 % intervals for all test users, by method: posterior (mle)." in done.err
     assert "bounds of adaptive samples need ties 'best'" in done.err
     assert "[" in done.out

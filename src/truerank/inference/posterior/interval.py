@@ -12,7 +12,6 @@ from truerank.core.errors import CannotEstimate, InvalidParameter, check_at_leas
 from truerank.core.parallel import single_threaded_blas
 from truerank.core.random import stream
 from truerank.core.types import FloatArray
-from truerank.estimation.base import check_uniform
 from truerank.estimation.distribution.smooth import Smooth
 from truerank.estimation.tally import Tally
 from truerank.inference.estimate_interval.base import (
@@ -107,7 +106,11 @@ def metric_posterior(
         When the prior has no ground: too few users, negatives that were not drawn uniformly, a curve rougher
         than all the prior was learnt from.
     """
-    check_uniform(Smooth(), tally)
+    if tally.design.law != "uniform":
+        raise CannotEstimate(
+            f"there is no posterior of negatives that were not drawn uniformly. Sample uniformly (got design "
+            f"'{tally.design.law}')."
+        )
     if tally.n_users < FEWEST:
         raise CannotEstimate(
             f"there is no posterior with fewer than {FEWEST} users. Use bounds (got {tally.n_users} users)."
@@ -138,6 +141,7 @@ def resolved_rank(tally: Tally) -> int:
 
     Examples
     --------
+    >>> from truerank.core.ranks import SampledRanks
     >>> from truerank.estimation.tally import tally
     >>> resolved_rank(tally(SampledRanks.single([0], n_negatives=99, n_pool=3706)))
     37
