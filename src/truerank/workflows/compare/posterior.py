@@ -97,7 +97,7 @@ def posterior_differences(
             seed=options.seed,
         )
         limits = joint.limits(options.level, is_simultaneous=options.correction != "none")
-        if isinstance(options.estimator, Smooth):  # the default point lies within what it is shown with
+        if options.estimator.key == Smooth.key:  # the default point lies within what it is shown with
             value = np.array([models[a].value - models[b].value for a, b in (pairs[row] for row in rows)])
             limits = np.minimum(limits[0], value), np.maximum(limits[1], value)
         low[rows], high[rows] = np.clip(limits[0], -1, 1), np.clip(limits[1], -1, 1)
