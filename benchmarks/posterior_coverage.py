@@ -293,6 +293,7 @@ def plot(rows: list[dict[str, Any]]) -> Figure:
     left.set_xlabel("share of intervals that hold the exact value (nominal 95 %)", fontsize=9)
     right.set_xlabel("ratio of widths", fontsize=9)
     right.set_xscale("log")
+    right.set_xlim(1, 12)
     right.set_xticks([1, 2, 3, 5, 8], ["1", "2", "3", "5", "8"])
     right.minorticks_off()
     handles = [
