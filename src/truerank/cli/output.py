@@ -136,13 +136,18 @@ def say_intervals(result: Result) -> None:
 
 def interval_sentences(result: Result) -> list[str]:
     """Return a sentence for each kind of interval in a result, and one that names estimators without."""
-    from truerank.inference.posterior.words import posterior_sentences, without_rank
+    names = {estimate.method: estimate.method for estimate in result.estimates}
+    holds: list[str] = []
+    if any(estimate.kind == "estimate" for estimate in result.estimates):  # half a second to import
+        from truerank.inference.posterior.interval import posterior_sentences, without_rank
 
+        names = {method: without_rank(method) for method in names}
+        holds = posterior_sentences(result.estimates)
     methods: dict[tuple[str, float, str], dict[str, dict[str, None]]] = {}
     for estimate in result.estimates:
         if estimate.low is not None and estimate.level is not None:
             group = methods.setdefault((estimate.kind, estimate.level, estimate.target), {})
-            group.setdefault(without_rank(estimate.method), {})[estimate.estimator] = None
+            group.setdefault(names[estimate.method], {})[estimate.estimator] = None
     sentences = []
     for (kind, level, target), group in methods.items():
         intervals = f"{percent(level, space=' ')} {{}}intervals for {_TARGETS[target]}"
@@ -152,7 +157,6 @@ def interval_sentences(result: Result) -> list[str]:
         else:
             listed = "; ".join(f"{method} ({', '.join(names)})" for method, names in group.items())
             sentences.append(f"Estimates with {intervals.format('')}, by method: {listed}.")
-    holds = posterior_sentences(result.estimates)
     if holds:
         sentences.append(" ".join(holds))
     without = sorted({e.estimator for e in result.estimates if e.kind == "estimate" and e.low is None})

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from truerank.core.chart import Mark, model_mark
 from truerank.core.result import SAMPLED_USERS, Estimate, Result, block_of
 from truerank.core.table import LONGEST_NAME, decimals, fixed, percent, shorten
-from truerank.inference.posterior.words import posterior_sentences, without_rank
+from truerank.inference.posterior.interval import posterior_sentences, without_rank
 from truerank.report.axis import Axis, linear_axis
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from truerank.core.result import Estimate
 from truerank.inference.estimate_interval.base import EXCLUDES
-from truerank.inference.posterior.interval import _name
-from truerank.inference.posterior.words import posterior_sentences, without_rank
+from truerank.inference.posterior.interval import _name, posterior_sentences, without_rank
 
 
 def made(estimator: str = "smooth", value: float = 0.1, **other: Any) -> Estimate:

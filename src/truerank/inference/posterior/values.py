@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from truerank.core.types import FloatArray, IntArray
+from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.estimation.distribution.base import bin_gains
 from truerank.estimation.distribution.likelihood import Likelihood, grouped, make_likelihood, outcome_groups
 from truerank.estimation.tally import Tally
@@ -82,10 +82,10 @@ class SampleGains:
         rows = group[likelihood.cells[0][cells]]
         context = np.repeat(np.arange(len(tally.contexts)), tally.contexts.n_negatives + 1)[cells]
         weight = tally.cell_weights[cells]
-        is_known = fully_ranked_contexts(tally)[context]
+        is_known = fully_ranked_contexts(tally)
         shape = (len(matrix), len(tally.contexts))
-        unknown = csr_matrix((weight * ~is_known, (rows, context)), shape=shape)
-        gains = tuple(_gains(metric, tally, likelihood, matrix, unknown) for metric in metrics)
+        unknown = csr_matrix((weight * ~is_known[context], (rows, context)), shape=shape)
+        gains = tuple(_gains(metric, tally, likelihood, matrix, unknown, is_known) for metric in metrics)
         return cls(likelihood, evidence, gains, rows_of_group)
 
     def sample(
@@ -155,7 +155,12 @@ def _gamma(mean: FloatArray, variance: FloatArray, generator: np.random.Generato
 
 
 def _gains(
-    metric: Metric, tally: Tally, likelihood: Likelihood, matrix: FloatArray, unknown: csr_matrix
+    metric: Metric,
+    tally: Tally,
+    likelihood: Likelihood,
+    matrix: FloatArray,
+    unknown: csr_matrix,
+    is_known: BoolArray,
 ) -> MetricGains:
     n = tally.n_users
     first = bin_gains(metric, tally.contexts, likelihood.grid)
@@ -170,6 +175,6 @@ def _gains(
         matrix[:, bins] * (unknown @ second) / n**2,
         share @ first,
         share @ second,
-        known_value(tally, metric, fully_ranked_contexts(tally)),
+        known_value(tally, metric, is_known),
         float(positive.min()) / n if len(positive) else 0.0,
     )
