@@ -28,15 +28,16 @@ def sigmoid(x: Matrix) -> Matrix:
 
 
 def attention_states(history: list[int], weights: Weights, *, blocks: int, heads: int) -> Matrix:
-    """States of one history under SASRec, padded at the FRONT to full length, with a mask, step by step."""
+    """States of one history under SASRec, padded at the FRONT to full length, with a mask, step by step.
+
+    The start token, the last row of the item vectors, has no position.
+    """
     length, d = weights["position.weight"].shape
     padded = [None] * (length - len(history)) + history
-    x = [
-        np.zeros(d)
-        if item is None
-        else weights["item.weight"][item] * np.sqrt(d) + weights["position.weight"][place]
-        for place, item in enumerate(padded)
-    ]
+    x = [np.zeros(d) if item is None else weights["item.weight"][item] * np.sqrt(d) for item in padded]
+    for place, item in enumerate(padded):
+        if item is not None and item < len(weights["item.weight"]) - 1:
+            x[place] = x[place] + weights["position.weight"][place]
     width = d // heads
     for block in range(blocks):
         name = f"blocks.{block}"

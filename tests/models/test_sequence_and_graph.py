@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from truerank.core.progress import ProgressTask
 from truerank.core.scorer import Factors, Scorer
 from truerank.core.types import FloatArray, IntArray
 from truerank.models.registry import MODELS
+from truerank.models.saved_scorer import load_scorer, save_scorer
 
 pytest.importorskip("torch", reason="torch is not installed")
 
@@ -199,11 +201,11 @@ def test_fitted_states_are_those_of_the_network() -> None:
         factors = model._scorer(net, histories)
     for user in range(train.n_users):
         history = in_order(train, user)[-6:]
-        expected = np.zeros(4)
-        if history:
-            expected = twin.attention_states(history, weights, blocks=2, heads=1)[-1]
+        expected = twin.attention_states(history, weights, blocks=2, heads=1)[-1]
         np.testing.assert_allclose(factors.user[user], expected, rtol=1e-4, atol=1e-5)
-    assert kept["svae"].user.shape == (30, 7)
+    assert kept["svae"].user.shape == (30, 6)
+    for fitted in kept.values():
+        assert fitted.n_items == train.n_items  # the token is no item
 
 
 def test_svae_scores_are_the_logits_at_the_mean() -> None:
@@ -215,7 +217,7 @@ def test_svae_scores_are_the_logits_at_the_mean() -> None:
     net.float()
     with torch.no_grad():
         factors = model._scorer(net, Histories.of("svae", train))
-    for user in np.flatnonzero(train.user_counts()).tolist():
+    for user in range(train.n_users):
         state = twin.recurrent_states(in_order(train, user)[-6:], weights)[-1]
         expected = twin.logits(twin.moments(state, weights)[0], weights)
         np.testing.assert_allclose(
@@ -329,24 +331,73 @@ def test_score_is_part_of_the_full_scores(model: EpochModel) -> None:
 
 
 @pytest.mark.slow
-def test_cold_users_score_nothing_and_cold_items_little() -> None:
-    """User 29 has no events, nobody meets items 17..20: all tie for the user, they end below the mean."""
+def test_cold_items_score_little_and_so_do_cold_users_of_the_graph() -> None:
+    """Nobody meets items 17..20: they end below the mean. User 29 has no events and no edges."""
     base = timed(n=600)
     train = Interactions.from_codes(base.user, base.item, time=base.time, n_users=30, n_items=21)
     for key, more in (("sasrec", "epochs=60"), ("svae", "epochs=60"), ("ngcf", "epochs=60")):
         spec = SMALL[key].replace("epochs=3", f"{more}, learning_rate=0.02")
         found = scores(MODELS.make(spec).fit(train), train)
         assert np.isfinite(found).all()
-        assert not found[29].any(), key
+        assert found[29].any() == (key in ORDERED), key
         assert found[:28, :17].any(axis=1).all()
         assert found[:28, 17:].mean() < found[:28, :17].mean() - 0.5, key
 
 
-def test_a_user_with_one_event_is_scored_but_not_learnt_from() -> None:
+@pytest.mark.parametrize("key", ORDERED)
+def test_a_user_with_one_event_is_learnt_from(key: str) -> None:
+    """Their only item follows the token: with another one, everybody's scores are others."""
     train = timed()
     assert train.user_counts()[28] == 1
-    for key in ORDERED:
-        assert scores(MODELS.make(SMALL[key]).fit(train), train)[28].any()
+    item = train.item.copy()
+    item[train.user == 28] = (item[train.user == 28] + 1) % train.n_items
+    other = Interactions.from_codes(train.user, item, time=train.time, n_users=30, n_items=17)
+    model = MODELS.make(SMALL[key])
+    before, after = (scores(model.fit(events), train)[:28] for events in (train, other))
+    assert not np.isclose(before, after).all(axis=1).any()
+
+
+FIRST = {
+    "sasrec": "sasrec(max_length=6, factors=16, blocks=1, learning_rate=0.01, epochs=60, batch=32, "
+    "device=cpu)",
+    "svae": "svae(max_length=6, embedding=8, recurrent=16, hidden=16, latent=8, learning_rate=0.01, "
+    "next_items=1, epochs=40, batch=32, device=cpu)",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", ORDERED)
+@pytest.mark.parametrize("length", [1, 4])
+def test_a_user_without_events_ranks_frequent_first_items_first(key: str, length: int) -> None:
+    """Histories of equal length, so that with four events nobody's history is the token and one event.
+
+    Items 0, 1, 2 come first 60, 30 and 15 times, 3 to 11 only later, all of those more often than item 2.
+    """
+    first = np.repeat([0, 1, 2], [60, 30, 15])
+    later = np.random.default_rng(0).integers(3, 12, size=(len(first), length - 1))
+    walk = np.column_stack([first, later])
+    train = Interactions.from_codes(
+        np.repeat(np.arange(len(first)), length),
+        walk.ravel(),
+        time=np.tile(np.arange(length), len(first)),
+        n_users=len(first) + 2,
+        n_items=12,
+    )
+    found = scores(MODELS.make(FIRST[key]).fit(train), train)
+    assert np.array_equal(found[-1], found[-2])
+    assert np.argsort(-found[-1])[:3].tolist() == [0, 1, 2]
+    if length > 1:
+        assert train.item_counts()[3:].min() > train.item_counts()[2]
+
+
+@pytest.mark.parametrize("key", ORDERED)
+def test_saved_models_score_users_without_events_as_before(key: str, tmp_path: Path) -> None:
+    train = timed()
+    fitted = MODELS.make(SMALL[key]).fit(train)
+    save_scorer(tmp_path / "m.truerank", fitted, model=SMALL[key], data=train)
+    again = load_scorer(tmp_path / "m.truerank").scorer
+    assert np.array_equal(scores(again, train), scores(fitted, train))
+    assert scores(again, train)[29].any()
 
 
 def test_validation_keeps_the_best_epoch_and_progress_is_told(model: EpochModel) -> None:
@@ -413,7 +464,9 @@ def test_without_events(model: EpochModel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("user", "item"), [([0, 0], [0, 0]), ([0, 0, 0], [0, 1, 2])], ids=["one item", "one user, every item"]
+    ("user", "item"),
+    [([0, 0], [0, 0]), ([0, 0, 0], [0, 1, 2]), ([0, 1, 2], [0, 1, 1]), ([0], [0])],
+    ids=["one item", "one user, every item", "one event each", "one event"],
 )
 def test_the_smallest_data(model: EpochModel, user: list[int], item: list[int]) -> None:
     train = Interactions.from_codes(user, item, time=np.arange(len(user)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -23,9 +25,13 @@ def timed(seed: int = 0, n_users: int = 30, n_items: int = 17, n: int = 200) -> 
 
 
 def literal(train: Interactions, user: int) -> list[int]:
+    """The start token, then the items in the order of time and row."""
     time = np.asarray(train.time)
     rows = [row for row in range(len(train)) if train.user[row] == user]
-    return [int(train.item[row]) for row in sorted(rows, key=lambda row: (time[row], row))]
+    return [
+        train.n_items,
+        *(int(train.item[row]) for row in sorted(rows, key=lambda row: (time[row], row))),
+    ]
 
 
 def test_order_is_time_then_row() -> None:
@@ -49,14 +55,42 @@ def test_latest_keeps_the_end(seed: int, most: int) -> None:
 
 
 @given(seed=st.integers(0, 1000), size=st.integers(1, 40))
-def test_batches_hold_every_user_with_two_events_once(seed: int, size: int) -> None:
+def test_batches_hold_every_user_with_events_once(seed: int, size: int) -> None:
     train = timed(seed)
     histories = Histories.of("sasrec", train)
     found = [padded.users for padded in histories.batches(np.random.default_rng(seed), size, 5)]
     assert all(len(users) <= size for users in found)
-    assert sorted(np.concatenate(found)) == np.flatnonzero(train.user_counts() >= 2).tolist()
+    assert sorted(np.concatenate(found)) == np.flatnonzero(train.user_counts()).tolist()
+    assert train.user_counts()[28:].tolist() == [1, 0]
     scored = np.concatenate([padded.users for padded in histories.blocks(size, 5)])
-    assert sorted(scored) == np.flatnonzero(train.user_counts()).tolist()
+    assert sorted(scored) == list(range(train.n_users))
+
+
+@given(seed=st.integers(0, 1000), size=st.integers(1, 40), most=st.integers(2, 12))
+def test_batches_train_what_the_definition_says(seed: int, size: int, most: int) -> None:
+    """Literal twin: each of a user's latest events follows what stood before it; the first one the token."""
+    train = timed(seed)
+    histories = Histories.of("sasrec", train)
+    found = {
+        int(user): [(int(a), int(b)) for a, b in pairwise(row[:length])]
+        for padded in histories.batches(np.random.default_rng(seed), size, most)
+        for user, row, length in zip(padded.users, padded.items, padded.lengths, strict=True)
+    }
+    for user in range(train.n_users - 1):
+        history = literal(train, user)
+        steps = [(history[place - 1], history[place]) for place in range(1, len(history))]
+        assert found.pop(user) == steps[-(most - 1) :]
+        assert steps[0][0] == train.n_items
+        assert all(before < train.n_items for before, _ in steps[1:])
+    assert not found  # the last user has no events
+
+
+def test_the_token_is_dropped_where_a_history_is_cut() -> None:
+    """What follows it is a first event, never the first of those that are left."""
+    train = Interactions.from_codes([0, 0, 0], [2, 0, 1], time=np.arange(3))
+    histories = Histories.of("svae", train)
+    assert histories.latest(np.array([0]), 4).items.tolist() == [[3, 2, 0, 1]]
+    assert histories.latest(np.array([0]), 3).items.tolist() == [[2, 0, 1]]
 
 
 def test_batches_are_random_and_of_similar_lengths() -> None:
@@ -101,7 +135,10 @@ def test_without_times() -> None:
         Histories.of("svae", train)
 
 
-def test_nothing_follows_anything() -> None:
-    train = Interactions.from_codes([0, 1], [0, 1], time=np.arange(2))
-    with pytest.raises(InvalidData, match="needs a user with at least two train events, but 'data' has none"):
-        Histories.of("sasrec", train)
+def test_users_of_one_event_and_of_none() -> None:
+    train = Interactions.from_codes([0, 2], [1, 0], time=np.arange(2), n_users=4)
+    histories = Histories.of("sasrec", train)
+    assert histories.indptr.tolist() == [0, 2, 3, 5, 6]
+    assert histories.items.tolist() == [2, 1, 2, 2, 0, 2]
+    padded = histories.latest(np.array([1, 2]), 5)
+    assert (padded.items.tolist(), padded.lengths.tolist()) == ([[2, 0], [2, 0]], [1, 2])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from truerank.core.interactions import Interactions
 from truerank.core.plugin import Plugin
@@ -18,7 +18,13 @@ Validate: TypeAlias = Callable[[Scorer], float]
 
 @dataclass(frozen=True)
 class Model(Plugin, ABC):
-    """Hyper-parameters of a recommender; ``fit`` returns a scorer and leaves the model as it is."""
+    """Hyper-parameters of a recommender; ``fit`` returns a scorer and leaves the model as it is.
+
+    ``revision`` grows when the same parameters, data and seed give another fit than before, so that results
+    kept from earlier fits are not taken for those of later ones.
+    """
+
+    revision: ClassVar[int] = 1
 
     @abstractmethod
     def fit(

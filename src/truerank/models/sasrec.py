@@ -41,12 +41,12 @@ class SASRec(TorchModel[Factors]):
                   + \sum_{j} \log \bigl(1 - \sigma(h_{ut} \cdot v_j)\bigr)\Bigr],
                   \qquad \hat y_{ui} = h_u \cdot v_i
 
-    with :math:`h_{ut}` the state after user u's t-th event, n the number of such steps, and negatives j
-    sampled uniformly from the items the user has not met in train.
+    with :math:`h_{ut}` the state after user u's t-th event (t = 0: before the first), n the number of such
+    steps, and negatives j sampled uniformly from the items the user has not met in train.
 
     Parameters
     ----------
-    max_length : number of latest events that are used
+    max_length : number of latest events that are used; the start token counts as the oldest one
     factors : d, width of item vectors and states
     blocks : attention blocks
     heads : attention heads; must divide ``factors``
@@ -66,8 +66,10 @@ class SASRec(TorchModel[Factors]):
     count back from the latest event, which gives the states of padding at the front without computing them.
     Events at the same time keep the order of the rows. Repeated events stay in the history.
 
-    A user without train events scores 0 everywhere. An item without train events was only a negative in
-    training and keeps the low scores it learnt.
+    Every history begins with a start token, an input with a vector but no position, never predicted, so that
+    first events are learnt too: users with one event are trained on, and a user without train events
+    gets the items that histories begin with. An item without train events was only a negative in training
+    and keeps the low scores it learnt.
 
     Examples
     --------
@@ -79,6 +81,7 @@ class SASRec(TorchModel[Factors]):
 
     key: ClassVar[str] = "sasrec"
     source: ClassVar[Source | None] = Source("kang2018", "Sec. III")
+    revision: ClassVar[int] = 2  # histories begin with a start token
     beta2 = 0.98
 
     max_length: int = 200
@@ -139,14 +142,14 @@ class SASRec(TorchModel[Factors]):
     def _scorer(self, net: AttentionNet, histories: Histories) -> Factors:
         import torch
 
-        user = np.zeros((len(histories.indptr) - 1, self.factors), np.float32)
+        user = np.empty((len(histories.indptr) - 1, self.factors), np.float32)
         for padded in histories.blocks(self.batch, self.max_length):
             items, lengths = (
                 torch.from_numpy(array).to(net.item.weight.device) for array in (padded.items, padded.lengths)
             )
             states = net(items, lengths)
             user[padded.users] = to_numpy(states[torch.arange(len(items)), lengths - 1])
-        return Factors(frozen(user), to_numpy(net.item.weight))
+        return Factors(frozen(user), to_numpy(net.item.weight[:-1]))
 
 
 def step_loss(net: AttentionNet, padded: PaddedHistories, negatives: IntArray) -> torch.Tensor:

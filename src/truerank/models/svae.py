@@ -47,7 +47,7 @@ class SVAE(AnnealedModel[Factors]):
 
     Parameters
     ----------
-    max_length : number of latest events that are used
+    max_length : number of latest events that are used; the start token counts as the oldest one
     embedding, recurrent : widths of the item vectors and of the state of the GRU
     latent, hidden : widths of z and of the layers before and after it
     next_items : k, number of following events that each step predicts
@@ -69,8 +69,10 @@ class SVAE(AnnealedModel[Factors]):
     [sachdeva2022]_'s code, without its samples of z while ranking and its mix-up of log sigma and log
     variance.
 
-    A user without train events scores 0 everywhere. An item without train events was never the next item
-    and keeps the low scores it learnt for that.
+    Every history begins with a start token, an input with a vector of its own that is never predicted, so
+    that first events are learnt too: users with one event are trained on, and a user without train events
+    gets the items that histories begin with. An item without train events was never the next item and keeps
+    the low scores it learnt for that.
 
     Examples
     --------
@@ -82,6 +84,7 @@ class SVAE(AnnealedModel[Factors]):
 
     key: ClassVar[str] = "svae"
     source: ClassVar[Source | None] = Source("sachdeva2019", "Sec. 4")
+    revision: ClassVar[int] = 2  # histories begin with a start token
 
     max_length: int = 200
     embedding: int = 256
@@ -136,20 +139,17 @@ class SVAE(AnnealedModel[Factors]):
         return self.training(parts, seed, self.key)
 
     def _scorer(self, net: RecurrentNet, histories: Histories) -> Factors:
-        """Return the factors; a last coordinate, 1 for users with events, carries the item bias."""
+        """Return the last hidden layer of each user, and the last layer with its bias."""
         import torch
 
         device = net.output.weight.device
-        user = np.zeros((len(histories.indptr) - 1, self.hidden + 1), np.float32)
+        user = np.empty((len(histories.indptr) - 1, self.hidden), np.float32)
         for padded in histories.blocks(_SCORED, self.max_length):
             states = net.states(torch.from_numpy(padded.items).to(device))
             rows = torch.arange(len(states), device=device)
             mean, _ = net.posterior(states[rows, torch.from_numpy(padded.lengths - 1).to(device)])
-            user[padded.users, :-1] = to_numpy(net.hidden(mean))
-            user[padded.users, -1] = 1.0
-        return Factors(
-            frozen(user), to_numpy(torch.cat([net.output.weight, net.output.bias[:, None]], dim=1))
-        )
+            user[padded.users] = to_numpy(net.hidden(mean))
+        return Factors(frozen(user), to_numpy(net.output.weight), to_numpy(net.output.bias))
 
 
 def next_targets(padded: PaddedHistories, next_items: int) -> tuple[IntArray, FloatArray]:

@@ -4,8 +4,8 @@ A model file imports torch nowhere at its top. It subclasses `TorchModel` and wr
 its `TorchParts` (the network, one epoch's batches, the loss of a batch and the fitted scorer) to
 ``training``; the base class chooses the device, seeds, trains and keeps the best epoch.
 
-Models of sequences read `Histories`: each user's events from the oldest to the newest, cut into padded
-batches of similar length.
+Models of sequences read `Histories`: a start token and each user's events from the oldest to the newest, cut
+into padded batches of similar length.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from truerank.core.parallel import available_threads
 from truerank.core.random import stream
 from truerank.core.scorer import Scorer
 from truerank.core.types import BoolArray, FloatArray, IntArray, frozen
-from truerank.models.checks import check_count, check_events, check_finite, check_rate
+from truerank.models.checks import check_count, check_finite, check_rate
 from truerank.models.training import ScorerT, TrainedModel
 
 if TYPE_CHECKING:
@@ -263,13 +263,13 @@ _POOL = 16  # batches sorted by length together; a larger pool saves more paddin
 
 @dataclass(frozen=True, eq=False)
 class PaddedHistories:
-    """The latest events of some users, one row each, padded at the end.
+    """The latest entries of some users' histories, one row each, padded at the end.
 
     Parameters
     ----------
     users : (n,)
-    items : (n, width) oldest first; 0 after the last event
-    lengths : (n,) number of events of each row
+    items : (n, width) oldest first, the start token before the first event; 0 after the last event
+    lengths : (n,) number of entries of each row, at least 1
     """
 
     users: IntArray
@@ -277,68 +277,68 @@ class PaddedHistories:
     lengths: IntArray
 
     def is_filled(self) -> BoolArray:
-        """Return the (n, width) mask of the entries that are events."""
+        """Return the (n, width) mask of the entries that are not padding."""
         mask: BoolArray = np.arange(self.items.shape[1]) < self.lengths[:, None]
         return mask
 
 
 @dataclass(frozen=True, eq=False)
 class Histories:
-    """Each user's train events from the oldest to the newest; repeated items stay.
+    """A start token and then each user's events from the oldest to the newest; repeated items stay.
+
+    The token is one more item, with the code ``n_items``. It is the whole history of a user without events,
+    and what the first event of every other user follows. Where only the latest entries of a history are
+    read, it is dropped like an oldest event: what it is followed by is always a user's first event.
 
     Parameters
     ----------
-    indptr : (n_users + 1,) int64, user u's events lie at ``indptr[u]:indptr[u + 1]``
-    items : (n,) int64
+    indptr : (n_users + 1,) int64, user u's history lies at ``indptr[u]:indptr[u + 1]``
+    items : (n_users + n_events,) int64
 
     Examples
     --------
     >>> train = Interactions.from_codes([0, 1, 0, 0], [3, 0, 1, 2], time=np.array([7, 1, 5, 6]))
     >>> histories = Histories.of("sasrec", train)
     >>> histories.latest(np.array([0, 1]), 2).items.tolist()
-    [[2, 3], [0, 0]]
+    [[2, 3], [4, 0]]
     """
 
     indptr: IntArray
     items: IntArray
 
     @classmethod
-    def of(cls, model: str, train: Interactions) -> Histories:
+    def of(cls, model: str, events: Interactions) -> Histories:
         """Sort by user and time; of equal times the later row counts as later, as in the splits."""
-        check_events(model, train)
-        if train.time is None:
+        if events.time is None:
             raise InvalidData(
                 f"model {model!r} learns from the order of events and needs a timestamp for each, but "
-                f"{train.name!r} has none. Name the column with columns={{'timestamp': NAME}} or use a model "
-                "without order, such as 'ease'."
+                f"{events.name!r} has none. Name the column with columns={{'timestamp': NAME}} or use a "
+                "model without order, such as 'ease'."
             )
-        order = np.lexsort((train.time, train.user))
-        indptr = np.zeros(train.n_users + 1, np.int64)
-        np.cumsum(train.user_counts(), out=indptr[1:])
-        histories = cls(frozen(indptr), frozen(train.item[order].astype(np.int64)))
-        if histories.lengths().max() < 2:
-            raise InvalidData(
-                f"model {model!r} learns which item follows and needs a user with at least two train events, "
-                f"but {train.name!r} has none. Check the split and the filters, or use a model without "
-                "order, such as 'ease'."
-            )
-        return histories
+        order = np.lexsort((events.time, events.user))
+        indptr = np.zeros(events.n_users + 1, np.int64)
+        np.cumsum(events.user_counts() + 1, out=indptr[1:])
+        items = np.full(indptr[-1], events.n_items, np.int64)
+        is_event = np.ones(len(items), np.bool_)
+        is_event[indptr[:-1]] = False
+        items[is_event] = events.item[order]
+        return cls(frozen(indptr), frozen(items))
 
     def lengths(self) -> IntArray:
-        """Return the number of events of each user."""
+        """Return the number of entries of each user's history: the token and the events."""
         return np.diff(self.indptr)
 
     def latest(self, users: IntArray, most: int) -> PaddedHistories:
-        """Return up to ``most`` latest events of each user."""
+        """Return up to ``most`` latest entries of each user's history."""
         last = self.indptr[users + 1]
         lengths = np.minimum(last - self.indptr[users], most)
-        step = np.arange(max(1, int(lengths.max(initial=0))))
+        step = np.arange(int(lengths.max(initial=1)))
         is_filled = step < lengths[:, None]
         items = self.items[np.where(is_filled, (last - lengths)[:, None] + step, 0)]
         return PaddedHistories(users, np.where(is_filled, items, 0), lengths)
 
     def batches(self, rng: np.random.Generator, batch_size: int, most: int) -> Iterator[PaddedHistories]:
-        """Yield all users with two or more events once, in random batches of similar lengths."""
+        """Yield all users with events once, in random batches of similar lengths."""
         lengths = np.minimum(self.lengths(), most)
         users = rng.permutation(np.flatnonzero(lengths >= 2))
         pools = [
@@ -353,9 +353,7 @@ class Histories:
             yield self.latest(chosen[number], most)
 
     def blocks(self, batch_size: int, most: int) -> Iterator[PaddedHistories]:
-        """Yield every user with events once, shortest histories first."""
-        lengths = np.minimum(self.lengths(), most)
-        users = np.argsort(lengths, kind="stable")
-        users = users[lengths[users] > 0]
+        """Yield every user once, shortest histories first."""
+        users = np.argsort(np.minimum(self.lengths(), most), kind="stable")
         for first in range(0, len(users), batch_size):
             yield self.latest(users[first : first + batch_size], most)

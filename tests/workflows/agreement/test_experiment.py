@@ -492,6 +492,16 @@ def test_importance_depends_on_the_proxy_and_not_on_the_unit() -> None:
     assert len(set(keys[1:])) == len(written) - 1
 
 
+def test_results_of_a_model_that_was_fitted_otherwise_are_not_read() -> None:
+    """A model whose fits have changed has a revision in its key; the others keep the keys they had."""
+    (scenario,) = make_plan("random", [0.5], SCENARIO, MODELS_).model_grids
+    old = FitTask(scenario, MODELS.make("popularity"), 0).key("digest")
+    assert old == f"agreement fit popularity full seed=0 {scenario} data=digest"
+    for name in ("sasrec", "svae"):
+        key = FitTask(scenario, MODELS.make(name), 0).key("digest")
+        assert key == f"agreement fit {name} revision=2 full seed=0 {scenario} data=digest"
+
+
 @pytest.mark.data
 @pytest.mark.skipif(
     find_local("ml-100k") is None, reason="ml-100k lies neither in TRUERANK_DATA nor ../shared/data"

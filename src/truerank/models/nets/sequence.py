@@ -56,8 +56,10 @@ class AttentionBlock(nn.Module):
 class AttentionNet(nn.Module):
     """Items and positions in, one state per step out; item vectors serve as input and as output weights.
 
-    Rows are padded at the end. A step sees no later step, so padding needs no mask; positions count back from
-    the end of each history, as if it were padded at the front.
+    The last item vector is that of the start token, an input alone. It has no position, so that the state
+    after it is the same before every history, and is learnt from all first events. Rows are padded at the
+    end. A step sees no later step, so padding needs no mask; positions count back from the end of each
+    history, as if it were padded at the front.
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class AttentionNet(nn.Module):
     ) -> None:
         super().__init__()
         self.scale = factors**0.5
-        self.item = nn.Embedding(n_items, factors)
+        self.item = nn.Embedding(n_items + 1, factors)
         self.position = nn.Embedding(max_length, factors)
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(AttentionBlock(factors, heads, dropout) for _ in range(blocks))
@@ -80,7 +82,8 @@ class AttentionNet(nn.Module):
         position = (self.position.num_embeddings - lengths[:, None] + position).clamp(
             max=self.position.num_embeddings - 1
         )
-        x = self.dropout(self.item(items) * self.scale + self.position(position))
+        is_event = (items != self.item.num_embeddings - 1)[..., None]
+        x = self.dropout(self.item(items) * self.scale + self.position(position) * is_event)
         for block in self.blocks:
             x = block(x)
         states: Tensor = self.norm(x)
@@ -90,12 +93,13 @@ class AttentionNet(nn.Module):
 class RecurrentNet(nn.Module):
     """A GRU over a history, and a variational autoencoder on its state after each step.
 
-    The decoder stops before its last, linear layer: ``output`` holds the weights and the bias of each item.
+    The last item vector is that of the start token, an input alone. The decoder stops before its last, linear
+    layer: ``output`` holds the weights and the bias of each item.
     """
 
     def __init__(self, n_items: int, *, embedding: int, recurrent: int, hidden: int, latent: int) -> None:
         super().__init__()
-        self.item = nn.Embedding(n_items, embedding)
+        self.item = nn.Embedding(n_items + 1, embedding)
         self.gru = nn.GRU(embedding, recurrent, batch_first=True)
         self.encode = nn.Linear(recurrent, hidden)
         self.moments = nn.Linear(hidden, 2 * latent)

@@ -78,7 +78,8 @@ class FitTask:
         """Return the key; the part on which hyper-parameters are selected does not change the values."""
         scenario = replace(self.scenario, selection="validation")
         train = "full" if self.subsample is None else f"{self.subsample.strategy} {self.subsample.fraction!r}"
-        return f"agreement fit {self.model} {train} seed={self.seed} {scenario} data={digest}"
+        revision = f" revision={self.model.revision}" if self.model.revision > 1 else ""
+        return f"agreement fit {self.model}{revision} {train} seed={self.seed} {scenario} data={digest}"
 
 
 AgreementTask: TypeAlias = ImportanceTask | SubsampleTask | FitTask
