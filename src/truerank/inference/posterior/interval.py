@@ -15,6 +15,7 @@ from truerank.core.random import stream
 from truerank.core.result import Estimate
 from truerank.core.table import listed_in_words, percent
 from truerank.core.types import FloatArray
+from truerank.estimation.base import Estimator
 from truerank.estimation.distribution.smooth import Smooth
 from truerank.estimation.tally import Tally
 from truerank.inference.estimate_interval.base import (
@@ -230,11 +231,18 @@ def posterior_band(
         )
     except CannotEstimate as reason:
         return _bounds(estimates, request, str(reason))
-    low, high = posterior.limits(request.level)
-    if estimates.estimator.key == Smooth.key:  # the default point lies within what it is shown with
-        low, high = np.minimum(low, estimates.value), np.maximum(high, estimates.value)
+    low, high = hold_default(estimates.estimator, *posterior.limits(request.level), estimates.value)
     low, high = clip_to_range(estimates, request.target, low, high)
     return Band(low, high, (_name(posterior.resolved),) * len(low))
+
+
+def hold_default(
+    estimator: Estimator, low: FloatArray, high: FloatArray, value: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return limits that hold the estimate where it is the default one, which they are shown with."""
+    if estimator.key != Smooth.key:
+        return low, high
+    return np.minimum(low, value), np.maximum(high, value)
 
 
 def _name(resolved: int) -> str:

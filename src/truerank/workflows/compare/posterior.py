@@ -14,9 +14,8 @@ import numpy as np
 from truerank.core.errors import CannotEstimate
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.types import FloatArray
-from truerank.estimation.distribution.smooth import Smooth
 from truerank.inference.posterior.difference import difference_posterior
-from truerank.inference.posterior.interval import MetricPosterior, metric_posterior
+from truerank.inference.posterior.interval import MetricPosterior, hold_default, metric_posterior
 from truerank.inference.posterior.prior import SeenItems, learnt_prior
 from truerank.metrics.base import Metric
 from truerank.workflows.compare.options import ComparedModel, CompareOptions
@@ -96,10 +95,12 @@ def posterior_differences(
             groups={model.name: model.digest for model in models},
             seed=options.seed,
         )
-        limits = joint.limits(options.level, is_simultaneous=options.correction != "none")
-        if options.estimator.key == Smooth.key:  # the default point lies within what it is shown with
-            value = np.array([models[a].value - models[b].value for a, b in (pairs[row] for row in rows)])
-            limits = np.minimum(limits[0], value), np.maximum(limits[1], value)
+        value = np.array([models[a].value - models[b].value for a, b in (pairs[row] for row in rows)])
+        limits = hold_default(
+            options.estimator,
+            *joint.limits(options.level, is_simultaneous=options.correction != "none"),
+            value,
+        )
         low[rows], high[rows] = np.clip(limits[0], -1, 1), np.clip(limits[1], -1, 1)
         probability[rows] = joint.probability
         resolved[rows] = [max(found[models[index].name].resolved for index in pairs[row]) for row in rows]
