@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +22,7 @@ import numpy as np
 from numba import njit
 from threadpoolctl import threadpool_limits
 
-from benchmarks.machine import machine
+from benchmarks.machine import folder_name, machine
 from benchmarks.sampled_ranks import make_case, read_rows
 from truerank.core.scorer import DenseScores, Factors
 from truerank.core.split import Split
@@ -189,7 +188,7 @@ def main() -> None:
         return
     host = machine()
     result = {"benchmark": "adaptive_ranks", "machine": host, "repeats": options.repeats, "cases": cases}
-    slug = re.sub(r"[^a-z0-9]+", "-", host["cpu"].lower()).strip("-")
+    slug = folder_name()
     path = Path(__file__).parent / "results" / slug / "adaptive_ranks.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result, indent=2) + "\n")

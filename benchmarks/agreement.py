@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import tempfile
 import time
@@ -24,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.machine import cpu_name, machine
+from benchmarks.machine import folder_name, machine
 
 SHAPE = (400, 16, 6, 5, 3)  # resamples, strategies, fractions, seeds, metrics: one scenario of the paper
 N_MODELS = 7
@@ -147,7 +146,7 @@ def main() -> None:
     for case in cases:
         case["ratio"] = case["cpu_s"] / case["rival_cpu_s"]
         print(f"{case['case']:58} {case['cpu_s']:>8.3f} {case['rival_cpu_s']:>8.3f} {case['ratio']:>8.4f}")
-    target = given.out / re.sub(r"[^a-z0-9]+", "-", cpu_name().lower()).strip("-") / "agreement.json"
+    target = given.out / folder_name() / "agreement.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     record = {"benchmark": "agreement", "machine": machine(), "cases": cases}
     target.write_text(json.dumps(record, indent=2) + "\n")

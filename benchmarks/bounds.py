@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,7 +25,7 @@ import numpy as np
 from scipy.optimize import linprog
 from threadpoolctl import threadpool_limits
 
-from benchmarks.machine import machine
+from benchmarks.machine import folder_name, machine
 from truerank.core.ranks import Ranks, SampledRanks
 from truerank.core.types import BoolArray, IntArray
 from truerank.data.catalogue import find_local, load
@@ -225,7 +224,7 @@ def main() -> None:
     host = machine()
     result = {"benchmark": "bounds", "machine": host, "repeats": options.repeats, "cases": cases}
     result["coverage"] = covered
-    slug = re.sub(r"[^a-z0-9]+", "-", host["cpu"].lower()).strip("-")
+    slug = folder_name()
     path = Path(__file__).parent / "results" / slug / "bounds.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result, indent=2) + "\n")

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 
-from benchmarks.machine import cpu_name
+from benchmarks.machine import cpu_name, folder_name
 from truerank.core.ranks import Design, SampledRanks
 from truerank.estimation.law import NEGLIGIBLE, FixedLaw, make_law
 from truerank.estimation.registry import ESTIMATORS
@@ -216,7 +216,7 @@ def main() -> None:
             f"{found['peak_bytes'] / 1e6:.0f} MB in all; the dense law: {found['dense_bytes'] / 1e9:.0f} GB"
         )
     cpu = cpu_name()
-    target = given.out / re.sub(r"[^a-z0-9]+", "-", cpu.lower()).strip("-") / "corrections.json"
+    target = given.out / folder_name(cpu) / "corrections.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     record = {
         "benchmark": "corrections",

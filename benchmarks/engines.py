@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import re
 import resource
 import subprocess
 import sys
@@ -32,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.machine import machine
+from benchmarks.machine import folder_name, machine
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Factors
 from truerank.core.split import Split
@@ -236,7 +235,7 @@ def main() -> None:
     about = machine(
         "polars", "distributed", *([] if given.fit or "spark" not in given.engines else ["pyspark"])
     )
-    target = given.out / re.sub(r"[^a-z0-9]+", "-", about["cpu"].lower()).strip("-") / f"{name}.json"
+    target = given.out / folder_name() / f"{name}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps({"benchmark": name, "machine": about, **found}, indent=2) + "\n")
     print(f"written to {target}", file=sys.stderr)

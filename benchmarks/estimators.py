@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import statistics
 import sys
 import time
@@ -30,7 +29,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 
-from benchmarks.machine import machine
+from benchmarks.machine import folder_name, machine
 from truerank.core.parallel import single_threaded_blas
 from truerank.core.ranks import Design, SampledRanks, Stopping
 from truerank.estimation.distribution.base import MixtureEstimator, plug_in
@@ -299,7 +298,7 @@ def main() -> None:
     if given.quick:
         return
     host = machine()
-    slug = re.sub(r"[^a-z0-9]+", "-", host["cpu"].lower()).strip("-")
+    slug = folder_name()
     path = Path(__file__).parent / "results" / slug / "estimators.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     record = {"benchmark": "estimators", "machine": host, "repeats": given.repeats, "figures": figures}

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import resource
 import statistics
 import time
@@ -29,7 +28,7 @@ import numpy as np
 from implicit.cpu.topk import topk
 from threadpoolctl import threadpool_limits
 
-from benchmarks.machine import machine
+from benchmarks.machine import folder_name, machine
 from truerank.ranking.cpu.counts import Counts, Pools, Side
 from truerank.ranking.cpu.factor_job import FactorJob
 from truerank.ranking.cpu.factors import FactorCounter, count_factors
@@ -262,7 +261,7 @@ def main() -> None:
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "sizes": tables,
     }
-    slug = re.sub(r"[^a-z0-9]+", "-", host["cpu"].lower()).strip("-")
+    slug = folder_name()
     path = Path(__file__).parent / "results" / slug / "exact_ranks.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result, indent=2) + "\n")

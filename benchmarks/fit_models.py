@@ -30,6 +30,7 @@ from implicit.cpu.als import AlternatingLeastSquares
 from scipy.sparse import csr_matrix
 from threadpoolctl import threadpool_limits
 
+from benchmarks.machine import folder_name
 from truerank.core.interactions import Interactions
 from truerank.data.demo import demo
 from truerank.models.ease import Ease
@@ -162,7 +163,7 @@ def main() -> None:
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "rows": rows,
     }
-    slug = re.sub(r"[^a-z0-9]+", "-", host["cpu"].lower()).strip("-")
+    slug = folder_name()
     path = Path(__file__).parent / "results" / slug / "fit_models.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result, indent=2) + "\n")

@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import re
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.machine import folder_name
 from truerank.core.interactions import Lists as CoreLists
 from truerank.core.scorer import Factors
 from truerank.ranking.exact import Queries
@@ -390,7 +390,7 @@ def main() -> None:
         "machine": {"gpu": name, "python": platform.python_version(), "versions": versions},
         "sizes": tables,
     }
-    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    slug = folder_name(name)
     folder = options.out or Path(__file__).parent / "results" / slug
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "gpu_ranks.json").write_text(json.dumps(result, indent=2) + "\n")

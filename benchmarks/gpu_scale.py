@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import statistics
 import time
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.machine import folder_name
 from truerank.core.interactions import Lists
 from truerank.core.ranks import Design, Stopping
 from truerank.core.scorer import Factors
@@ -253,7 +253,7 @@ def main() -> None:
         "adaptive": {"size": ADAPTIVE_SIZE, "sampler": ADAPTIVE, "runs": adaptive},
         "predicted_1e8_x_1e7_x_64": large,
     }
-    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    slug = folder_name(name)
     folder = options.out or Path(__file__).parent / "results" / slug
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "gpu_scale.json").write_text(json.dumps(result, indent=2) + "\n")

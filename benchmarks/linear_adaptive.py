@@ -16,7 +16,6 @@ import argparse
 import json
 import os
 import platform
-import re
 import statistics
 import sys
 import time
@@ -28,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.machine import cpu_name
+from benchmarks.machine import cpu_name, folder_name
 from truerank.core.ranks import Ranks, Stopping
 from truerank.data.catalogue import find_local, load
 from truerank.estimation.adaptive_law import AdaptiveLaw
@@ -221,7 +220,7 @@ def main() -> None:
     for name, ranks in cases:
         figures["studies"].append(study(name, ranks, given.repeats))
     cpu = cpu_name()
-    target = given.out / re.sub(r"[^a-z0-9]+", "-", cpu.lower()).strip("-") / "linear_adaptive.json"
+    target = given.out / folder_name(cpu) / "linear_adaptive.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     record = {
         "benchmark": "linear_adaptive",

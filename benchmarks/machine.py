@@ -32,3 +32,8 @@ def cpu_name() -> str:
     info = Path("/proc/cpuinfo")
     found = re.search(r"^model name\s*: (.*)$", info.read_text(), re.MULTILINE) if info.exists() else None
     return found[1].strip() if found else platform.processor() or platform.machine()
+
+
+def folder_name(name: str | None = None) -> str:
+    """Return the folder of ``benchmarks/results`` for a machine or device; None is this processor."""
+    return re.sub(r"[^a-z0-9]+", "-", (name or cpu_name()).lower()).strip("-")

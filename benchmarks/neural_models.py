@@ -26,6 +26,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.machine import folder_name
 from truerank.core.plugin import split_specs
 from truerank.core.split import Split
 from truerank.data.catalogue import load
@@ -144,7 +145,7 @@ def main() -> None:
     if floor is not None:
         ratios = ", ".join(f"{row['asked']} {row['fit_s'] / floor:.1f}" for row in rows)
         print(f"fit, times that of ease: {ratios}")
-    slug = re.sub(r"[^a-z0-9]+", "-", machine()["cpu"].lower()).strip("-")
+    slug = folder_name()
     path = Path(__file__).parent / "results" / slug / f"neural_models_{asked.data}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     before = json.loads(path.read_text())["rows"] if path.exists() else []

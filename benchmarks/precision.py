@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import time
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from benchmarks.machine import machine
+from benchmarks.machine import folder_name, machine
 from truerank.core.scorer import CallableScores
 from truerank.core.split import Split
 from truerank.core.types import FloatArray
@@ -139,7 +138,7 @@ def main() -> None:
     if options.quick:
         return
     host = machine()
-    slug = re.sub(r"[^a-z0-9]+", "-", host["cpu"].lower()).strip("-")
+    slug = folder_name()
     path = Path(__file__).parent / "results" / slug / "precision.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"benchmark": "precision", "machine": host, "cases": cases}, indent=2) + "\n")

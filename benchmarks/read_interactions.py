@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import platform
-import re
 import resource
 import statistics
 import subprocess
@@ -26,7 +25,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from benchmarks.machine import cpu_name
+from benchmarks.machine import cpu_name, folder_name
 
 SEED = 20
 CORE = 5
@@ -175,7 +174,7 @@ def main() -> None:
     smaller = theirs["peak_bytes"] / ours["peak_bytes"]
     print(f"pandas / truerank: {faster:.1f} times the seconds, {smaller:.1f} times the memory")
     cpu = cpu_name()
-    target = given.out / re.sub(r"[^a-z0-9]+", "-", cpu.lower()).strip("-") / "read_interactions.json"
+    target = given.out / folder_name(cpu) / "read_interactions.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     record = {
         "benchmark": "read_interactions",

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import resource
 import statistics
 import time
@@ -23,7 +22,7 @@ import numpy as np
 from numba import njit
 from threadpoolctl import threadpool_limits
 
-from benchmarks.machine import machine
+from benchmarks.machine import folder_name, machine
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Factors
 from truerank.core.split import Split
@@ -207,7 +206,7 @@ def main() -> None:
         "cases": cases,
         "ml_1m_size": small,
     }
-    slug = re.sub(r"[^a-z0-9]+", "-", host["cpu"].lower()).strip("-")
+    slug = folder_name()
     path = Path(__file__).parent / "results" / slug / "sampled_ranks.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result, indent=2) + "\n")

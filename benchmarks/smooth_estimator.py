@@ -16,7 +16,6 @@ import argparse
 import json
 import os
 import platform
-import re
 import sys
 import time
 import warnings
@@ -26,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.machine import cpu_name
+from benchmarks.machine import cpu_name, folder_name
 from truerank.core.errors import DataWarning
 from truerank.core.plugin import split_specs
 from truerank.core.ranks import Ranks
@@ -182,7 +181,7 @@ def main() -> None:
     options.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     given = options.parse_args()
     specs, models = split_specs(given.estimators), split_specs(given.models)
-    target = given.out / re.sub(r"[^a-z0-9]+", "-", cpu_name().lower()).strip("-") / "smooth_estimator.json"
+    target = given.out / folder_name() / "smooth_estimator.json"
     settings = {
         "estimators": specs,
         "repeats": given.repeats,

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.machine import cpu_name
+from benchmarks.machine import cpu_name, folder_name
 from benchmarks.read_interactions import generate
 
 FLOOR, RIVAL = "random mask", "scikit-network PageRank"
@@ -156,7 +156,7 @@ def main() -> None:
     if given.shuffled:
         return
     cpu = cpu_name()
-    target = given.out / re.sub(r"[^a-z0-9]+", "-", cpu.lower()).strip("-") / "select_events.json"
+    target = given.out / folder_name(cpu) / "select_events.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     record = {
         "benchmark": "select_events",

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import resource
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from benchmarks.machine import machine
+from benchmarks.machine import folder_name, machine
 from truerank.data.read import from_frame
 from truerank.distributed.subsample import subsample_files
 from truerank.subsampling.subsample import events_frame, select_events
@@ -137,7 +136,7 @@ def main() -> None:
         return
     found = compare(given.files, given.rows, given.strategies.split(","))
     about = machine("polars")
-    slug = re.sub(r"[^a-z0-9]+", "-", about["cpu"].lower()).strip("-")
+    slug = folder_name()
     target = given.out / slug / "subsample_files.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import tempfile
 import time
@@ -27,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.machine import machine
+from benchmarks.machine import folder_name, machine
 from benchmarks.read_interactions import generate
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import Factors
@@ -209,9 +208,7 @@ def main() -> None:
         checked = seconds(lambda: importance(full, "mf", epochs=1), 1)
         print(f"20 million events, mf implicit, one epoch with all that is done once: {checked:.0f} CPU s")
     about = machine()
-    target_file = (
-        given.out / re.sub(r"[^a-z0-9]+", "-", about["cpu"].lower()).strip("-") / "subsample_proxy.json"
-    )
+    target_file = given.out / folder_name() / "subsample_proxy.json"
     target_file.parent.mkdir(parents=True, exist_ok=True)
     record = {"benchmark": "subsample_proxy", "machine": about, "epochs": EPOCHS, "cases": cases}
     record |= {"estimates_20_million": estimates, "one_epoch_of_mf_20_million_s": checked}

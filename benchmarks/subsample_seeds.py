@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from benchmarks.machine import machine
+from benchmarks.machine import folder_name, machine
 from truerank.core.interactions import Interactions
 from truerank.core.types import FloatArray
 from truerank.data.catalogue import load
@@ -61,7 +60,7 @@ def main() -> None:
         print(f"{proxy:5} {feedback:9} {negatives:9}  {'  '.join(shown)}", flush=True)
         cases.append(case)
     about = machine()
-    folder = given.out / re.sub(r"[^a-z0-9]+", "-", about["cpu"].lower()).strip("-")
+    folder = given.out / folder_name()
     folder.mkdir(parents=True, exist_ok=True)
     record = {"benchmark": "subsample_seeds", "machine": about, "data": given.data}
     record |= {"fraction": given.fraction, "cases": cases}

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import time
 from dataclasses import fields
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from benchmarks.machine import machine
+from benchmarks.machine import folder_name, machine
 from truerank.core.random import stream
 from truerank.core.ranks import Ranks, SampledRanks, Stopping
 from truerank.estimation.registry import ESTIMATORS
@@ -168,7 +167,7 @@ def main() -> None:
     host = machine()
     result = {"benchmark": "uncertainty", "machine": host, "resamples": resamples}
     result |= {"resampling": rows, "intervals": others, "derivatives": fits}
-    slug = re.sub(r"[^a-z0-9]+", "-", host["cpu"].lower()).strip("-")
+    slug = folder_name()
     path = Path(__file__).parent / "results" / slug / "uncertainty.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result, indent=2) + "\n")

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from benchmarks.coverage.design import DESIGNS
 from benchmarks.coverage.measure import LEVEL, METRICS, exact_values, measure
 from benchmarks.coverage.population import DATA, FITTED, population
 from benchmarks.coverage.result import packed
-from benchmarks.machine import machine
+from benchmarks.machine import folder_name, machine
 from truerank.core.checkpoint import Store
 
 
@@ -188,7 +187,7 @@ def main() -> None:
     host = machine()
     result = {"benchmark": "coverage", "machine": host, "level": LEVEL}
     lines = ",\n".join(json.dumps(row) for row in packed(rows))
-    slug = re.sub(r"[^a-z0-9]+", "-", host["cpu"].lower()).strip("-")
+    slug = folder_name()
     path = Path(__file__).parent.parent / "results" / slug / "coverage.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f'{json.dumps(result)[:-1]}, "rows": [\n{lines}\n]}}\n')

@@ -22,13 +22,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import machine
+from benchmarks.machine import folder_name, machine
 from benchmarks.rivals.entry import ENTRIES, Entry
 from benchmarks.rivals.environment import Environments, InstallError, default_folder, last_line
 from benchmarks.rivals.page import write_page
@@ -105,7 +104,7 @@ def main() -> None:
     if options.only:
         return
     host = machine()
-    slug = re.sub(r"[^a-z0-9]+", "-", host["cpu"].lower()).strip("-")
+    slug = folder_name()
     path = Path(__file__).parents[1] / "results" / slug / "rivals.json"
     known = {table["job"]: table for table in json.loads(path.read_text())["jobs"]} if path.exists() else {}
     known |= {table["job"]: table for table in tables}
