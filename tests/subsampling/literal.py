@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from truerank.core.interactions import Interactions
 from truerank.core.random import pair_keys, stage_key
 from truerank.core.types import FloatArray
+from truerank.subsampling.base import largest_count
 
 Event = tuple[int, int]
 Node = tuple[int, int]
@@ -174,13 +176,35 @@ class Visits:
         return self.starts.popleft()
 
 
+class WantedEvents:
+    """Visits are enough when the visited nodes have so many events among them."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __call__(self, visits: Visits) -> bool:
+        return visits.n_events >= self.n
+
+
+class WantedNodes(WantedEvents):
+    """Visits are enough when so many nodes are visited."""
+
+    def __call__(self, visits: Visits) -> bool:
+        return len(visits.order) >= self.n
+
+
 def walked(train: Interactions, n_keep: int, seed: int, restart: float, patience: int) -> list[Node]:
-    words, visits = Words(seed, "random-walk"), Visits(train, seed, "random-walk")
-    while visits.n_events < n_keep:
+    visits = Visits(train, seed, "random-walk")
+    walk(visits, WantedEvents(n_keep), Words(seed, "random-walk"), restart, patience)
+    return visits.order
+
+
+def walk(visits: Visits, is_enough: WantedEvents, words: Words, restart: float, patience: int) -> None:
+    while not is_enough(visits):
         start = visits.next_start()
         visits.visit(start)
         at, found, steps = start, 1, 0
-        while visits.n_events < n_keep and steps < patience * found:
+        while not is_enough(visits) and steps < patience * found:
             steps += 1
             if words.uniform() < restart:
                 at = start
@@ -190,22 +214,26 @@ def walked(train: Interactions, n_keep: int, seed: int, restart: float, patience
                 if at not in visits.order:
                     visits.visit(at)
                     found += 1
-    return visits.order
 
 
 def burned(train: Interactions, n_keep: int, seed: int, chance: float) -> list[Node]:
-    words, visits = Words(seed, "forest-fire"), Visits(train, seed, "forest-fire")
-    while visits.n_events < n_keep:
+    visits = Visits(train, seed, "forest-fire")
+    burn(visits, WantedEvents(n_keep), Words(seed, "forest-fire"), chance)
+    return visits.order
+
+
+def burn(visits: Visits, is_enough: WantedEvents, words: Words, chance: float) -> None:
+    while not is_enough(visits):
         queue = deque([visits.next_start()])
         visits.visit(queue[0])
         remembered: deque[Node] = deque(maxlen=100)
-        while visits.n_events < n_keep:
+        while not is_enough(visits):
             if not queue:
                 if not remembered:
                     break
                 for _ in range(min(10, len(remembered))):
                     node = remembered.pop()
-                    if node not in visits.order and visits.n_events < n_keep:
+                    if node not in visits.order and not is_enough(visits):
                         visits.visit(node)
                         queue.append(node)
                 continue
@@ -219,7 +247,32 @@ def burned(train: Interactions, n_keep: int, seed: int, chance: float) -> list[N
                 fresh[k], fresh[other] = fresh[other], fresh[k]
                 if k >= count:
                     remembered.append(fresh[k])
-                elif visits.n_events < n_keep:
+                elif not is_enough(visits):
                     visits.visit(fresh[k])
                     queue.append(fresh[k])
-    return visits.order
+
+
+def unvisited_removed(
+    train: Interactions,
+    fraction: float,
+    seed: int,
+    stage: str,
+    visit: Callable[[Visits, WantedNodes, Words], None],
+) -> set[Event]:
+    """Visit the fraction of the nodes, remove the others one by one, users first; start again if need be.
+
+    The node with which too many events would be gone is removed too, as a whole.
+    """
+    events, words = events_of(train), Words(seed, stage)
+    while len(events) > largest_count(fraction, len(train)):
+        codes = np.array(events).reshape(-1, 2)
+        visits = Visits(Interactions.from_codes(*codes.T), seed, stage)
+        nodes = sorted(visits.neighbours)
+        wanted = max(1, min(round(fraction * len(nodes)), len(nodes) - 1))
+        visit(visits, WantedNodes(wanted), words)
+        for side, code in nodes:
+            if len(events) <= largest_count(fraction, len(train)):
+                break
+            if (side, code) not in visits.order:
+                events = [event for event in events if event[side] != code]
+    return set(events)

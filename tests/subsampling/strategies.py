@@ -25,6 +25,8 @@ EXACT = [
     "forest-fire",
     "forest-fire(burn=1)",
     "forest-fire(burn=0.01)",
+    "random-walk(legacy=true)",
+    "forest-fire(legacy=true)",
 ]
 WHOLE = [
     "random-user(exact=false)",
@@ -35,6 +37,8 @@ WHOLE = [
     "centrality(exact=false, legacy=true)",
     "random-walk(exact=false)",
     "forest-fire(exact=false)",
+    "random-walk(exact=false, legacy=true)",
+    "forest-fire(exact=false, legacy=true)",
 ]
 LEGACY = ["stratified(legacy=true)", "temporal(legacy=true)"]
 

@@ -16,7 +16,7 @@ def visited(strategy: VisitStrategy, train: Interactions, start: int, n_wanted: 
     graph = EventGraph.of(train)
     place = np.full(graph.n_nodes, graph.n_nodes, dtype=np.int32)
     state = np.array([seed], dtype=np.uint64)
-    strategy.visit(graph, np.array([start], dtype=np.int32), n_wanted, state, place)
+    strategy.visit(graph, np.array([start], dtype=np.int32), n_wanted, graph.n_nodes, state, place)
     order = np.argsort(place, kind="stable")
     return [int(node) for node in order[: int((place < graph.n_nodes).sum())]]
 

@@ -118,6 +118,21 @@ def test_forest_fire(burn: float, exact: str, train: Interactions, fraction: flo
     assert kept(f"forest-fire(burn={burn}, exact={exact})", train, fraction, seed) == expected
 
 
+@pytest.mark.parametrize("name", ["random-walk", "forest-fire"])
+@given(EVENTS, TENTHS, SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_legacy_visits_nodes_and_removes_the_others(
+    name: str, train: Interactions, fraction: float, seed: int
+) -> None:
+    """As the published code: restart 0.1, Geometric(0.4), a fraction of the nodes, the rest removed."""
+    visit = {
+        "random-walk": lambda visits, wanted, words: literal.walk(visits, wanted, words, 0.1, 100),
+        "forest-fire": lambda visits, wanted, words: literal.burn(visits, wanted, words, 0.4),
+    }[name]
+    expected = literal.unvisited_removed(train, fraction, seed, name, visit)
+    assert kept(f"{name}(legacy=true, exact=false)", train, fraction, seed) == expected
+
+
 def test_forest_fire_with_more_neighbours_than_it_remembers() -> None:
     """One user with 300 items, each known to one other user: the backlog overflows and is used up."""
     user = np.r_[np.zeros(300, dtype=np.int64), np.arange(1, 301)]

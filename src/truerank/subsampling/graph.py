@@ -231,27 +231,71 @@ class VisitStrategy(Strategy):
     ----------
     exact : keep exactly the wanted number of events by keeping a random part of the last node's events;
         otherwise that node is left out as a whole
+    legacy : what the published code does: visit the fraction of the *nodes*, then remove the nodes that were
+        not visited with all their events, users before items and each in the order of their codes, until
+        enough events are gone; where all of them are gone before that, visit the same fraction of the
+        nodes that are left, and so on. Use it with ``exact=false``
     """
 
     exact: bool = True
+    legacy: bool = False
 
     def choose(self, train: Interactions, fraction: float, seed: int, progress: Progress) -> BoolArray:
         """Visit nodes until there are enough events, from another random start whenever one ends early."""
         stage = f"subsample/{self.key}"
-        with tracked(progress, "building the graph"):
-            graph = EventGraph.of(train)
-        starts = np.argsort(graph.keys(seed, stage))
-        starts = frozen(starts[graph.degrees()[starts] > 0].astype(np.int32))
         state = np.array([stage_key(seed, stage)[0]], dtype=np.uint64)
-        position = np.full(graph.n_nodes, graph.n_nodes, dtype=np.int32)
-        with tracked(progress, "visiting users and items"):
-            self.visit(graph, starts, nearest_count(fraction, len(train)), state, position)
+        if self.legacy:
+            position = self._last_removed_first(train, fraction, seed, state, progress)
+        else:
+            with tracked(progress, "building the graph"):
+                graph = EventGraph.of(train)
+            with tracked(progress, "visiting users and items"):
+                position = self._visited(graph, seed, state, nearest_count(fraction, len(train)))
         keys = EventKeys(train, seed, stage)
         return keep_nodes(train, position, fraction, keys, edges="both", exact=self.exact)
 
+    def _visited(
+        self, graph: EventGraph, seed: int, state: IntArray, n_wanted: int, most_nodes: int | None = None
+    ) -> IntArray:
+        """Return when each node is visited, n_nodes for those that are not."""
+        starts = np.argsort(graph.keys(seed, f"subsample/{self.key}"))
+        starts = frozen(starts[graph.degrees()[starts] > 0].astype(np.int32))
+        position = np.full(graph.n_nodes, graph.n_nodes, dtype=np.int32)
+        most = graph.n_nodes if most_nodes is None else most_nodes
+        self.visit(graph, starts, n_wanted, most, state, position)
+        return position
+
+    def _last_removed_first(
+        self, train: Interactions, fraction: float, seed: int, state: IntArray, progress: Progress
+    ) -> IntArray:
+        """Return the position of each node: 0 where it stays, and later the sooner it is removed."""
+        n_nodes = train.n_users + train.n_items
+        n_keep = (nearest_count if self.exact else largest_count)(fraction, len(train))
+        position, is_gone, left = np.zeros(n_nodes, dtype=np.int32), np.zeros(n_nodes, dtype=np.bool_), train
+        with tracked(progress, "visiting users and items") as task:
+            while len(left) > n_keep:
+                graph = EventGraph.of(left)
+                is_linked = graph.degrees() > 0
+                n_linked = int(is_linked.sum())
+                most = max(1, min(nearest_count(fraction, n_linked), n_linked - 1))
+                visited = self._visited(graph, seed, state, len(left) + 1, most) < n_nodes
+                removed = np.flatnonzero(is_linked & ~visited)
+                position[removed] = n_nodes - 1 - int(is_gone.sum()) - np.arange(len(removed))
+                is_gone[removed] = True
+                of_item = is_gone[train.n_users :]
+                left = left.where(~(is_gone[left.user] | of_item[left.item]))
+                task.advance()
+        return position
+
     @abstractmethod
     def visit(
-        self, graph: EventGraph, starts: IntArray, n_wanted: int, state: IntArray, position: IntArray
+        self,
+        graph: EventGraph,
+        starts: IntArray,
+        n_wanted: int,
+        most_nodes: int,
+        state: IntArray,
+        position: IntArray,
     ) -> None:
         """Write when each node is visited into ``position`` until the visited nodes have ``n_wanted`` events.
 
@@ -260,6 +304,7 @@ class VisitStrategy(Strategy):
         graph : users and items
         starts : nodes with events in random order; visits begin at the first that is not visited yet
         n_wanted : events
+        most_nodes : nodes; visits end when that many are visited, however few events they have
         state : (1,) uint64, state of the random number generator
         position : (n_nodes,) filled with n_nodes
         """
@@ -275,15 +320,15 @@ class RandomWalk(VisitStrategy):
 
     Parameters
     ----------
-    exact : see `VisitStrategy`
+    exact, legacy : see `VisitStrategy`
     restart : probability of going back to the start, 0 <= restart <= 1
     patience : steps per node found after which a walk ends
 
     Notes
     -----
-    The paper expands walks until enough events are retained, which this does. The published code walks until
-    a fraction of the *nodes* is visited, from one node, and never ends where that node lies in a small
-    component.
+    The paper expands walks until enough events are retained, which this does. The published code (``legacy``)
+    walks until a fraction of the *nodes* is visited, always with the seed 42, from one node, and never ends
+    where that node lies in a small component; here the seed counts and another walk starts.
 
     Examples
     --------
@@ -303,7 +348,13 @@ class RandomWalk(VisitStrategy):
             raise InvalidParameter(f"restart must be a probability from 0 to 1, got {self.restart!r}.")
 
     def visit(
-        self, graph: EventGraph, starts: IntArray, n_wanted: int, state: IntArray, position: IntArray
+        self,
+        graph: EventGraph,
+        starts: IntArray,
+        n_wanted: int,
+        most_nodes: int,
+        state: IntArray,
+        position: IntArray,
     ) -> None:
         """Walk in compiled code."""
         from truerank.subsampling.kernels import random_walk
@@ -315,6 +366,7 @@ class RandomWalk(VisitStrategy):
             float(self.restart),
             int(self.patience),
             n_wanted,
+            most_nodes,
             state,
             position,
         )
@@ -330,7 +382,7 @@ class ForestFire(VisitStrategy):
 
     Parameters
     ----------
-    exact : see `VisitStrategy`
+    exact, legacy : see `VisitStrategy`
     burn : parameter of the geometric number, 0 < burn <= 1; with 1 each node ignites one neighbour
 
     Examples
@@ -349,9 +401,24 @@ class ForestFire(VisitStrategy):
             raise InvalidParameter(f"burn must be greater than 0 and at most 1, got {self.burn!r}.")
 
     def visit(
-        self, graph: EventGraph, starts: IntArray, n_wanted: int, state: IntArray, position: IntArray
+        self,
+        graph: EventGraph,
+        starts: IntArray,
+        n_wanted: int,
+        most_nodes: int,
+        state: IntArray,
+        position: IntArray,
     ) -> None:
         """Let the fire spread in compiled code."""
         from truerank.subsampling.kernels import forest_fire
 
-        forest_fire(graph.indptr, graph.neighbours, starts, float(self.burn), n_wanted, state, position)
+        forest_fire(
+            graph.indptr,
+            graph.neighbours,
+            starts,
+            float(self.burn),
+            n_wanted,
+            most_nodes,
+            state,
+            position,
+        )

@@ -229,20 +229,24 @@ def random_walk(
     restart: float,
     patience: int,
     n_wanted: int,
+    most_nodes: int,
     state: IntArray,
     position: IntArray,
 ) -> None:
-    """Walk from each start in turn; a walk ends after ``patience`` steps per node it has found."""
+    """Walk from each start in turn; a walk ends after ``patience`` steps per node it has found.
+
+    All end when the visited nodes have ``n_wanted`` events among them, or are ``most_nodes``.
+    """
     unseen, n_seen, n_events = len(position), 0, 0
     for start in starts:
-        if n_events >= n_wanted:
+        if n_events >= n_wanted or n_seen >= most_nodes:
             return
         if position[start] < unseen:
             continue
         n_events += mark_visited(indptr, neighbours, start, n_seen, position)
         n_seen += 1
         at, n_found, steps = start, 1, 0
-        while n_events < n_wanted and steps < patience * n_found:
+        while n_events < n_wanted and n_seen < most_nodes and steps < patience * n_found:
             steps += 1
             if next_uniform(state) < restart:
                 at = start
@@ -261,13 +265,15 @@ def forest_fire(
     starts: IntArray,
     probability: float,
     n_wanted: int,
+    most_nodes: int,
     state: IntArray,
     position: IntArray,
 ) -> None:
     """Let a fire spread from each start in turn until it dies down.
 
     A burning node ignites a geometric number (support 1, 2, ...) of its neighbours not visited; some of the
-    others are remembered, the newest first, and a fire that has died down goes on from them.
+    others are remembered, the newest first, and a fire that has died down goes on from them. All end when
+    the visited nodes have ``n_wanted`` events among them, or are ``most_nodes``.
     """
     unseen, n_seen, n_events = len(position), 0, 0
     longest = 0
@@ -277,7 +283,7 @@ def forest_fire(
     queue = np.empty(unseen, dtype=np.int32)  # in the order of visits
     backlog = np.empty(BACKLOG, dtype=np.int32)
     for start in starts:
-        if n_events >= n_wanted:
+        if n_events >= n_wanted or n_seen >= most_nodes:
             return
         if position[start] < unseen:
             continue
@@ -286,7 +292,7 @@ def forest_fire(
         n_events += mark_visited(indptr, neighbours, start, n_seen, position)
         n_seen += 1
         newest, n_left = 0, 0
-        while n_events < n_wanted:
+        while n_events < n_wanted and n_seen < most_nodes:
             if burning == n_seen:  # died down
                 if n_left == 0:
                     break
@@ -294,7 +300,7 @@ def forest_fire(
                     newest -= 1
                     n_left -= 1
                     node = backlog[newest % BACKLOG]
-                    if position[node] == unseen and n_events < n_wanted:
+                    if position[node] == unseen and n_events < n_wanted and n_seen < most_nodes:
                         queue[n_seen] = node
                         n_events += mark_visited(indptr, neighbours, node, n_seen, position)
                         n_seen += 1
@@ -318,7 +324,7 @@ def forest_fire(
                     backlog[newest % BACKLOG] = fresh[k]
                     newest += 1
                     n_left = min(n_left + 1, BACKLOG)
-                elif n_events < n_wanted:
+                elif n_events < n_wanted and n_seen < most_nodes:
                     queue[n_seen] = fresh[k]
                     n_events += mark_visited(indptr, neighbours, fresh[k], n_seen, position)
                     n_seen += 1
