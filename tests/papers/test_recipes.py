@@ -9,7 +9,7 @@ import pytest
 from truerank.core.errors import InvalidData, InvalidParameter, UnknownName
 from truerank.data.catalogue import find_local
 from truerank.papers.krichene2020 import _reason
-from truerank.papers.outcome import PaperNumber, RecipeOutcome
+from truerank.papers.outcome import RecipeOutcome
 from truerank.papers.recipe import RECIPES, Settings, run_recipe
 
 HAS_ML_1M = find_local("ml-1m") is not None
@@ -20,7 +20,9 @@ needs_ml_1m = pytest.mark.skipif(
 
 def unexplained(outcome: RecipeOutcome) -> list[str]:
     return [
-        f"{c.row} {c.column}: {c.value} printed {c.printed}" for c in outcome.cells if c.status == "differs"
+        f"{c.row} {c.column}: {c.value} printed {c.printed}"
+        for c in outcome.cells
+        if c.status == "differs" or (c.z is not None and abs(c.z) > 4 and c.status != "explained")
     ]
 
 
@@ -55,7 +57,7 @@ def test_krichene_rendle_tables() -> None:
     stochastic = [
         c for c in third.cells if c.row.endswith("Y") and not c.column.startswith(("Exact", "RankE"))
     ]
-    assert {c.status for c in stochastic} <= {"matches", "within sampling error"}
+    assert max(abs(c.z or 0.0) for c in stochastic) < 4
 
 
 @pytest.mark.data
@@ -80,15 +82,6 @@ def test_reasons_do_not_cover_everything() -> None:
 def test_rank_histogram() -> None:
     found = {(c.row, c.column): c for c in run_recipe("kr20.figure5").cells}
     assert found["X", "in the top 100"].value == pytest.approx(2310, abs=25)
-
-
-def test_cell_status() -> None:
-    assert PaperNumber("a", "b", 1.0, 1.004).status == "matches"
-    assert PaperNumber("a", "b", 1.0, 1.1).status == "differs"
-    assert PaperNumber("a", "b", 1.0, 1.1, note="why").status == "explained"
-    assert PaperNumber("a", "b", 1.0, 1.1, error=0.03).status == "within sampling error"
-    assert PaperNumber("a", "b", 1.0, 1.1, error=0.02).status == "differs"
-    assert PaperNumber("a", "b", None, 1.1).status == "new"
 
 
 def test_unknown_and_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.table import Table
 from truerank.papers.gallery import LEGEND, RecipeStatus, comparison_tables, recipe_statuses, runs_document
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import PAPERS, RECIPES, Settings, run_recipe
@@ -37,24 +38,6 @@ def run(name: str = "r19.table1", **fields: object) -> Run:
     return replace(Run(name, outcome, date=DATE, seconds=1.25), **fields)  # type: ignore[arg-type]
 
 
-def test_status_is_the_worst_of_the_compared_cells() -> None:
-    assert RecipeOutcome((SAME, NEW)).status == "matches"
-    assert RecipeOutcome((SAME, NEAR)).status == "within sampling error"
-    assert RecipeOutcome((SAME, NEAR, WHY)).status == "explained"
-    assert RecipeOutcome((SAME, WHY, OFF)).status == "differs"
-    assert RecipeOutcome((NEW,)).status == RecipeOutcome().status == "no printed numbers"
-
-
-def test_reasons_come_from_the_recipe_alone() -> None:
-    assert RecipeOutcome((SAME, WHY)).verdict == "differs because the start is not given (1 of 2 cells)"
-    assert RecipeOutcome((NEW, WHY, OFF)).verdict == "differs, and it is not known why (2 of 2 cells)"
-    assert (
-        RecipeOutcome((OFF,), reason="fits are ours").verdict
-        == "differs because fits are ours (1 of 1 cells)"
-    )
-    assert RecipeOutcome((SAME,), reason="fits are ours").verdict == "matches"
-
-
 finite = st.floats(-1e6, 1e6).map(lambda value: float(f"{value:.8g}"))
 cells = st.builds(
     PaperNumber,
@@ -65,6 +48,7 @@ cells = st.builds(
     st.floats(0, 10).map(lambda value: float(f"{value:.8g}")),
     st.integers(0, 4),
     st.text(max_size=8),
+    st.none() | finite.map(abs),
 )
 
 
@@ -106,7 +90,7 @@ def test_lines_prefer_the_runs_of_the_user() -> None:
     found = {line.recipe.name: line for line in recipe_statuses(own, ours)}
     assert list(found) == list(RECIPES)
     assert found["r19.table1"].how == DATE
-    assert found["r19.table1"].status == "within sampling error, in part"
+    assert found["r19.table1"].status == "agrees (2 of 2 cells, joint p = 0.55), in part"
     assert found["r19.table2"].how == f"{DATE}, reference"
     assert found["r19.figure1"].status == "not run yet"
     assert found["l20.table1"].status == "holds no numbers"
@@ -133,15 +117,21 @@ def test_every_table_and_figure_of_the_papers_is_listed() -> None:
     assert sorted(expected) == sorted(name for name, recipe in RECIPES.items() if not recipe.is_ours)
 
 
+def beside(*cells: PaperNumber, only_printed: bool = False) -> tuple[Table, ...]:
+    return comparison_tables(RecipeOutcome(cells), only_printed=only_printed)
+
+
 def test_tables_beside_print() -> None:
-    made = comparison_tables((SAME, NEAR, OFF, NEW))
+    made = beside(SAME, NEAR, OFF, NEW)
     assert [table.columns for table in made] == [("", "Recall", "Sampled"), ("", "AUC"), ("", "ours")]
-    assert made[0].rows == (("Y", "8.84 (8.84)", "56.55 (≈ 56.51)"),)
+    assert made[0].rows == (("Y", "8.84 (8.84)", "56.55 (≈ 56.51, +1.3)"),)
     assert made[1].rows == (("X", "89.30 (≠ 89.13)"),)
     assert made[2].rows == (("Z", "1.00"),)
-    assert comparison_tables((SAME, NEW), only_printed=True) == comparison_tables((SAME,))
-    gap = comparison_tables((SAME, NEAR, PaperNumber("Z", "Recall", None, 3.0)))
+    assert beside(SAME, NEW, only_printed=True) == beside(SAME)
+    gap = beside(SAME, NEAR, PaperNumber("Z", "Recall", None, 3.0))
     assert gap[0].rows[1] == ("Z", "3.00", "")
+    short = comparison_tables(RecipeOutcome((NEAR,), short="10 repeats"))
+    assert short[0].rows == (("Y", "56.55 (? 56.51, +1.3)"),)
 
 
 def test_a_page_of_runs() -> None:
@@ -153,8 +143,13 @@ def test_a_page_of_runs() -> None:
         "r19.table2",
     ]
     assert page.sections[0].notes == ("x: not run.",)
-    assert page.sections[0].tables[0].column("status") == ("within sampling error",) * 2
-    assert page.sections[1].notes[0] == "Within sampling error: 1 matches, 1 within sampling error."
+    assert page.sections[0].tables[0].column("status") == ("agrees (2 of 2 cells, joint p = 0.55)",) * 2
+    assert page.sections[1].notes[0] == (
+        "Agrees (2 of 2 cells, joint p = 0.55): 1 matches, 1 within 2 standard errors."
+    )
+    assert (
+        page.sections[1].notes[1].startswith("Joint p = 0.55, three times the smallest of: chi-square 1.8 of")
+    )
     assert "Without yelp: data not at hand." in page.sections[1].notes
     assert dict(page.facts) == {"quick": "yes", "seed": "0", "date": DATE}
 

@@ -128,9 +128,9 @@ def run_recipes(
             keep_run(store.folder, runs[-1])
         _show(runs[-1], format, out)
     if format is Format.json:
-        emit(json.dumps({run.name: [c.to_dict() for c in run.outcome.cells] for run in runs}, indent=2))
+        emit(json.dumps({run.name: run.outcome.cells_to_dicts() for run in runs}, indent=2))
     if len(names) > 1 or names == ["all"]:
-        rows = [(run.name, run.outcome.verdict, f"{run.seconds:.1f}") for run in runs]
+        rows = [(run.name, run.verdict, f"{run.seconds:.1f}") for run in runs]
         say(table_text(("recipe", "status", "seconds"), rows, Format.table))
     for sentence in left_out:
         say(sentence)
@@ -160,7 +160,9 @@ def _chosen(names: list[str], quick: bool) -> tuple[list[str], list[str]]:
 def _show(run: Run, format: Format, out: Path | None) -> None:
     """Summarise a run, print its cells and write its files."""
     outcome = run.outcome
-    say(f"{run.name}: {_summary(outcome)} ({run.seconds:.1f} s)")
+    say(f"{run.name}: {run.verdict}; {_summary(outcome)} ({run.seconds:.1f} s)")
+    if outcome.joint is not None:
+        say(f"  {outcome.joint.sentence}")
     for note in outcome.notes:
         say(f"  {note}")
     for missing in outcome.without:
@@ -202,7 +204,7 @@ def _summary(outcome: RecipeOutcome) -> str:
 
 
 def _cells(name: str, outcome: RecipeOutcome, style: Format) -> str:
-    columns = ("recipe", "row", "column", "printed", "here", "difference", "error", "status", "note")
+    columns = ("recipe", "row", "column", "printed", "here", "difference", "error", "z", "status", "note")
     rows = []
     for cell in outcome.cells:
         digits = cell.digits
@@ -211,7 +213,9 @@ def _cells(name: str, outcome: RecipeOutcome, style: Format) -> str:
         ]
         gap = "" if cell.difference is None else f"{cell.difference:+.{digits + 1}f}"
         error = f"{cell.error:.{digits + 1}f}" if cell.error else ""
-        rows.append((name, cell.row, cell.column, *shown, gap, error, cell.status, cell.note))
+        z = "" if cell.z is None else f"{cell.z:+.2f}"
+        status = outcome.cell_status(cell)
+        rows.append((name, cell.row, cell.column, *shown, gap, error, z, status, cell.note))
     return table_text(columns, rows, style)
 
 

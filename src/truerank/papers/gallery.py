@@ -12,35 +12,36 @@ from typing import Any
 
 from truerank.core.chart import Document, Section
 from truerank.core.table import Table
-from truerank.papers.outcome import PaperNumber, RecipeOutcome
+from truerank.papers.outcome import BEYOND, NO_EVIDENCE, WIDTH, WITHIN, PaperNumber, RecipeOutcome
 from truerank.papers.recipe import PAPERS, RECIPES, Recipe
 from truerank.papers.record import Run
 
 #: what stands before a printed number
-MARKS = {"matches": "", "within sampling error": "≈ ", "explained": "≠ ", "differs": "≠ "}
+MARKS = {"matches": "", WITHIN: "≈ ", BEYOND: "≠ ", "explained": "≠ ", "differs": "≠ ", NO_EVIDENCE: "? "}
 LEGEND = (
-    "Our number, and in brackets the printed one: no mark where they are the same, ≈ within sampling error, "
-    "≠ beyond it."
+    "Our number, and in brackets the printed one: no mark where they are the same, ≈ within and ≠ beyond "
+    f"{WIDTH:g} standard errors, ? in a run that is too short to tell; then the difference in standard "
+    "errors, where an error is known."
 )
 
 
-def comparison_tables(cells: Sequence[PaperNumber], *, only_printed: bool = False) -> tuple[Table, ...]:
+def comparison_tables(outcome: RecipeOutcome, *, only_printed: bool = False) -> tuple[Table, ...]:
     """Return our numbers with the printed ones in brackets; rows without a common column get separate tables.
 
     Parameters
     ----------
-    cells : of one recipe
+    outcome : of one recipe
     only_printed : leave out rows that have no printed number
 
     Examples
     --------
     >>> exact = PaperNumber("Y", "Recall", 8.84, 8.8411)
     >>> cells = (exact, PaperNumber("Y", "Sampled", 56.51, 56.55, error=0.03))
-    >>> comparison_tables(cells)[0].rows
-    (('Y', '8.84 (8.84)', '56.55 (≈ 56.51)'),)
+    >>> comparison_tables(RecipeOutcome(cells))[0].rows
+    (('Y', '8.84 (8.84)', '56.55 (≈ 56.51, +1.3)'),)
     """
     rows: dict[str, dict[str, PaperNumber]] = {}
-    for cell in cells:
+    for cell in outcome.cells:
         rows.setdefault(cell.row, {})[cell.column] = cell
     if only_printed:
         rows = {name: row for name, row in rows.items() if any(c.printed is not None for c in row.values())}
@@ -54,7 +55,8 @@ def comparison_tables(cells: Sequence[PaperNumber], *, only_printed: bool = Fals
             known[1].append(name)
     return tuple(
         Table(
-            ("", *columns), tuple((name, *(_cell_text(rows[name].get(c)) for c in columns)) for name in names)
+            ("", *columns),
+            tuple((name, *(_cell_text(outcome, rows[name].get(c)) for c in columns)) for name in names),
         )
         for columns, names in tables
     )
@@ -72,14 +74,14 @@ def runs_document(runs: Iterable[Run], *, title: str, left_out: Sequence[str] = 
     listed_runs = list(runs)
     summary = Table(
         ("recipe", "status", "seconds"),
-        tuple((run.name, run.outcome.verdict, f"{run.seconds:.1f}") for run in listed_runs),
+        tuple((run.name, run.verdict, f"{run.seconds:.1f}") for run in listed_runs),
     )
     sections = [Section("Summary", tuple(left_out), (summary,))]
     sections += [
         Section(
             f"{run.name}: {RECIPES[run.name].title}",
-            outcome_sentences(run.outcome),
-            comparison_tables(run.outcome.cells),
+            outcome_sentences(run),
+            comparison_tables(run.outcome),
         )
         for run in listed_runs
     ]
@@ -89,21 +91,24 @@ def runs_document(runs: Iterable[Run], *, title: str, left_out: Sequence[str] = 
     return Document(title, LEGEND, tuple(sections), tuple(facts))
 
 
-def outcome_sentences(outcome: RecipeOutcome) -> tuple[str, ...]:
-    """Return the verdict with the number of cells of each status, the notes, and what was left out."""
+def outcome_sentences(run: Run) -> tuple[str, ...]:
+    """Return the verdict with the number of cells of each status, the joint test, notes, and gaps."""
+    outcome = run.outcome
     counts = ", ".join(f"{count} {status}" for status, count in outcome.count().items())
-    verdict = f"{outcome.verdict}: {counts}." if counts else f"{outcome.verdict}."
+    verdict = f"{run.verdict}: {counts}." if counts else f"{run.verdict}."
+    joint = [] if outcome.joint is None else [f"{outcome.joint.sentence}."]
     missing = [f"Without {part}." for part in outcome.without]
-    return (verdict[0].upper() + verdict[1:], *outcome.notes, *missing)
+    return (_upper(verdict), *joint, *outcome.notes, *missing)
 
 
-def _cell_text(cell: PaperNumber | None) -> str:
+def _cell_text(outcome: RecipeOutcome, cell: PaperNumber | None) -> str:
     if cell is None:
         return ""
     ours = f"{cell.value:.{cell.digits}f}"
     if cell.printed is None:
         return ours
-    return f"{ours} ({MARKS[cell.status]}{cell.printed:.{cell.digits}f})"
+    z = "" if cell.z is None else f", {cell.z:+.1f}"
+    return f"{ours} ({MARKS[outcome.cell_status(cell)]}{cell.printed:.{cell.digits}f}{z})"
 
 
 #: status of recipes without a run
@@ -134,7 +139,7 @@ class RecipeStatus:
             return NO_NUMBERS
         if self.run is None:
             return NOT_RUN if self.recipe.is_ready else NO_DATA
-        return self.run.outcome.verdict + (", in part" if self.run.outcome.without else "")
+        return self.run.verdict + (", in part" if self.run.outcome.without else "")
 
     @property
     def how(self) -> str:
@@ -155,6 +160,7 @@ class RecipeStatus:
             "is_ours": self.recipe.is_ours,
             "status": self.status,
             "cells": {} if run is None else run.outcome.count(),
+            "joint": None if run is None or run.outcome.joint is None else run.outcome.joint.to_dict(),
             "without": [] if run is None else list(run.outcome.without),
             "date": None if run is None else run.date,
             "seconds": None if run is None else run.seconds,
@@ -230,10 +236,12 @@ def _entry(line: RecipeStatus, run: Run) -> Iterator[str]:
     """Yield the paragraphs of one table or figure."""
     name, outcome = line.recipe.name, run.outcome
     yield f'<a id="{anchor(name)}"></a>\n\n### {_printed_name(name)}: {line.recipe.title}'
-    yield f"**{_upper(outcome.verdict)}.** {_counted(outcome)}{_run_sentence(run)}"
+    yield f"**{_upper(run.verdict)}.** {_counted(outcome)}{_run_sentence(run)}"
+    if outcome.joint is not None:
+        yield f"{outcome.joint.sentence}."
     for stem in run.figures:
         yield f"![{line.recipe.title}](gallery/{stem}.svg)"
-    for table in comparison_tables(outcome.cells, only_printed=True):
+    for table in comparison_tables(outcome, only_printed=True):
         yield table.markdown()
     sentences = (
         _differences(outcome) + [*outcome.notes] + [f"Without {sentence}." for sentence in outcome.without]
@@ -258,10 +266,10 @@ def _run_sentence(run: Run) -> str:
 
 
 def _differences(outcome: RecipeOutcome) -> list[str]:
-    """Return sentences on cells that differ beyond sampling error: each reason with its cells."""
+    """Return sentences on cells that do not agree: each reason with its cells."""
     where_by_note: dict[str, list[str]] = {}
     for cell in outcome.cells:
-        if cell.status in ("differs", "explained"):
+        if cell.status in ("differs", "explained", BEYOND):
             where_by_note.setdefault(cell.note, []).append(f"{cell.row} {cell.column}")
     sentences = []
     for note, where in where_by_note.items():

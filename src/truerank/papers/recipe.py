@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any, cast
 
@@ -91,6 +91,11 @@ class Recipe:
     def paper(self) -> str:
         """Key of the paper, such as ``kr20``."""
         return self.name.partition(".")[0]
+
+    @property
+    def needed(self) -> int:
+        """Repetitions that a run needs to be evidence that numbers agree; 0 where nothing is random."""
+        return _NEEDED.get(self.name, 0)
 
     @property
     def is_ready(self) -> bool:
@@ -214,6 +219,18 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
+#: repetitions of the papers, or as many as make their spread known where they drew once
+_NEEDED = {
+    **dict.fromkeys(("r19.table2", "kr20.table2"), 1000),
+    **dict.fromkeys(("kr20.table3", "kr20.table4"), 100),
+    **dict.fromkeys(
+        (f"l20.{part}" for part in ("table2", "table3", "table5", "table6", "table7", "figure8")), 20
+    ),
+    **dict.fromkeys((f"l23.table{number}" for number in (1, 2, 3, 6, 7, 8, 9, 10, 11)), 100),
+    "s21.table1": 3,
+}
+
+
 def run_recipe(name: str, settings: Settings | None = None) -> RecipeOutcome:
     """Run one recipe.
 
@@ -241,4 +258,7 @@ def run_recipe(name: str, settings: Settings | None = None) -> RecipeOutcome:
         )
     module, _, function = recipe.function.partition(":")
     run = cast(Callable[[Settings], RecipeOutcome], getattr(importlib.import_module(module), function))
-    return run(settings)
+    outcome = run(settings)
+    if outcome.repeats is not None and outcome.repeats < recipe.needed and not outcome.short:
+        return replace(outcome, short=f"{outcome.repeats} of {recipe.needed} repeats")
+    return outcome

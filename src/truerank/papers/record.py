@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from truerank.core.checkpoint import replace_file, replace_text
 from truerank.core.errors import InvalidData
-from truerank.papers.outcome import PaperNumber, RecipeOutcome
+from truerank.papers.outcome import UNCOMPARED, IndependentCells, PaperNumber, RecipeOutcome
 from truerank.version import __version__
 
 if TYPE_CHECKING:
@@ -69,15 +69,23 @@ class Run:
             "seed": self.seed,
             "version": self.version,
             "repeats": outcome.repeats,
+            "short": outcome.short,
+            "independent": None if outcome.independent is None else list(astuple(outcome.independent)),
             "reason": outcome.reason,
             "without": list(outcome.without),
             "notes": list(outcome.notes),
             "figures": list(self.figures),
             "cells": [
-                [c.row, c.column, c.printed, _short(c.value), _short(c.error), c.digits, c.note]
+                [c.row, c.column, c.printed, _short(c.value), _short(c.error), c.digits, c.note, c.reach]
                 for c in outcome.cells
             ],
         }
+
+    @property
+    def verdict(self) -> str:
+        """The verdict of the outcome; a figure without printed numbers is drawn."""
+        verdict = self.outcome.verdict
+        return f"drawn, {verdict}" if verdict == UNCOMPARED and self.figures else verdict
 
     @property
     def command(self) -> str:
@@ -96,12 +104,15 @@ class Run:
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Run:
         """Return the run that ``to_dict`` wrote."""
+        independent = fields["independent"]
         outcome = RecipeOutcome(
             tuple(PaperNumber(*cell) for cell in fields["cells"]),
             notes=tuple(fields["notes"]),
             reason=fields["reason"],
             without=tuple(fields["without"]),
             repeats=fields["repeats"],
+            short=fields["short"],
+            independent=None if independent is None else IndependentCells(*independent),
         )
         names = ("name", "date", "seconds", "cpu_seconds", "quick", "full", "seed", "version")
         plain = {name: fields[name] for name in names}
