@@ -7,19 +7,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
+from truerank.core.interactions import Interactions
+from truerank.data.demo import demo
 from truerank.estimation.corrections.priors import averaged_prior
 from truerank.estimation.registry import ESTIMATORS as REGISTRY
 from truerank.estimation.tally import tally
 from truerank.metrics.registry import make_metrics, values
-from truerank.papers import li2023, recipe
-from truerank.papers import li2023 as li2023_figures
-from truerank.papers import li2023 as li2023_setup
+from truerank.models.registry import MODELS
+from truerank.papers import li2023, li2023_models, recipe
 from truerank.papers import store as fitted
 from truerank.papers.recipe import RECIPES, Settings, printed, run_recipe
 from truerank.papers.store import DatasetSetup, PaperStore
 from truerank.ranking.exact import exact_ranks
 from truerank.ranking.sampled import sampled_ranks
+from truerank.workflows.study import Study
 
 SMALL = DatasetSetup(
     "demo",
@@ -45,7 +48,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the demo data stand in for pinterest-20; the other data sets are not at hand."""
     monkeypatch.setattr(fitted, "find_local", lambda name: Path("demo") if name == "demo" else None)
     monkeypatch.setattr(recipe, "find_local", lambda name: Path("demo"))
-    monkeypatch.setitem(li2023_setup.SETUPS, "pinterest-20", SMALL)
+    monkeypatch.setitem(li2023_models.SETUPS, "pinterest-20", SMALL)
 
 
 def settings(store: PaperStore) -> Settings:
@@ -71,8 +74,93 @@ def test_a_cell_follows_the_protocol(store: PaperStore) -> None:
         errors = [
             100 * np.mean(np.abs(estimator.estimate(one, metrics).value - exact) / exact) for one in tallies
         ]
-        assert cells["pinterest-20 ALS", column].value == pytest.approx(np.mean(errors), rel=1e-8)
+        measured = cells["pinterest-20 ALS", f"{column}, users at hand"]
+        assert measured.value == pytest.approx(np.mean(errors), rel=1e-8)
+        assert measured.printed is None
     assert cells["pinterest-20 ALS", "MLE"].printed == printed("l23", "table1")[4]["values"]["MLE"]["mean"]
+
+
+@pytest.mark.slow
+def test_users_that_are_missing_are_made_up_for(store: PaperStore) -> None:
+    """From the estimates of the repeats: their spread is that of 55,187 users, their mean stays."""
+    asked = settings(store)
+    found = li2023.table1(asked)
+    cells = {(cell.row, cell.column): cell for cell in found.cells}
+    raw = li2023.run_study(asked, "pinterest-20", li2023.paper_sampler(100), ["mle"])
+    ours, exact = raw.runs[0, raw.models.index("ALS"), :, 0], raw.exact[raw.models.index("ALS"), 0]
+    n_users = store.split("demo", "leave-last-out").test.n_users
+    moved = ours.mean(axis=0) + np.sqrt(n_users / 55_187) * (ours - ours.mean(axis=0))
+    wanted = 100 * np.mean(np.abs(moved - exact) / exact)
+    assert cells["pinterest-20 ALS", "MLE"].value == pytest.approx(wanted, rel=1e-10)
+    assert any(f"{n_users:,} of 55,187 users are at hand" in note for note in found.notes)
+
+
+def test_noise_falls_with_users_and_bias_does_not() -> None:
+    """Normal estimates without bias: the error falls as the root; without noise it stays."""
+    noise = np.random.default_rng(1).normal(0, 0.01, (1, 1, 4000, 1, 1))
+    found = Study(("a",), ("mle",), ("recall",), (10,), np.full((1, 1, 1), 0.2), 0.2 + noise, np.ones(1))
+    fewer = li2023.with_more_users(found, 0.25)
+    # of 4,000 repeats the mean is off by 1.6e-4, which moves the mean error by less than 1e-4 of it
+    assert fewer.errors()[0].item() == pytest.approx(found.errors()[0].item() / 2, rel=2e-3)
+    biased = replace(found, runs=np.full_like(noise, 0.25))
+    assert li2023.with_more_users(biased, 0.25).errors()[0].item() == pytest.approx(25.0)
+    both = li2023.with_more_users(replace(found, runs=0.25 + noise), 0.25).errors()[0].item()
+    assert both == pytest.approx(25.0, rel=2e-2)
+
+
+@pytest.mark.slow
+def test_all_users_at_hand_change_nothing(store: PaperStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"dataset": "pinterest-20", "values": {"Users": 1}}]
+    monkeypatch.setattr(li2023_models, "printed", lambda paper, table: rows)
+    found = li2023.table9(settings(store))
+    assert not any("at hand" in cell.column for cell in found.cells)
+    assert not any("at hand" in note for note in found.notes)
+
+
+def with_validation() -> Interactions:
+    """The demo data with the last event of each user as test, and the one before as validation."""
+    data = demo()
+    assert data.time is not None
+    order = np.lexsort((data.time, data.user))
+    place = np.empty(len(data), dtype=np.int64)
+    place[order] = np.arange(len(data)) - np.repeat(
+        np.cumsum(data.user_counts()) - data.user_counts(), data.user_counts()
+    )
+    left = data.user_counts()[data.user] - place
+    return replace(data, labels={"ncf_test": left == 1, "dli_valid": left == 2})
+
+
+@pytest.mark.slow
+def test_quality_of_the_models(store: PaperStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recall@10 among 499 negatives of a validation item, from its rank by the binomial law."""
+    monkeypatch.setattr(li2023_models, "load", lambda *_, **__: with_validation())
+    found = li2023_models.models(settings(store))
+    cells = {cell.row: cell for cell in found.cells}
+    assert {name: cell.printed for name, cell in cells.items()} == {
+        "EASE": 0.570, "itemKNN": 0.567, "ALS": 0.534, "MultiVAE": None, "NeuMF": None
+    }  # fmt: skip
+    parts = li2023_models.validation_split()
+    assert not set(zip(parts.train.user, parts.train.item, strict=True)) & set(
+        zip(parts.test.user, parts.test.item, strict=True)
+    )
+    assert len(parts.train) + 2 * len(parts.test) == len(with_validation())
+    ranks = exact_ranks(MODELS.make(SMALL.models["ALS"]).fit(parts.train), parts, seen="keep")
+    theta = (ranks.n_above + ranks.n_tied / 2) / (parts.train.n_items - 1)
+    hits = np.asarray(binom.cdf(9, 499, theta))
+    assert cells["ALS"].value == pytest.approx(hits.mean(), rel=1e-9)
+    part = hits.var() * (1 / len(hits) - 1 / 55_187) + np.mean(hits * (1 - hits)) / 55_187
+    assert cells["ALS"].error == pytest.approx(np.sqrt(part))
+
+
+@pytest.mark.slow
+def test_errors_of_mes_by_eta(store: PaperStore) -> None:
+    found = li2023.etas(settings(store))
+    cells = {(cell.row, cell.column): cell for cell in found.cells}
+    assert cells["mes(eta=0.01)", "recall"].printed == 5.86
+    assert cells["mes(eta=0.01)", "ap"].printed == 17.45
+    table = {(cell.row, cell.column): cell for cell in li2023.table1(settings(store)).cells}
+    assert cells["mes(eta=0.01)", "recall"].value == table["pinterest-20 EASE", "MES"].value
+    assert len({cell.value for (_, column), cell in cells.items() if column == "recall"}) == 7
 
 
 def test_data_that_are_not_at_hand_are_named(store: PaperStore) -> None:
@@ -82,7 +170,7 @@ def test_data_that_are_not_at_hand_are_named(store: PaperStore) -> None:
 
 
 def test_a_quick_run_has_fewer_repeats_and_models(store: PaperStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(li2023_setup.SETUPS, "pinterest-20", replace(SMALL, slow=("ALS",)))
+    monkeypatch.setitem(li2023_models.SETUPS, "pinterest-20", replace(SMALL, slow=("ALS",)))
     monkeypatch.setattr(li2023, "FEW", SETTINGS_REPEATS)  # for the time they take
     found = li2023.table1(Settings(store=store, quick=True))
     assert found.repeats == SETTINGS_REPEATS
@@ -107,13 +195,17 @@ def test_winners_are_counted_in_percent(store: PaperStore) -> None:
     }
     counts = {round(cell.value * SETTINGS_REPEATS / 100, 6) for cell in found.cells}
     assert counts <= {0.0, 1.0, 2.0, 3.0}
-    own = [note for note in found.notes if ", posterior, in %: n = 500: " in note]
-    assert len(own) == 6 and all("; adaptive: " in note and note.endswith(" open.") for note in own)
+    cells = {(cell.row, cell.column): cell.value for cell in found.cells}
+    for row in {cell.row for cell in found.cells}:
+        assert (row, "BV_MLE, users at hand") in cells
+        for design in ("", "adaptive "):
+            shares = [cells[row, f"{design}posterior, {what}"] for what in ("right", "wrong", "open")]
+            assert sum(shares) == pytest.approx(100)
 
 
 def test_every_estimator_on_the_data_at_hand(store: PaperStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(li2023_figures, "ALL", ("pinterest-20", "yelp"))
-    found = li2023_figures.estimators(settings(store))
+    monkeypatch.setattr(li2023, "ALL", ("pinterest-20", "yelp"))
+    found = li2023.estimators(settings(store))
     columns = {cell.column for cell in found.cells}
     assert {"mle", "smooth", "naive", "bv(prior=mes, gamma=0.01), averaged prior", "items"} <= columns
     assert "yelp: data not at hand" in found.without
@@ -121,9 +213,9 @@ def test_every_estimator_on_the_data_at_hand(store: PaperStore, monkeypatch: pyt
 
 
 def test_figures_are_drawn(store: PaperStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(li2023_figures, "FIGURE1", "pinterest-20")
-    first = li2023_figures.figure1(settings(store))
-    second = li2023_figures.figure2(settings(store))
+    monkeypatch.setattr(li2023, "FIGURE1", "pinterest-20")
+    first = li2023.figure1(settings(store))
+    second = li2023.figure2(settings(store))
     assert list(first.figures) == ["l23.figure1"]
     assert "% of the users have r = 1" in first.notes[0]
     assert "The knee is at" in second.notes[0]
@@ -142,7 +234,8 @@ def test_a_model_without_torch_says_what_to_install(monkeypatch: pytest.MonkeyPa
 
 
 def test_every_table_and_figure_has_a_recipe() -> None:
-    names = {f"l23.table{n}" for n in (1, 2, 3, 6, 7, 8, 9, 10, 11)} | {"l23.figure1", "l23.figure2"}
+    names = {f"l23.table{n}" for n in (1, 2, 3, 6, 7, 8, 9, 10, 11)}
+    names |= {f"l23.{name}" for name in ("figure1", "figure2", "models", "eta", "estimators")}
     assert names <= set(RECIPES)
 
 

@@ -69,6 +69,8 @@ SETUPS = {
         "column(name=ncf_test, train=false, test=true)",
         {
             **NEURAL,
+            "MultiVAE": "multi-vae(epochs=6)",
+            "NeuMF": "neumf(epochs=2)",
             "EASE": "ease(reg=1500)",
             "itemKNN": "l23-knn(neighbours=1250)",
             "ALS": "ials(factors=45, reg=0.01, alpha=1)",

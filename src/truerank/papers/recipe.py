@@ -199,6 +199,20 @@ RECIPES: dict[str, Recipe] = {
         ),
         Recipe("l23.figure2", "What a settled target costs", f"{_L23_FIGURES}:figure2", "pinterest-20"),
         Recipe(
+            "l23.models",
+            "Validation Recall@10 of the models, as the authors' code prints it",
+            "truerank.papers.li2023_models:models",
+            "pinterest-20",
+            is_ours=True,
+        ),
+        Recipe(
+            "l23.eta",
+            "Errors of MES by the weight of its entropy",
+            f"{_L23}:etas",
+            "pinterest-20",
+            is_ours=True,
+        ),
+        Recipe(
             "l23.estimators",
             "Every estimator on the data at hand, priors per run and averaged",
             f"{_L23_FIGURES}:estimators",

@@ -14,11 +14,11 @@ from truerank.core.errors import InvalidParameter, NotConverged
 from truerank.core.ranks import Design, SampledRanks, Stopping
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.distribution.mes import (
+    ETA,
     Distance,
     Divergence,
     MaximalEntropy,
     Squared,
-    default_eta,
     joint_outcomes,
     minimise,
 )
@@ -163,13 +163,21 @@ def test_weights_scale_eta() -> None:
     assert np.abs(first - one).max() > 1e-3
 
 
-def test_rule_of_eta() -> None:
-    """0.001 at n = 100, 0.01 at n = 500 and on; of an adaptive sample n is the mean size."""
-    fixed = counted([0, 3], 99, 1000)
-    assert MaximalEntropy().fit_tallies([fixed])[1].diagnostics[0]["eta"] == pytest.approx(0.001)
-    mixed = counted([0, 3], np.array([399, 99]), 1000)
-    assert MaximalEntropy().fit_tallies([mixed])[1].diagnostics[0]["eta"] == pytest.approx(default_eta(250))
-    assert default_eta(500) == pytest.approx(0.01)
+@pytest.mark.parametrize("size", [9, 99, 249, 499, np.array([399, 99, 99, 9])])
+def test_eta_is_the_same_for_samples_of_any_size(size: int | IntArray) -> None:
+    """The golden case has n = 5 and eta = 0.01: the default is no other number there or for larger n."""
+    runs = counted([0, 3, 3, 7], size, 1000)
+    (weights, fit), (asked, _) = (
+        (estimator.distribution(runs).weights, estimator.fit_tallies([runs])[1])
+        for estimator in (MaximalEntropy(), MaximalEntropy(eta=0.01))
+    )
+    np.testing.assert_array_equal(weights, asked)
+    assert fit.diagnostics[0]["eta"] == ETA == 0.01
+
+
+def test_default_is_the_golden_case() -> None:
+    found = MaximalEntropy(grid=0).distribution(small()).weights
+    np.testing.assert_allclose(found, GOLDEN["MES_eta_0.01_weights_n_times_ptilde"], rtol=0, atol=1e-7)
 
 
 def test_several_sizes_and_pools_are_one_problem() -> None:

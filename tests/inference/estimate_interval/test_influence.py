@@ -35,7 +35,7 @@ SIZES = np.where(np.arange(60) % 3, 120, 240)
 
 
 def mixed() -> SampledRanks:
-    """Return fixed samples of two sizes, between those where the eta of ``mes`` stays as it is."""
+    """Return fixed samples of two sizes."""
     share = np.random.default_rng(3).beta(0.5, 2, 60)
     above = np.random.default_rng(4).binomial(SIZES, share)
     return SampledRanks.single(above, n_negatives=SIZES, n_pool=600)
