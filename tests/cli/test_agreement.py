@@ -151,5 +151,16 @@ def test_models_that_cannot_be_fitted_are_named(
     assert "note: not fitted: svae on random at 0.01: too few." in done.err
 
 
+def test_small_subsamples_are_named(truerank: Truerank, data: Path) -> None:
+    done = truerank("agreement", data, *ASKED, "--least-events", "100000", "--least-items", "2")
+    assert done.code == 0
+    assert "note: skipped: random at 0.5 (seed 0, implicit): " in done.err
+    assert "train events, fewer than 100000" in done.err
+    assert "sub-samples are too small (below 100000 train events or 2 items)" in done.out.replace("\n", " ")
+    done = truerank("agreement", data, *ASKED, "--least-users", "-1")
+    assert (done.code, done.out) == (2, "")
+    assert "--least-users must be at least 0, got -1" in done.err
+
+
 def test_fractions_are_read_as_numbers_or_percent() -> None:
     assert parse_fractions("80%,.5, 1e-2") == [0.8, 0.5, 0.01]

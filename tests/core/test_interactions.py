@@ -104,3 +104,15 @@ def test_split_counts_users_without_targets() -> None:
     assert summary["users_with_targets"] == 1
     assert summary["users_without_targets"] == 2
     assert (summary["n_train"], summary["n_test"], summary["n_valid"]) == (3, 1, 0)
+
+
+def test_joined_events_keep_what_both_have() -> None:
+    first = Interactions.from_codes([0, 1], [0, 1], time=np.array([1, 2]), value=np.array([3.0, 4.0]))
+    later = Interactions.from_codes([1], [0], n_items=2, time=np.array([0]))
+    both = first.joined(later)
+    assert (both.user.tolist(), both.item.tolist()) == ([0, 1, 1], [0, 1, 0])
+    assert both.time is not None
+    assert both.time.tolist() == [1, 2, 0]
+    assert both.value is None  # the later ones have none
+    with pytest.raises(InvalidData, match="events can be joined when they share the vocabularies"):
+        first.joined(Interactions.from_codes([0], [0]))

@@ -13,7 +13,8 @@ from truerank.core.errors import DataWarning, InvalidParameter, NotConverged
 from truerank.core.model import Epoch
 from truerank.core.progress import ProgressTask
 from truerank.core.scorer import DenseScores, Scorer
-from truerank.models.training import Schedule, run_epochs
+from truerank.models.registry import MODELS
+from truerank.models.training import Schedule, TrainedModel, run_epochs
 
 
 class Counting:
@@ -145,6 +146,35 @@ def test_validation_every_few_epochs_and_after_the_last() -> None:
 
     assert value(run_epochs("toy", Counting(), Schedule(7, patience=9, every=2), validate=validate)) == 4
     assert asked == [2, 4, 6, 7]
+    asked.clear()
+    run_epochs("toy", Counting(), Schedule(11, patience=9, every=5, first=1), validate=validate)
+    assert asked == [1, 5, 10, 11]
+
+
+def test_the_first_epoch_can_win_when_it_is_validated() -> None:
+    """Training that only gets worse: without first=1 the first validated epoch is the fifth."""
+    for first, kept in ((0, 5), (1, 1)):
+        schedule = Schedule(20, patience=2, every=5, first=first)
+        assert value(run_epochs("toy", Counting(), schedule, validate=lambda s: -value(s))) == kept
+    model = MODELS.make("mf(first=1, every=5)")
+    assert isinstance(model, TrainedModel)
+    assert model.schedule() == Schedule(model.epochs, model.patience, 5, 1)
+
+
+def test_a_validation_with_a_memory_is_restarted() -> None:
+    class Remembers:
+        started = 0
+
+        def restart(self) -> None:
+            self.started += 1
+
+        def __call__(self, scorer: Scorer) -> float:
+            return value(scorer)
+
+    validate = Remembers()
+    for _ in range(2):
+        run_epochs("toy", Counting(), Schedule(2), validate=validate)
+    assert validate.started == 2
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -214,3 +244,5 @@ def test_an_interruption_goes_through_where_half_a_training_is_worth_nothing(tmp
 def test_bad_schedules(wrong: dict[str, int]) -> None:
     with pytest.raises(InvalidParameter, match=r"must be an integer >= 1, got 0"):
         Schedule(**wrong)
+    with pytest.raises(InvalidParameter, match=r"first must be an integer >= 0, got -1"):
+        Schedule(2, first=-1)

@@ -128,6 +128,7 @@ def test_every_rule_is_listed() -> None:
             "test must be greater than 0, valid at least 0 and their sum less than 1",
         ),
         ("ratio(test=0.5, valid=0.5)", InvalidParameter, "sum less than 1, got test=0.5 and valid=0.5"),
+        ("ratio(first=valid)", InvalidParameter, "must be train or test, got 'valid'"),
         ("temporal(test=2)", InvalidParameter, "sum less than 1, got test=2"),
         (
             "temporal(at=yesterday)",
@@ -155,6 +156,28 @@ def test_repeated_pairs_are_refused() -> None:
         InvalidData, match=r"train and test must not share pairs.*merge duplicates before splitting"
     ):
         make_split(events, "leave-last-out")
+
+
+def test_repeated_pairs_are_dropped_before_a_target() -> None:
+    """Literal: an event stays unless its pair lies in a later part; what is dropped is counted."""
+    rng = np.random.default_rng(0)
+    user, item = rng.integers(12, size=160), rng.integers(6, size=160)
+    events = Interactions.from_codes(user, item, time=rng.permutation(160))
+    rule = SPLITS.make("leave-last-out(valid=true)")
+    parts = rule.assign(events, 0)
+    assert len(set(zip(user.tolist(), item.tolist(), strict=True))) < 80  # most pairs are repeated
+    expected: dict[int, list[tuple[int, int]]] = {0: [], 1: [], 2: []}
+    for row, part in enumerate(parts.tolist()):
+        same = [parts[other] for other in range(160) if (user[other], item[other]) == (user[row], item[row])]
+        if max(same) == part:
+            expected[part].append((int(user[row]), int(item[row])))
+    split = rule.split(events, repeated="drop")
+    assert split.valid is not None
+    for part, found in enumerate((split.train, split.valid, split.test)):
+        assert list(zip(found.user.tolist(), found.item.tolist(), strict=True)) == expected[part]
+    assert split.counts["events_dropped"] == 160 - sum(map(len, expected.values())) > 0
+    with pytest.raises(InvalidParameter, match="repeated must be one of refuse, drop, got 'keep'"):
+        rule.split(events, repeated="keep")  # type: ignore[arg-type]
 
 
 def test_too_little_data() -> None:

@@ -42,7 +42,10 @@ def agreement(
     seeds: Annotated[int, typer.Option(help="How many times everything is repeated.")] = 3,
     grid: Annotated[
         str,
-        typer.Option(help="Grid of hyper-parameters to search: none, reduced, repo, paper or paper-large."),
+        typer.Option(
+            help="Grid of hyper-parameters to search: none, reduced, reduced-rates, repo, paper or "
+            "paper-large."
+        ),
     ] = "none",
     keep: opt.Keep = None,
     workers: Annotated[int, typer.Option(help="Processes that work at the same time.")] = 1,
@@ -56,6 +59,11 @@ def agreement(
     threshold: Annotated[
         float, typer.Option(help="Agreement over certain pairs that counts as the same order.")
     ] = 0.8,
+    least_events: Annotated[
+        int, typer.Option(help="Skip sub-samples with fewer train events; their taus are missing.")
+    ] = 0,
+    least_users: Annotated[int, typer.Option(help="Skip sub-samples with train events of fewer users.")] = 0,
+    least_items: Annotated[int, typer.Option(help="Skip sub-samples with train events of fewer items.")] = 0,
     level: opt.Level = 0.95,
     resamples: opt.Resamples = 400,
     by_metric: Annotated[bool, typer.Option("--by-metric", help="Also show each metric separately.")] = False,
@@ -87,6 +95,9 @@ def agreement(
         level=level,
         resamples=resamples,
         threshold=threshold,
+        least_events=least_events,
+        least_users=least_users,
+        least_items=least_items,
     )
     names = parse_columns(columns) if columns is not None else None
     with shown_progress() as progress:
@@ -103,6 +114,8 @@ def agreement(
             raise typer.Exit(130) from None
     for problem in result.problems:
         say(f"note: not fitted: {problem}")
+    for skipped in result.skipped:
+        say(f"note: skipped: {skipped}")
     _print(result, format, by_metric)
     if report is not None:
         from truerank.report.charts.agreement import agreement_document

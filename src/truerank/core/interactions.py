@@ -216,6 +216,30 @@ class Interactions:
         """Return the events at the given rows; the vocabularies stay."""
         return self._at(rows)
 
+    def joined(self, later: Interactions) -> Interactions:
+        """Return these events and then ``later`` ones over the same vocabularies.
+
+        Columns that only one of them has are left out.
+        """
+        if later.users != self.users or later.items != self.items:
+            raise InvalidData(
+                "events can be joined when they share the vocabularies of users and items, but these do not. "
+                "Read them together, or with the same vocabularies."
+            )
+
+        def both(first: AnyArray | None, second: AnyArray | None) -> AnyArray | None:
+            return None if first is None or second is None else np.concatenate([first, second])
+
+        shared = [name for name in self.labels if name in later.labels]
+        return replace(
+            self,
+            user=np.concatenate([self.user, later.user]),
+            item=np.concatenate([self.item, later.item]),
+            value=both(self.value, later.value),
+            time=both(self.time, later.time),
+            labels={name: np.concatenate([self.labels[name], later.labels[name]]) for name in shared},
+        )
+
     def _at(self, rows: BoolArray | IntArray) -> Interactions:
         return replace(
             self,

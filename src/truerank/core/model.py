@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from truerank.core.interactions import Interactions
 from truerank.core.plugin import Plugin
@@ -14,6 +14,14 @@ from truerank.core.scorer import Scorer
 
 #: How good a scorer is on held-out events; higher is better. What early stopping watches.
 Validate: TypeAlias = Callable[[Scorer], float]
+
+
+@runtime_checkable
+class RestartsValidation(Protocol):
+    """A `Validate` that remembers what it has seen, such as the best values so far."""
+
+    def restart(self) -> None:
+        """Forget it; called when a training starts."""
 
 
 @dataclass(frozen=True)

@@ -410,6 +410,8 @@ def _coerce(where: str, hint: Any, value: Value) -> Any:
             return Spec(value)
         if isinstance(option, type) and type(value) is option:
             return value
+    if str in options and isinstance(value, Spec):
+        return str(value)  # text that is itself a spec, such as stop=recall@20, needs no quotes
     wanted = " or ".join(_wanted(option) for option in options)
     shown = "none" if value is None else repr(value) if isinstance(value, str) else str(value).lower()
     raise InvalidParameter(f"{where} must be {wanted}, got {shown}.")

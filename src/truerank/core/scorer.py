@@ -8,8 +8,9 @@ A scorer is used through the cheapest of three interfaces it offers, tried in th
 ``Scorer``             ``score(users, items)``, called in user blocks of bounded size
 =====================  =============================================================================
 
-Arrays are scorers too: see ``as_scorer``. A scorer whose methods may be called from several threads at once
-says so by an attribute ``is_thread_safe = True``; others are called from one thread.
+A scorer that computes each user from a history (`ReadsHistories`) can be given other histories than those it
+was trained on. Arrays are scorers too: see ``as_scorer``. A scorer whose methods may be called from several
+threads at once says so by an attribute ``is_thread_safe = True``; others are called from one thread.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from truerank.core.types import FloatArray, IntArray
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+    from truerank.core.interactions import Interactions
     from truerank.core.split import Split
 
 
@@ -63,6 +65,23 @@ class HasSparseRows(Protocol):
 
     def sparse_rows(self, users: IntArray) -> csr_array:
         """Return the (len(users), n_items) matrix of scores; entries that are not stored are zero."""
+
+
+@runtime_checkable
+class ReadsHistories(Protocol):
+    """A fitted model that computes each user's scores from a history, not from what it learnt of that user.
+
+    So it can be asked what it recommends after events that it was not trained on: those of a validation part,
+    of the time since training, or of users it has never met.
+    """
+
+    def with_histories(self, events: Interactions) -> Scorer:
+        """Return the same model with the events as the histories of their users; nothing is trained.
+
+        Parameters
+        ----------
+        events : over the items that the model was fitted to; the users may be others
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,6 +235,15 @@ def as_scorer(scores: Any, *, n_items: int | None = None) -> Scorer:
         "scores must be an array, a sparse matrix, a pair of factor matrices or an object with "
         f"score(users, items) and n_items, got {type(scores).__name__}. Wrap it in one of these."
     )
+
+
+def check_histories(events: Interactions, n_items: int) -> None:
+    """Raise unless histories are made of as many items as a model knows."""
+    if events.n_items != n_items:
+        raise InvalidData(
+            f"histories must be events over the {n_items} items that the model was fitted to, but those of "
+            f"{events.name!r} are over {events.n_items}. Read them with the vocabulary of the train events."
+        )
 
 
 def check_scorer(scorer: Scorer | Factors, split: Split) -> None:

@@ -26,7 +26,7 @@ class BiasOnly(FactorModel):
     learning_rate, weight_decay, beta2 : of Adam; the decay is coupled, an L2 term on all parameters
     offset : where alpha starts under mse
     patience : validations without an improvement before training stops
-    every : epochs between validations
+    every, first : epochs between validations, and an epoch to validate besides (0: none)
 
     Notes
     -----
@@ -55,6 +55,7 @@ class BiasOnly(FactorModel):
     offset: float = 4.0
     patience: int = 5
     every: int = 1
+    first: int = 0
 
     def settings(self) -> FactorSettings:
         """Return the hyper-parameters of the training."""

@@ -17,6 +17,7 @@ from truerank.core.errors import InvalidParameter
 from truerank.core.interactions import Interactions, Lists
 from truerank.core.parallel import balanced_blocks, even_blocks, run_row_blocks, single_threaded_blas
 from truerank.core.progress import ProgressTask
+from truerank.core.scorer import check_histories
 from truerank.core.types import FloatArray, IntArray, frozen
 
 if TYPE_CHECKING:
@@ -61,6 +62,11 @@ class DenseHistoryScorer:
             sum_entries(pointers, entries, users, np.atleast_2d(items), self.weights, out)
         return out
 
+    def with_histories(self, events: Interactions) -> DenseHistoryScorer:
+        """Return the scorer of other histories."""
+        check_histories(events, self.n_items)
+        return dense_history_scorer(events, self.weights)
+
 
 @dataclass(frozen=True, eq=False)
 class SparseHistoryScorer:
@@ -99,6 +105,11 @@ class SparseHistoryScorer:
             rows = self.sparse_rows(users[block]).toarray()
             out[block] = rows[:, items] if items.ndim == 1 else np.take_along_axis(rows, items[block], axis=1)
         return out
+
+    def with_histories(self, events: Interactions) -> SparseHistoryScorer:
+        """Return the scorer of other histories."""
+        check_histories(events, self.n_items)
+        return sparse_history_scorer(events, self.weights)
 
 
 def dense_history_scorer(train: Interactions, weights: FloatArray) -> DenseHistoryScorer:

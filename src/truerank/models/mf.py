@@ -30,7 +30,7 @@ class MF(FactorModel):
     dropout : probability that an entry of either vector is dropped while training
     offset : where alpha starts under mse
     patience : validations without an improvement before training stops
-    every : epochs between validations
+    every, first : epochs between validations, and an epoch to validate besides (0: none)
 
     Notes
     -----
@@ -63,6 +63,7 @@ class MF(FactorModel):
     offset: float = 4.0
     patience: int = 5
     every: int = 1
+    first: int = 0
 
     def __post_init__(self) -> None:
         check_count("factors", self.factors, 1)

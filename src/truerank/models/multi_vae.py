@@ -10,10 +10,9 @@ import numpy as np
 
 from truerank.core.interactions import Interactions
 from truerank.core.plugin import Source
-from truerank.core.scorer import Factors
-from truerank.core.types import IntArray
+from truerank.core.types import FloatArray, IntArray, frozen
 from truerank.models.checks import check_count, check_rate
-from truerank.models.torch_training import AnnealedModel, ModuleTraining, TorchParts, to_numpy
+from truerank.models.torch_training import AnnealedModel, EncodedFactors, ModuleTraining, TorchParts, to_numpy
 from truerank.models.training import shuffled_batches
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ _USERS = 1024  # encoded at a time
 
 
 @dataclass(frozen=True)
-class MultiVAE(AnnealedModel[Factors]):
+class MultiVAE(AnnealedModel[EncodedFactors]):
     r"""Autoencoder of histories with a latent normal and a multinomial over the catalogue.
 
     .. math:: \hat y_u = W \tanh(A \mu_u + a) + b, \quad
@@ -50,7 +49,7 @@ class MultiVAE(AnnealedModel[Factors]):
     anneal_epochs : epochs over which beta grows from start to cap
     normalise : whether histories are scaled to Euclidean length 1
     patience : validations without an improvement before training stops
-    every : epochs between validations
+    every, first : epochs between validations, and an epoch to validate besides (0: none)
     device : auto (a GPU when there is one), cpu or cuda
 
     Notes
@@ -87,6 +86,7 @@ class MultiVAE(AnnealedModel[Factors]):
     normalise: bool = True
     patience: int = 10
     every: int = 1
+    first: int = 0
     device: str = "auto"
 
     def __post_init__(self) -> None:
@@ -96,7 +96,7 @@ class MultiVAE(AnnealedModel[Factors]):
         check_rate("dropout", self.dropout)
 
     def start(self, train: Interactions, seed: int) -> ModuleTraining[tuple[IntArray, float]]:
-        """Return the autoencoder at its start; the scorer is `Factors` of the last hidden layer."""
+        """Return the autoencoder at its start; the scorer is `EncodedFactors` of the last hidden layer."""
 
         def parts(device: torch.device) -> TorchParts[tuple[IntArray, float]]:
             from truerank.models.nets.autoencoder import Autoencoder, History
@@ -110,7 +110,7 @@ class MultiVAE(AnnealedModel[Factors]):
                 module,
                 batches=lambda rng, number: self._batches(active, rng, number),
                 loss=lambda batch: module.loss(*history.of(batch[0]), batch[1]),
-                make_scorer=lambda: _factors(module, history, train.n_users),
+                make_scorer=lambda: _scorer(module, history, train.n_users),
             )
 
         return self.training(parts, seed, self.key)
@@ -124,13 +124,23 @@ class MultiVAE(AnnealedModel[Factors]):
             yield users[rows], self.beta(number - 1 + step / n_steps)
 
 
-def _factors(module: Autoencoder, history: History, n_users: int) -> Factors:
+def _scorer(module: Autoencoder, history: History, n_users: int) -> EncodedFactors:
     """Return the decoder's hidden vectors of all users and its last layer."""
+    from truerank.models.nets.autoencoder import History
+
+    device = module.last.weight.device
+    return EncodedFactors(
+        _encoded(module, history, n_users),
+        to_numpy(module.last.weight),
+        to_numpy(module.last.bias),
+        encode=lambda events: _encoded(module, History(events.by_user(), device), events.n_users),
+    )
+
+
+def _encoded(module: Autoencoder, history: History, n_users: int) -> FloatArray:
     user = []
     for first in range(0, n_users, _USERS):
         batch = np.arange(first, min(first + _USERS, n_users))
         mean, _ = module.encode(*history.of(batch))
         user.append(to_numpy(module.decode(mean)))
-    vectors = np.concatenate(user)
-    vectors.flags.writeable = False
-    return Factors(vectors, to_numpy(module.last.weight), to_numpy(module.last.bias))
+    return frozen(np.concatenate(user))

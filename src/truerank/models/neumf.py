@@ -60,7 +60,7 @@ class NeuMF(TorchModel[Scorer]):
     variant : he2017 (ReLU after every layer; last layers halved when towers are joined) or s21 (biases of
         users and items, no ReLU after the last layer, last layers joined as they are)
     patience : validations without an improvement before training stops
-    every : epochs between validations
+    every, first : epochs between validations, and an epoch to validate besides (0: none)
     device : auto (a GPU when there is one), cpu or cuda
 
     Notes
@@ -98,6 +98,7 @@ class NeuMF(TorchModel[Scorer]):
     variant: Literal["he2017", "s21"] = "he2017"
     patience: int = 5
     every: int = 1
+    first: int = 0
     device: str = "auto"
 
     def __post_init__(self) -> None:

@@ -52,7 +52,7 @@ class NGCF(TorchModel[Factors]):
     batch : train pairs per step
     epochs : largest number of epochs; without validation all are run
     patience : validations without an improvement before training stops
-    every : epochs between validations
+    every, first : epochs between validations, and an epoch to validate besides (0: none)
     device : auto (a GPU when there is one), cpu or cuda
 
     Notes
@@ -87,6 +87,7 @@ class NGCF(TorchModel[Factors]):
     epochs: int = 100
     patience: int = 10
     every: int = 1
+    first: int = 0
     device: str = "auto"
 
     def __post_init__(self) -> None:

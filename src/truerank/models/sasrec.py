@@ -11,10 +11,10 @@ import numpy as np
 from truerank.core.errors import InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.plugin import Source
-from truerank.core.scorer import Factors
-from truerank.core.types import IntArray, frozen
+from truerank.core.types import FloatArray, IntArray, frozen
 from truerank.models.checks import check_count, check_rate
 from truerank.models.torch_training import (
+    EncodedFactors,
     Histories,
     ModuleTraining,
     PaddedHistories,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SASRec(TorchModel[Factors]):
+class SASRec(TorchModel[EncodedFactors]):
     r"""Causal self-attention over a user's latest events; the last state times the item vectors.
 
     For data where the next item depends on the latest ones. Needs timestamps. An epoch costs about
@@ -56,7 +56,7 @@ class SASRec(TorchModel[Factors]):
     batch : users per step of training
     epochs : largest number of epochs; without validation all are run
     patience : validations without an improvement before training stops
-    every : epochs between validations
+    every, first : epochs between validations, and an epoch to validate besides (0: none)
     device : auto (a GPU when there is one), cpu or cuda
 
     Notes
@@ -96,6 +96,7 @@ class SASRec(TorchModel[Factors]):
     epochs: int = 100
     patience: int = 10
     every: int = 1
+    first: int = 0
     device: str = "auto"
 
     def __post_init__(self) -> None:
@@ -110,7 +111,7 @@ class SASRec(TorchModel[Factors]):
             )
 
     def start(self, train: Interactions, seed: int) -> ModuleTraining[tuple[PaddedHistories, IntArray]]:
-        """Return the network at its start; the scorer is `Factors` of last states and item vectors."""
+        """Return the network at its start; the scorer is `EncodedFactors` of last states and item vectors."""
         histories = Histories.of(self.key, train)
 
         def parts(device: torch.device) -> TorchParts[tuple[PaddedHistories, IntArray]]:
@@ -139,7 +140,14 @@ class SASRec(TorchModel[Factors]):
 
         return self.training(parts, seed, self.key)
 
-    def _scorer(self, net: AttentionNet, histories: Histories) -> Factors:
+    def _scorer(self, net: AttentionNet, histories: Histories) -> EncodedFactors:
+        return EncodedFactors(
+            self._encoded(net, histories),
+            to_numpy(net.item.weight[:-1]),
+            encode=lambda events: self._encoded(net, Histories.of(self.key, events)),
+        )
+
+    def _encoded(self, net: AttentionNet, histories: Histories) -> FloatArray:
         import torch
 
         user = np.empty((len(histories.indptr) - 1, self.factors), np.float32)
@@ -149,7 +157,7 @@ class SASRec(TorchModel[Factors]):
             )
             states = net(items, lengths)
             user[padded.users] = to_numpy(states[torch.arange(len(items)), lengths - 1])
-        return Factors(frozen(user), to_numpy(net.item.weight[:-1]))
+        return frozen(user)
 
 
 def step_loss(net: AttentionNet, padded: PaddedHistories, negatives: IntArray) -> torch.Tensor:

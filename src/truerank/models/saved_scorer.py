@@ -23,6 +23,7 @@ from truerank.core.types import AnyArray, FloatArray, IntArray
 from truerank.models.adapters.alignment import UNKNOWN, Alignment, Unknown, align_ids
 from truerank.models.item_item import DenseHistoryScorer, SparseHistoryScorer
 from truerank.models.saving import pack_ids, read_arrays, unpack_ids, write_arrays
+from truerank.models.torch_training import EncodedFactors
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -65,6 +66,8 @@ def pack_scorer(scorer: Scorer) -> tuple[str, dict[str, AnyArray]]:
     InvalidParameter
         When the scorer is not made of arrays, such as a function or a model of another library.
     """
+    if isinstance(scorer, EncodedFactors):
+        scorer = scorer.factors()
     for name, kind in SCORER_FORMATS.items():
         if type(scorer) is kind.cls:
             return name, kind.pack(scorer)

@@ -10,11 +10,11 @@ import numpy as np
 
 from truerank.core.interactions import Interactions
 from truerank.core.plugin import Source
-from truerank.core.scorer import Factors
 from truerank.core.types import FloatArray, IntArray, frozen
 from truerank.models.checks import check_count
 from truerank.models.torch_training import (
     AnnealedModel,
+    EncodedFactors,
     Histories,
     ModuleTraining,
     PaddedHistories,
@@ -32,7 +32,7 @@ _SCORED = 128  # users whose states are computed together
 
 
 @dataclass(frozen=True)
-class SVAE(AnnealedModel[Factors]):
+class SVAE(AnnealedModel[EncodedFactors]):
     r"""A recurrent network over the history; a variational autoencoder predicts the next items at each event.
 
     Needs timestamps. An epoch costs about 6 n_events n_items hidden operations for the softmax over the
@@ -57,7 +57,7 @@ class SVAE(AnnealedModel[Factors]):
     batch : users per step of training
     epochs : largest number of epochs; without validation all are run
     patience : validations without an improvement before training stops
-    every : epochs between validations
+    every, first : epochs between validations, and an epoch to validate besides (0: none)
     device : auto (a GPU when there is one), cpu or cuda
 
     Notes
@@ -101,6 +101,7 @@ class SVAE(AnnealedModel[Factors]):
     epochs: int = 25
     patience: int = 10
     every: int = 1
+    first: int = 0
     device: str = "auto"
 
     def __post_init__(self) -> None:
@@ -109,7 +110,7 @@ class SVAE(AnnealedModel[Factors]):
             check_count(name, getattr(self, name), 1)
 
     def start(self, train: Interactions, seed: int) -> ModuleTraining[tuple[PaddedHistories, float]]:
-        """Return the network at its start; the scorer is `Factors` of the last hidden layer."""
+        """Return the network at its start; the scorer is `EncodedFactors` of the last hidden layer."""
         histories = Histories.of(self.key, train)
 
         def parts(device: torch.device) -> TorchParts[tuple[PaddedHistories, float]]:
@@ -138,8 +139,16 @@ class SVAE(AnnealedModel[Factors]):
 
         return self.training(parts, seed, self.key)
 
-    def _scorer(self, net: RecurrentNet, histories: Histories) -> Factors:
+    def _scorer(self, net: RecurrentNet, histories: Histories) -> EncodedFactors:
         """Return the last hidden layer of each user, and the last layer with its bias."""
+        return EncodedFactors(
+            self._encoded(net, histories),
+            to_numpy(net.output.weight),
+            to_numpy(net.output.bias),
+            encode=lambda events: self._encoded(net, Histories.of(self.key, events)),
+        )
+
+    def _encoded(self, net: RecurrentNet, histories: Histories) -> FloatArray:
         import torch
 
         device = net.output.weight.device
@@ -149,7 +158,7 @@ class SVAE(AnnealedModel[Factors]):
             rows = torch.arange(len(states), device=device)
             mean, _ = net.posterior(states[rows, torch.from_numpy(padded.lengths - 1).to(device)])
             user[padded.users] = to_numpy(net.hidden(mean))
-        return Factors(frozen(user), to_numpy(net.output.weight), to_numpy(net.output.bias))
+        return frozen(user)
 
 
 def next_targets(padded: PaddedHistories, next_items: int) -> tuple[IntArray, FloatArray]:

@@ -14,7 +14,7 @@ import math
 from abc import ABC
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -30,7 +30,7 @@ from truerank.core.errors import (
 from truerank.core.interactions import Interactions
 from truerank.core.parallel import available_threads
 from truerank.core.random import stream
-from truerank.core.scorer import Scorer
+from truerank.core.scorer import Factors, Scorer, check_histories
 from truerank.core.types import BoolArray, FloatArray, IntArray, frozen
 from truerank.models.checks import check_count, check_finite, check_rate
 from truerank.models.training import ScorerT, TrainedModel
@@ -256,6 +256,37 @@ class AnnealedModel(TorchModel[ScorerT], ABC):
         """Return the weight of the divergence after a number of epochs, which need not be whole."""
         grown = min(1.0, epochs_done / self.anneal_epochs)
         return self.anneal_start + (self.anneal_cap - self.anneal_start) * grown
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedFactors(Factors):
+    """Factors whose user vectors a network encodes from histories; satisfies `ReadsHistories`.
+
+    Copied to another process or written to a file it is plain `Factors`: the network stays behind.
+
+    Parameters
+    ----------
+    user, item, item_bias : as in `Factors`
+    encode : events to the (n_users, d) vectors of the users whose histories they are, by the network as it is
+        then: a scorer seen during training encodes other histories until the next epoch starts
+    """
+
+    encode: Callable[[Interactions], FloatArray] = field(kw_only=True)
+
+    def with_histories(self, events: Interactions) -> EncodedFactors:
+        """Return the factors of the users whose histories the events are."""
+        import torch
+
+        check_histories(events, self.n_items)
+        with torch.no_grad():
+            return replace(self, user=self.encode(events))
+
+    def factors(self) -> Factors:
+        """Return the matrices alone."""
+        return Factors(self.user, self.item, self.item_bias)
+
+    def __reduce__(self) -> tuple[type[Factors], tuple[FloatArray | None, ...]]:
+        return Factors, (self.user, self.item, self.item_bias)
 
 
 _POOL = 16  # batches sorted by length together; a larger pool saves more padding but mixes less

@@ -22,7 +22,7 @@ import numpy as np
 from truerank.core.checkpoint import must_be_whole
 from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, NotConverged
 from truerank.core.interactions import Interactions, Lists
-from truerank.core.model import Epoch, EpochModel, OnEpoch, Validate
+from truerank.core.model import Epoch, EpochModel, OnEpoch, RestartsValidation, Validate
 from truerank.core.parallel import even_blocks, run_row_blocks
 from truerank.core.progress import SILENT, Progress, ProgressTask, note, tracked
 from truerank.core.scorer import Scorer
@@ -57,15 +57,19 @@ class Schedule:
     epochs : largest number of epochs; without validation all of them are run
     patience : stop after this number of validations without an improvement; None never stops early
     every : epochs between validations; the last epoch is validated too
+    first : an epoch that is validated besides, such as 1 where training may be worse than no training; 0 for
+        none
     """
 
     epochs: int
     patience: int | None = 5
     every: int = 1
+    first: int = 0
 
     def __post_init__(self) -> None:
         check_count("epochs", self.epochs, 1)
         check_count("every", self.every, 1)
+        check_count("first", self.first, 0)
         if self.patience is not None:
             check_count("patience", self.patience, 1)
 
@@ -75,19 +79,20 @@ class TrainedModel(EpochModel, ABC, Generic[ScorerT]):
 
     Parameters
     ----------
-    epochs, patience, every : as in `Schedule`
+    epochs, patience, every, first : as in `Schedule`
     """
 
     epochs: int
     patience: int
     every: int
+    first: int
 
     def __post_init__(self) -> None:
         self.schedule()
 
     def schedule(self) -> Schedule:
         """Return the schedule of the epochs."""
-        return Schedule(self.epochs, self.patience, self.every)
+        return Schedule(self.epochs, self.patience, self.every, self.first)
 
     @abstractmethod
     def start(self, train: Interactions, seed: int) -> Training:
@@ -142,6 +147,8 @@ def run_epochs(
     NotConverged
         When a loss is NaN or infinite; ``last`` is the scorer of the best epoch before, or None.
     """
+    if isinstance(validate, RestartsValidation):
+        validate.restart()
     run = _EpochLoop(label, training, schedule, validate, on_epoch)
     with tracked(progress, label, schedule.epochs) as task:
         try:
@@ -213,7 +220,10 @@ class _EpochLoop:
         return self.training.scorer()
 
     def _is_due(self) -> bool:
-        return self.epoch % self.schedule.every == 0 or self.epoch == self.schedule.epochs
+        return self.epoch % self.schedule.every == 0 or self.epoch in (
+            self.schedule.first,
+            self.schedule.epochs,
+        )
 
     def _is_watched(self) -> bool:
         return self.on_epoch is not None or (self.validate is not None and self._is_due())

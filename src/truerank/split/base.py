@@ -7,11 +7,12 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from truerank.core.errors import InvalidData, InvalidParameter, suggests_arguments
+from truerank.core.errors import InvalidData, InvalidParameter, check_choice, suggests_arguments
 from truerank.core.interactions import Interactions
 from truerank.core.plugin import Plugin, Registry
 from truerank.core.random import pair_keys
@@ -33,13 +34,21 @@ class Splitter(Plugin, ABC):
         """Columns beyond user, item, rating and timestamp that the reader must keep."""
         return ()
 
-    def split(self, interactions: Interactions, *, seed: int = 0) -> Split:
+    def split(
+        self,
+        interactions: Interactions,
+        *,
+        seed: int = 0,
+        repeated: Literal["refuse", "drop"] = "refuse",
+    ) -> Split:
         """Divide the events; users without targets keep their train events and are counted.
 
         Parameters
         ----------
-        interactions : events without repeated pairs
+        interactions : events; repeated pairs are allowed where the rule keeps them together
         seed : of the random rules; the others ignore it
+        repeated : what becomes of a pair of user and item that the rule puts into several parts: ``refuse``
+            raises, ``drop`` keeps its events of the last part (test, else validation) and drops the others
 
         Returns
         -------
@@ -50,7 +59,10 @@ class Splitter(Plugin, ABC):
         """
         if len(interactions) == 0:
             raise InvalidData(f"{interactions.name!r} must hold at least one event to be split.")
+        check_choice("repeated", repeated, ("refuse", "drop"))
         parts = self.assign(interactions, seed)
+        if repeated == "drop":
+            parts = one_part_per_pair(interactions, parts)
         method = str(self)
         for role, part in (("train", TRAIN), ("test", TEST)):
             if not (parts == part).any():
@@ -72,6 +84,23 @@ class Splitter(Plugin, ABC):
     @abstractmethod
     def assign(self, interactions: Interactions, seed: int) -> Parts:
         """Return TRAIN, VALID, TEST or DROPPED for each event."""
+
+
+def one_part_per_pair(interactions: Interactions, parts: Parts) -> Parts:
+    """Return the parts with events dropped whose pair lies in a later part too.
+
+    Examples
+    --------
+    >>> events = Interactions.from_codes([0, 0, 0, 0], [1, 2, 2, 1])
+    >>> one_part_per_pair(events, np.array([TRAIN, TRAIN, VALID, TEST])).tolist()
+    [3, 3, 1, 2]
+    """
+    kept = np.where(parts == DROPPED, TRAIN, parts)
+    pair = interactions.user.astype(np.int64) * interactions.n_items + interactions.item
+    _, code = np.unique(pair, return_inverse=True)
+    last = np.zeros(len(parts), dtype=np.uint8)
+    np.maximum.at(last, code, kept)
+    return np.where(parts < last[code], DROPPED, parts).astype(np.uint8)
 
 
 def times_of(interactions: Interactions, rule: str, instead: str) -> AnyArray:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from truerank.core.errors import InvalidParameter
+from truerank.core.errors import InvalidParameter, check_choice
 from truerank.core.interactions import Interactions
 from truerank.core.random import pair_keys
 from truerank.core.types import IntArray
@@ -21,11 +21,15 @@ class Ratio(Splitter):
 
     Of a user's L events, floor((1 - test - valid) L) but at least one go to train, the next up to
     floor((1 - test) L) to validation, and the rest to test. Users with one event stay in train. The choice
-    depends on the seed, the user and the item only, not on the order of the rows.
+    depends on the seed, the user and the item only, not on the order of the rows; repeated events of a pair
+    go to the same part.
 
     Parameters
     ----------
     test, valid : fractions; together less than 1
+    first : where the first of a user's events in their random order goes: to ``train``, or to ``test``
+        besides the last ones, as in the code of [sachdeva2022]_, so that everybody has a target: of 3 events
+        1 is train and 2 are test, and users with 1 or 2 events have no train event
 
     Examples
     --------
@@ -38,14 +42,18 @@ class Ratio(Splitter):
     key: ClassVar[str] = "ratio"
     test: float = 0.1
     valid: float = 0.1
+    first: Literal["train", "test"] = "train"
 
     def __post_init__(self) -> None:
         check_fractions(self.test, self.valid)
+        check_choice("first", self.first, ("train", "test"))
 
     def assign(self, interactions: Interactions, seed: int) -> Parts:
         """Compare each event's random key with the user's two thresholds."""
         counts = interactions.user_counts()
-        n_train = np.maximum(_floor_of(1 - self.test - self.valid, counts), np.minimum(counts, 1))
+        n_train = _floor_of(1 - self.test - self.valid, counts)
+        if self.first == "train":
+            n_train = np.maximum(n_train, np.minimum(counts, 1))
         n_known = np.maximum(_floor_of(1 - self.test, counts), n_train)
         bits = np.uint64(max(interactions.n_users - 1, 1).bit_length())
 
@@ -63,11 +71,14 @@ class Ratio(Splitter):
         starts = np.cumsum(counts) - counts
         last_train = keys[np.maximum(starts + n_train - 1, 0)]
         last_known = keys[np.maximum(starts + n_known - 1, 0)]
+        first = keys[np.minimum(starts, len(keys) - 1)]
         parts = np.full(len(interactions), TRAIN, dtype=np.uint8)
         for block in blocks:
             user, block_keys = interactions.user[block], keys_of(block)
             parts[block][block_keys > last_train[user]] = VALID
             parts[block][block_keys > last_known[user]] = TEST
+            if self.first == "test":
+                parts[block][block_keys == first[user]] = TEST
         return parts
 
 

@@ -502,6 +502,162 @@ def test_results_of_a_model_that_was_fitted_otherwise_are_not_read() -> None:
         assert key == f"agreement fit {name} revision=2 full seed=0 {scenario} data=digest"
 
 
+def test_keys_hold_what_values_depend_on_and_not_how_they_are_selected() -> None:
+    def key(spec: str) -> str:
+        (scenario,) = make_plan("random", [0.5], spec, MODELS_).model_grids
+        return FitTask(scenario, MODELS.make("popularity"), 0).key("digest")
+
+    plain = key("implicit")
+    assert plain == key("implicit(selection=test)") == key("implicit(select_by=auc)")
+    others = [
+        "implicit(known=validation)",
+        "implicit(seen=own)",
+        "implicit(catalogue=surviving)",
+        "implicit(stop=auc)",
+        "implicit(split='ratio(first=test)')",
+    ]
+    assert len({plain, *map(key, others)}) == 1 + len(others)
+
+
+# sub-samples that are too small
+
+
+@pytest.fixture(scope="module")
+def limited() -> Agreement:
+    return measure(least_events=100, least_users=30, strategies="random,head-user,random-user")
+
+
+@pytest.mark.slow
+def test_small_subsamples_are_skipped_and_the_others_are_as_before(limited: Agreement) -> None:
+    """Literal sizes of every sub-sample; taus of what is left out are missing, the rest does not change."""
+    free = measure(strategies="random,head-user,random-user")
+    assert free.skipped == []
+    train = AgreementExperiment(make_plan("random", [0.5], SCENARIO, MODELS_), SMALL).runner
+    (split,) = train.splits.values()
+    expected = []
+    for a, strategy in enumerate(limited.strategies):
+        for f, fraction in enumerate(limited.fractions):
+            n_left_out = 0
+            for s, seed in enumerate(limited.seeds):
+                small = subsample(split, strategy, fraction, seed=seed).train
+                n_users = len(set(small.user.tolist()))
+                reasons = [f"{len(small)} train events, fewer than 100"] * (len(small) < 100)
+                reasons += [f"{n_users} users, fewer than 30"] * (n_users < 30)
+                for board, whole in zip(limited.boards, free.boards, strict=True):
+                    is_missing = board.tau[a][f][s] is None
+                    assert is_missing == bool(reasons)
+                    assert is_missing or board.tau[a][f][s] == whole.tau[a][f][s]
+                if reasons:
+                    n_left_out += 1
+                    expected.append(f"{strategy} at {fraction} (seed {seed}, implicit): {'; '.join(reasons)}")
+            cell = limited.cell(strategy, fraction)
+            assert (cell.n_skipped, cell.n_missing) == (n_left_out, 2 * n_left_out)
+            assert limited.cell(strategy, fraction, "ndcg@10").n_skipped == n_left_out
+            assert (cell.seconds is None) == (cell.speedup is None) == (n_left_out > 0)
+    assert limited.skipped == expected
+    assert 0 < len(expected) < 12
+    note = f"{len(expected)} of 12 sub-samples are too small (below 100 train events or 30 users)"
+    assert f"{note}: their taus are missing, not zero." in limited.answer
+
+
+def test_psi_is_the_mean_of_the_taus_that_are_left(limited: Agreement) -> None:
+    for a, strategy in enumerate(limited.strategies):
+        taus = np.array([board.tau[a] for board in limited.boards], dtype=float)
+        is_left = ~np.isnan(taus)
+        found = limited.score(strategy).psi
+        assert found == (pytest.approx(taus[is_left].mean()) if is_left.any() else None)
+    assert Agreement.from_json(limited.to_json()) == limited
+    old = json.loads(limited.to_json())
+    del old["skipped"]
+    for cell in old["cells"]:
+        del cell["n_skipped"]
+    assert Agreement.from_json(json.dumps(old)).skipped == []  # results that were written before
+
+
+def test_skipped_fits_are_not_made_and_larger_limits_use_what_is_kept(tmp_path: Path) -> None:
+    plan = make_plan("random", [0.5, 0.05], SCENARIO, MODELS_, seeds=1, resamples=50, least_events=100)
+    experiment = AgreementExperiment(plan, SMALL, folder=tmp_path)
+    found = experiment.run()
+    assert len(found.skipped) == 1
+    assert experiment.progress() == (2 + 3 * 2, 2 + 3 * 2)
+    again = replace(plan, least_events=0)
+    assert AgreementExperiment(again, SMALL, folder=tmp_path).progress() == (8, 11)
+
+
+def test_when_all_subsamples_are_too_small() -> None:
+    found = measure(least_items=10**6, seeds=1)
+    assert found.score("random").psi is None
+    assert found.answer.startswith(
+        f"On {SMALL.name} (implicit) no order could be compared: not one tau exists."
+    )
+    assert "4 of 4 sub-samples are too small (below 1000000 items)" in found.answer
+
+
+# one configuration for all metrics
+
+
+@pytest.mark.slow
+def test_one_configuration_is_selected_by_one_metric(tmp_path: Path) -> None:
+    """Literal: the largest value of that metric, on the part that is asked for, for each train set."""
+    models, n_differ = ["popularity", "mf(epochs=3)"], 0
+    for selection in ("validation", "test"):
+        scenario = f"implicit(metrics='ndcg@10,auc', selection={selection}, select_by=auc)"
+        plan = make_plan("random", [0.5], scenario, models, seeds=2, resamples=50, grid="reduced-rates")
+        experiment = AgreementExperiment(plan, SMALL, folder=tmp_path)
+        found = experiment.run()
+        ((made, grids),) = plan.model_grids.items()
+        (strategy,) = plan.strategies.values()
+        assert len(grids[1].configurations) == 6
+        for s, seed in enumerate(plan.seeds):
+            for drawn in (None, SubsampleTask(made, strategy, 0.5, seed)):
+                fits = [
+                    experiment.runner.fit_values(FitTask(made, model, seed, drawn))
+                    for model in grids[1].configurations
+                ]
+                best = int(np.argmax([getattr(fit, selection.removesuffix("ation"))[1] for fit in fits]))
+                for m, board in enumerate(found.boards):
+                    value = board.full[s][1] if drawn is None else board.small[0][0][s][1]
+                    assert value == fits[best].test[m]
+                n_differ += best != int(np.argmax([fit.test[0] for fit in fits]))
+    assert n_differ > 0  # some other configuration has a better NDCG
+
+
+# repeated pairs
+
+
+@pytest.mark.slow
+def test_repeated_pairs_go_through_every_step() -> None:
+    """All scenarios and kinds of strategies; users whose only pair is repeated count as long histories."""
+    rng = np.random.default_rng(0)
+    user, item = np.repeat(np.arange(60), 12), rng.integers(40, size=720)
+    user, item = np.append(user, [60] * 3), np.append(item, [5] * 3)
+    data = Interactions.from_codes(
+        user, item, time=rng.permutation(len(user)), value=1.0 + rng.integers(5, size=len(user))
+    )
+    assert len(data.by_user().items) < len(data) - 50
+    found = measure_agreement(
+        data,
+        "random,stratified,temporal,random-user,head-user,centrality,random-walk,forest-fire,"
+        "svp-cf(proxy=bias(epochs=1)),svp-cf-prop(proxy=bias(epochs=1), unit=user)",
+        [0.5],
+        scenario=[
+            "explicit(split=ratio(first=test))",
+            "implicit(split=ratio(first=test), known=validation, seen=own, metrics='auc,ndcg@10')",
+            "sequential(known=validation, seen=own, metrics='auc,ndcg@10')",
+        ],
+        models=["bias-only(epochs=1)", "mf(epochs=1)"],
+        seeds=1,
+        resamples=50,
+    )
+    assert found.problems == []
+    assert all(cell.tau is not None for cell in found.cells if not cell.metric)
+    counts = {key.split("(")[0]: counts for key, counts in found.data.items()}
+    assert counts["explicit"]["users_with_targets"] == counts["implicit"]["users_with_targets"] == 61
+    assert counts["sequential"]["events_dropped"] > 0
+    total = sum(counts["sequential"][part] for part in ("n_train", "n_valid", "n_test", "events_dropped"))
+    assert total == len(data)
+
+
 @pytest.mark.data
 @pytest.mark.skipif(
     find_local("ml-100k") is None, reason="ml-100k lies neither in TRUERANK_DATA nor ../shared/data"

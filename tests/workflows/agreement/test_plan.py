@@ -77,6 +77,9 @@ def test_a_grid_changes_widths_everywhere() -> None:
         ({"grid": "big"}, UnknownName, "unknown grid 'big'"),
         ({"level": 95}, InvalidParameter, "level must lie between 0 and 1"),
         ({"resamples": 3}, InvalidParameter, "resamples must be at least 50"),
+        ({"least_events": -1}, InvalidParameter, "least_events must be at least 0, got -1"),
+        ({"least_users": -2}, InvalidParameter, "least_users must be at least 0, got -2"),
+        ({"least_items": -3}, InvalidParameter, "least_items must be at least 0, got -3"),
         ({"threshold": 0}, InvalidParameter, "threshold must be above 0"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 
 from truerank.core.errors import InvalidData, InvalidParameter, UnknownName
 from truerank.core.interactions import Interactions
+from truerank.core.scorer import ReadsHistories, as_scorer
 from truerank.core.split import Split
 from truerank.data.demo import demo
 from truerank.metrics.registry import make_metrics, values
@@ -16,7 +17,16 @@ from truerank.models.registry import MODELS
 from truerank.ranking.exact import exact_ranks
 from truerank.subsampling.base import ProxyStrategy
 from truerank.subsampling.importance import make_strategy
-from truerank.workflows.agreement.scenarios import SCENARIOS, Explicit, Implicit, Sequential, squared_errors
+from truerank.workflows.agreement.scenarios import (
+    SCENARIOS,
+    Catalogue,
+    Explicit,
+    Implicit,
+    Improvements,
+    Known,
+    Sequential,
+    squared_errors,
+)
 from truerank.workflows.evaluate import evaluate
 
 SMALL = demo(n_users=60, n_items=150)
@@ -173,3 +183,139 @@ def test_bad_input_is_said_in_a_sentence() -> None:
         SCENARIOS.make("implict")
     with pytest.raises(UnknownName, match="unknown metric 'ndgc'"):
         Implicit(metrics="ndgc@10")
+
+
+# what models know, and what they have seen
+
+KNN = "item-knn(neighbours=5)"
+
+
+@pytest.mark.parametrize("catalogue", ["full", "surviving"])
+def test_models_that_read_histories_know_validation_events_where_asked(catalogue: Catalogue) -> None:
+    """Literal twin: the histories of the sub-sample and the validation part; others are as they were."""
+    scenario = Sequential(known="validation", catalogue=catalogue, metrics="ndcg@10")
+    split = scenario.divide(SMALL, seed=0)
+    setup = scenario.fit_setup(split, half(split))
+    valid = setup.evaluated.valid
+    assert valid is not None
+    scorer = MODELS.make(KNN).fit(setup.train)
+    found, evaluated = scenario.at_test(scorer, setup)
+    assert evaluated is setup.evaluated
+    both = Interactions.from_codes(
+        [*setup.train.user, *valid.user],
+        [*setup.train.item, *valid.item],
+        n_users=split.train.n_users,
+        n_items=setup.train.n_items,
+    )
+    assert isinstance(scorer, ReadsHistories)
+    everything = np.arange(split.train.n_users), np.arange(setup.train.n_items)
+    np.testing.assert_array_equal(found.score(*everything), scorer.with_histories(both).score(*everything))
+    assert not np.array_equal(found.score(*everything), scorer.score(*everything))
+    popular = MODELS.make("popularity").fit(setup.train)
+    assert scenario.at_test(popular, setup) == (popular, setup.evaluated)
+    usual = replace(scenario, known="train")
+    assert usual.at_test(scorer, setup) == (scorer, setup.evaluated)
+
+
+@pytest.mark.parametrize("known", ["train", "validation"])
+@pytest.mark.parametrize("catalogue", ["full", "surviving"])
+def test_own_seen_items_are_those_that_a_model_knows(known: Known, catalogue: Catalogue) -> None:
+    """Pools: the catalogue without the items of the user's events that the model was trained on or given."""
+    scenario = Sequential(known=known, seen="own", catalogue=catalogue, metrics="ndcg@10")
+    split = scenario.divide(SMALL, seed=0)
+    for train in (half(split), split.train):
+        setup = scenario.fit_setup(split, train)
+        assert setup.evaluated.valid is not None
+        for spec in ("popularity", KNN):
+            scorer, evaluated = scenario.at_test(MODELS.make(spec).fit(setup.train), setup)
+            is_told = known == "validation" and spec == KNN
+            for row, user in enumerate(np.unique(split.test.user)):
+                seen = set(setup.train.item[setup.train.user == user])
+                if is_told:
+                    seen |= set(setup.evaluated.valid.item[setup.evaluated.valid.user == user])
+                pool = exact_ranks(scorer, evaluated).n_pool
+                assert pool[row] == setup.train.n_items - len(seen)
+                if row > 4:
+                    break
+        validated = setup.validated
+        assert validated is not None
+        assert validated.valid is None
+        np.testing.assert_array_equal(validated.train.item, setup.train.item)
+
+
+def test_the_last_epoch_is_stopped_by_any_of_several_metrics() -> None:
+    """Literal rule of the published code: AUC first, else HR@10; only what improved is noted."""
+    scenario = Implicit(stop="auc,recall(norm=min)@10")
+    split = scenario.divide(SMALL, seed=0)
+    validate = scenario.validator(scenario.fit_setup(split, split.train))
+    assert isinstance(validate, Improvements)
+    assert split.valid is not None
+    held_out = Split(split.train, split.valid)
+    rng, best_auc, best_hits, n_better, kinds = np.random.default_rng(0), -1.0, -1.0, 0, set()
+    for epoch in range(40):
+        if epoch == 20:
+            validate.restart()
+            best_auc, best_hits, n_better = -1.0, -1.0, 0
+        scorer = as_scorer(rng.normal(size=(split.train.n_users, split.train.n_items)))
+        auc, hits = values(make_metrics("auc,recall(norm=min)@10"), exact_ranks(scorer, held_out)).mean(
+            axis=0
+        )
+        kind = "none"
+        if auc > best_auc:
+            kind, best_auc = "auc", auc
+        elif hits > best_hits:
+            kind, best_hits = "hits", hits
+        kinds.add(kind)
+        n_better += kind != "none"
+        assert validate(scorer) == n_better
+    assert kinds == {"auc", "hits", "none"}
+
+
+def test_pretraining_restarts_the_validation() -> None:
+    """NeuMF trains three times; each training keeps its own best epoch."""
+    scenario = Implicit(stop="auc,recall(norm=min)@10", metrics="auc")
+    split = scenario.divide(SMALL, seed=0)
+    validate = scenario.validator(scenario.fit_setup(split, split.train))
+    assert isinstance(validate, Improvements)
+    started, restart = [0], validate.restart
+
+    def counted() -> None:
+        started[0] += 1
+        restart()
+
+    validate.restart = counted  # type: ignore[method-assign]
+    spec = "neumf(factors=2, layers=4-2, epochs=1, pretrain=true, variant=s21, loss=bpr, device=cpu)"
+    pytest.importorskip("torch")
+    MODELS.make(spec).fit(split.train, validate=validate)
+    assert started == [3]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("sequential(known=test)", r"sequential\(known=...\) must be train or validation, got 'test'"),
+        ("implicit(seen=train)", r"implicit\(seen=...\) must be full or own, got 'train'"),
+        (
+            "implicit(select_by=recall@100)",
+            r"select_by must be one of the metrics of the scenario \(auc, recall\(norm=min\)@100, ndcg@10\), "
+            "got 'recall@100'. Leave it out",
+        ),
+        ("explicit(select_by=auc)", r"metrics of the scenario \(mse\), got 'auc'"),
+    ],
+)
+def test_bad_ways_to_know_see_and_select(spec: str, message: str) -> None:
+    with pytest.raises(InvalidParameter, match=message):
+        SCENARIOS.make(spec)
+    with pytest.raises(InvalidParameter, match="known must be one of train, validation, got 'all'"):
+        Sequential(known="all")  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter, match="seen must be one of full, own, got 'all'"):
+        Implicit(seen="all")  # type: ignore[arg-type]
+
+
+def test_new_parameters_are_written_as_specs() -> None:
+    written = "sequential(known=validation, seen=own, select_by=recall(norm=min)@100, selection=test)"
+    made = SCENARIOS.make(written)
+    assert made == Sequential(
+        known="validation", seen="own", select_by="recall(norm=min)@100", selection="test"
+    )
+    assert SCENARIOS.make(str(made)) == made

@@ -223,7 +223,10 @@ def agreement_document(agreement: Agreement) -> Document:
         sections=(
             Section(
                 "Strategies",
-                notes=tuple(f"Not fitted: {problem}" for problem in agreement.problems),
+                notes=(
+                    *(f"Not fitted: {problem}" for problem in agreement.problems),
+                    *(f"Skipped: {skipped}" for skipped in agreement.skipped),
+                ),
                 tables=tuple(_tables(agreement)),
             ),
             Section("Agreement", charts=tuple(_agreement_charts(agreement))),

@@ -105,24 +105,47 @@ class AgreementExperiment:
 
     def progress(self) -> tuple[int, int]:
         """Return the number of finished tasks, and the number of all tasks."""
-        tasks = [task for phase in self.tasks() for task in phase]
+        tasks = [task for phase in self._phases(self.runner) for task in phase]
         return sum(self.runner.is_done(task) for task in tasks), len(tasks)
 
     def run(self, progress: Progress = SILENT) -> Agreement:
         """Run the tasks that are not finished and return the result."""
-        phases = self.tasks()
-        cost = sum(task.cost for phase in phases for task in phase if not self.runner.is_done(task))
+        cost = sum(
+            task.cost
+            for phase in self._phases(self.runner)
+            for task in phase
+            if not self.runner.is_done(task)
+        )
         with (
             self._runner_with_folder() as runner,
             tracked(progress, "fitting, percent of a full fit", cost) as bar,
         ):
             if self.engine is not None and cost:
                 with started(self.engine) as engine:
-                    for phase in phases:
+                    for phase in self._phases(runner):
                         run_tasks_on(engine, runner, phase, bar)
-            for phase in phases:
+            for phase in self._phases(runner):
                 run_tasks(runner, phase, self.workers, bar)
             return assemble_agreement(self.plan, runner, self.name, progress)
+
+    def _phases(self, runner: TaskRunner) -> Iterator[list[AgreementTask]]:
+        """Yield the tasks in their order, without fits to sub-samples that are known to be too small.
+
+        Sizes are known of sub-samples that are finished when the fits are asked for.
+        """
+        importances, subsamples, fits = self.tasks()
+        yield importances
+        yield subsamples
+        if self.plan.has_limits:
+            fits = [
+                fit
+                for fit in fits
+                if not isinstance(fit, FitTask)
+                or fit.subsample is None
+                or not runner.is_done(fit.subsample)
+                or not self.plan.shortfall(*runner.size_of(fit.subsample))
+            ]
+        yield fits
 
     @contextmanager
     def _runner_with_folder(self) -> Iterator[TaskRunner]:
@@ -199,6 +222,9 @@ def measure_agreement(
     level: float = 0.95,
     resamples: int = 400,
     threshold: float = 0.8,
+    least_events: int = 0,
+    least_users: int = 0,
+    least_items: int = 0,
     keep: Path | None = None,
     workers: int = 1,
     engine: str | Engine | None = None,
@@ -217,10 +243,13 @@ def measure_agreement(
     models : two or more; None takes those of [sachdeva2021]_ for the scenario
     seeds : number of repetitions, with other sub-samples and other initial values of training
     seed : the first seed; also that of the split and of the resamples
-    grid : hyper-parameters to try: ``none``, ``reduced``, ``repo``, ``paper`` or ``paper-large``
+    grid : hyper-parameters to try: ``none``, ``reduced``, ``reduced-rates``, ``repo``, ``paper`` or
+        ``paper-large``
     level : of intervals, and of the order of two models to be certain on the full data
     resamples : bootstrap samples of users
     threshold : an order is kept when the lower limit of the agreement over certain pairs is at least this
+    least_events, least_users, least_items : sub-samples with fewer train events, or fewer users or items that
+        have one, are skipped and counted: their taus are missing; 0 skips none
     keep : folder for finished tasks; the same call continues from there, with the same digits
     workers : processes; with more than one, a script must be guarded by ``if __name__ == "__main__"``
     engine : where models are fitted instead, such as ``dask(address=tcp://host:8786)``; ``keep`` must then be
@@ -247,5 +276,8 @@ def measure_agreement(
         level=level,
         resamples=resamples,
         threshold=threshold,
+        least_events=least_events,
+        least_users=least_users,
+        least_items=least_items,
     )
     return AgreementExperiment(plan, data, folder=keep, workers=workers, engine=engine).run(progress)

@@ -1,8 +1,8 @@
 """Leaderboards of all models on the full data and on every sub-sample, read from the results of tasks.
 
-Where several configurations of a model were fitted, the best by each metric is taken. Values come with their
-bootstrap resamples of test users, the same users for all models and sub-samples, so that differences are
-paired.
+Where several configurations of a model were fitted, the best by each metric is taken, or the best by one
+metric for all of them. Values come with their bootstrap resamples of test users, the same users for all
+models and sub-samples, so that differences are paired.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class Leaderboards:
     full_seconds, small_seconds : (2, seeds) and (2, strategies, fractions, seeds): CPU seconds of training
         without and with the validation of early stopping; those of sub-samples include sampling
     problems : models that could not be fitted, and why
+    skipped : sub-samples that are too small, by (strategy, fraction, seed), and why; their values and seconds
+        are NaN
     """
 
     full: FloatArray
@@ -40,6 +42,7 @@ class Leaderboards:
     full_seconds: FloatArray
     small_seconds: FloatArray
     problems: list[str]
+    skipped: dict[tuple[int, int, int], str]
 
 
 def read_leaderboards(
@@ -54,22 +57,28 @@ def read_leaderboards(
     reader = _Reader(runner, scenario, model_grids, resample_users(plan.seed, n_users, plan.resamples))
     outer = (len(plan.strategies), len(plan.fractions), len(plan.seeds))
     inner = (len(scenario.metric_names()), len(model_grids))
-    full, small = np.empty((outer[2], *inner)), np.empty((*outer, *inner))
+    full, small = np.empty((outer[2], *inner)), np.full((*outer, *inner), np.nan)
     full_resampled = np.empty((plan.resamples, *full.shape))
-    small_resampled = np.empty((plan.resamples, *small.shape))
-    full_seconds, small_seconds = np.zeros((2, outer[2])), np.zeros((2, *outer))
+    small_resampled = np.full((plan.resamples, *small.shape), np.nan)
+    full_seconds, small_seconds = np.zeros((2, outer[2])), np.full((2, *outer), np.nan)
+    skipped: dict[tuple[int, int, int], str] = {}
     for s, seed in enumerate(plan.seeds):
         full[s], full_resampled[:, s], full_seconds[:, s] = reader.train_set(seed, None)
         advance()
         for a, strategy in enumerate(plan.strategies.values()):
             for f, fraction in enumerate(plan.fractions):
                 subsample = SubsampleTask(scenario, scenario.adapt_strategy(strategy), fraction, seed)
+                too_small = plan.shortfall(*runner.size_of(subsample)) if plan.has_limits else ""
+                if too_small:
+                    skipped[a, f, s] = too_small
+                    advance()
+                    continue
                 values, resampled, seconds = reader.train_set(seed, subsample)
                 small[a, f, s], small_resampled[:, a, f, s] = values, resampled
                 small_seconds[:, a, f, s] = seconds + runner.subsample_of(subsample)[1]
                 advance()
     return Leaderboards(
-        full, small, full_resampled, small_resampled, full_seconds, small_seconds, reader.problems
+        full, small, full_resampled, small_resampled, full_seconds, small_seconds, reader.problems, skipped
     )
 
 
@@ -134,7 +143,10 @@ class _Reader:
             return [None if fits[0].error else 0] * n_metrics
         part = [fit.valid if self.scenario.selection == "validation" else fit.test for fit in fits]
         values = self._sign * np.stack(part)
-        return [
+        best = [
             None if np.isnan(values[:, metric]).all() else int(np.nanargmax(values[:, metric]))
             for metric in range(n_metrics)
         ]
+        if self.scenario.select_by:
+            best = [best[self.scenario.metric_names().index(self.scenario.select_by)]] * n_metrics
+        return best

@@ -40,6 +40,7 @@ class ParameterGrid:
 GRIDS: Mapping[str, ParameterGrid] = {
     "none": ParameterGrid(),
     "reduced": ParameterGrid(sizes=(8, 32)),
+    "reduced-rates": ParameterGrid(sizes=(8, 32), rates=(0.001, 0.006, 0.02)),
     "repo": ParameterGrid(sizes=(8, 16, 32, 50)),
     "paper": ParameterGrid((4, 8, 16, 32, 50), (0.0, 0.3, 0.5), (0.001, 0.006, 0.02)),
     "paper-large": ParameterGrid((4, 8, 16, 32, 50), (0.0, 0.3, 0.5)),
@@ -114,6 +115,8 @@ class AgreementPlan:
     level : of intervals, and of the order of two models to be certain on the full data
     resamples : bootstrap samples of users
     threshold : an order is kept when the lower limit of tau over certain pairs is at least this
+    least_events, least_users, least_items : sub-samples with fewer train events, or fewer users or items that
+        have one, are skipped: their taus are missing; 0 skips none
     """
 
     strategies: Mapping[str, Strategy]
@@ -125,6 +128,30 @@ class AgreementPlan:
     level: float
     resamples: int
     threshold: float
+    least_events: int = 0
+    least_users: int = 0
+    least_items: int = 0
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether sub-samples can be too small."""
+        return max(self.least_events, self.least_users, self.least_items) > 0
+
+    def shortfall(self, n_events: int, n_users: int, n_items: int) -> str:
+        """Return in words why a sub-sample of this size is skipped; empty when it is not.
+
+        Examples
+        --------
+        >>> plan = make_plan("random", [0.5], models="popularity,mf", least_events=100)
+        >>> plan.shortfall(99, 50, 50), plan.shortfall(100, 1, 1)
+        ('99 train events, fewer than 100', '')
+        """
+        sizes = (
+            ("train events", n_events, self.least_events),
+            ("users", n_users, self.least_users),
+            ("items", n_items, self.least_items),
+        )
+        return "; ".join(f"{n} {what}, fewer than {least}" for what, n, least in sizes if n < least)
 
 
 def make_plan(
@@ -139,6 +166,9 @@ def make_plan(
     level: float = 0.95,
     resamples: int = 400,
     threshold: float = 0.8,
+    least_events: int = 0,
+    least_users: int = 0,
+    least_items: int = 0,
 ) -> AgreementPlan:
     """Build a plan from spec strings or objects.
 
@@ -152,6 +182,12 @@ def make_plan(
     check_level(level)
     check_at_least("resamples", resamples, 50)
     check_at_least("seeds", seeds, 1)
+    for name, least in (
+        ("least_events", least_events),
+        ("least_users", least_users),
+        ("least_items", least_items),
+    ):
+        check_at_least(name, least, 0)
     if not 0 < threshold <= 1:
         raise InvalidParameter(
             f"threshold must be above 0 and at most 1, got {threshold!r}. Use for example 0.8."
@@ -166,6 +202,9 @@ def make_plan(
         level=level,
         resamples=resamples,
         threshold=threshold,
+        least_events=least_events,
+        least_users=least_users,
+        least_items=least_items,
     )
 
 

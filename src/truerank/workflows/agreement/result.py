@@ -59,11 +59,13 @@ class StrategyAgreement:
     tau, low, high : Kendall's tau-b with the order on the full data, mean over seeds; None if missing
     expected : mean tau over resampled users: pairs whose order is open count about 0
     certain, certain_low, certain_high : agreement over pairs whose order on the full data is certain
-    n_missing : taus that do not exist, because a model could not be fitted or all values are equal
+    n_missing : taus that do not exist, because a model could not be fitted, all values are equal or the
+        sub-sample was skipped
     seconds : CPU seconds of sampling and training, mean over seeds; None for a single metric
     speedup : CPU seconds of training on the full data divided by these
     speedup_validated : the same including validation for early stopping, which costs as much on every
         sub-sample as on the full data
+    n_skipped : sub-samples that were too small; there are no seconds where one was
     """
 
     strategy: str
@@ -81,6 +83,7 @@ class StrategyAgreement:
     seconds: float | None = None
     speedup: float | None = None
     speedup_validated: float | None = None
+    n_skipped: int = 0
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,7 @@ class Agreement:
     boards, cells, scores, moves : values and taus per metric; agreement per strategy and fraction, and per
         strategy; changes of rank per model
     problems : models that could not be fitted to a sub-sample, and why
+    skipped : sub-samples that were too small to count, and why
     level, threshold : see ``AgreementPlan``
     data, provenance : counts of the splits; grid, resamples, seed and models
     """
@@ -146,6 +150,7 @@ class Agreement:
     threshold: float
     data: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
     version: str = __version__
 
     def cell(self, strategy: str, fraction: float, metric: str = "", scenario: str = "") -> StrategyAgreement:

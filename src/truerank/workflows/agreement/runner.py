@@ -19,7 +19,7 @@ from truerank.core.checkpoint import Store
 from truerank.core.digest import events_hash
 from truerank.core.errors import MissingDependency, TruerankError
 from truerank.core.interactions import Interactions
-from truerank.core.model import Model, Validate
+from truerank.core.model import Model, RestartsValidation, Validate
 from truerank.core.parallel import single_threaded_blas
 from truerank.core.scorer import Scorer
 from truerank.core.split import Split
@@ -70,6 +70,7 @@ class TaskRunner:
             scenario: events_hash(split.train, split.test, split.valid) for scenario, split in splits.items()
         }
         self._done: set[str] = set()
+        self._sizes: dict[str, tuple[int, int, int]] = {}
         self._warm: set[tuple[type, str]] = set()
 
     def key_of(self, task: AgreementTask) -> str:
@@ -102,6 +103,15 @@ class TaskRunner:
         n_events = len(self.splits[task.scenario].train)
         mask = np.unpackbits(arrays["rows"], count=n_events).astype(np.bool_)
         return mask, float(arrays["seconds"])
+
+    def size_of(self, task: SubsampleTask) -> tuple[int, int, int]:
+        """Return the number of train events in a sub-sample, and of users and items that have one."""
+        key = self.key_of(task)
+        if key not in self._sizes:
+            train = self.splits[task.scenario].train.where(self.subsample_of(task)[0])
+            counts = train.user_counts(), train.item_counts()
+            self._sizes[key] = len(train), int((counts[0] > 0).sum()), int((counts[1] > 0).sum())
+        return self._sizes[key]
 
     def fit_values(self, task: FitTask) -> FitValues:
         """Return the metrics of a fitted model."""
@@ -175,15 +185,16 @@ class TaskRunner:
         with one_torch_thread(task.model):
             self._warm_up_fit(task, setup)
             started = time.process_time()
-            timed = _TimedValidation(scenario.validator(setup))
-            scorer = task.model.fit(setup.train, validate=timed.validate, seed=task.seed)
+            validate = scenario.validator(setup)
+            timed = None if validate is None else _TimedValidation(validate)
+            scorer = task.model.fit(setup.train, validate=timed, seed=task.seed)
             seconds = time.process_time() - started
-            per_user, test = _values(scenario, scorer, setup.evaluated)
+            per_user, test = _values(scenario, *scenario.at_test(scorer, setup))
             validated = setup.validated
             valid = (
                 np.full(len(test), np.nan) if validated is None else _values(scenario, scorer, validated)[1]
             )
-        return _packed(test, valid, per_user, (seconds, timed.seconds))
+        return _packed(test, valid, per_user, (seconds, timed.seconds if timed is not None else 0.0))
 
     def _warm_up_fit(self, task: FitTask, setup: FitSetup) -> None:
         few = setup.train.take(np.argsort(setup.train.user, kind="stable")[:_WARM_UP_EVENTS])
@@ -203,14 +214,19 @@ class TaskRunner:
 class _TimedValidation:
     """Validation of early stopping, with the CPU seconds that it takes."""
 
-    def __init__(self, validate: Validate | None) -> None:
+    def __init__(self, validate: Validate) -> None:
         self._validate, self.seconds = validate, 0.0
-        self.validate = None if validate is None else self._timed
 
-    def _timed(self, scorer: Scorer) -> float:
+    def restart(self) -> None:
+        """Forget what an earlier training has shown."""
+        if isinstance(self._validate, RestartsValidation):
+            self._validate.restart()
+
+    def __call__(self, scorer: Scorer) -> float:
+        """Return the value of the validation."""
         started = time.process_time()
         try:
-            return self._validate(scorer) if self._validate is not None else 0.0
+            return self._validate(scorer)
         finally:
             self.seconds += time.process_time() - started
 

@@ -17,13 +17,13 @@ from truerank.core.errors import InvalidData, InvalidParameter, check_at_least, 
 from truerank.core.interactions import Interactions, Vocabulary
 from truerank.core.model import Model, Validate
 from truerank.core.plugin import Plugin, Registry, Source
-from truerank.core.scorer import Scorer
+from truerank.core.scorer import ReadsHistories, Scorer
 from truerank.core.split import Split
 from truerank.core.types import BoolArray, FloatArray
 from truerank.data.clean import min_history
 from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.exact import exact_ranks
-from truerank.split.base import make_split
+from truerank.split.base import SPLITS
 from truerank.subsampling.base import ProxyStrategy, Strategy
 from truerank.workflows.fitting import make_validate
 
@@ -61,7 +61,10 @@ class Scenario(Plugin, ABC):
     ----------
     split : spec string of the split
     least_history : users with fewer events are left out
-    selection : the part on which hyper-parameters are selected; ``test`` is what the published code does
+    selection : the part on which hyper-parameters are selected, anew for each sub-sample; ``test`` is what
+        the published code does
+    select_by : the metric by which one configuration is selected for all metrics; empty selects one for each
+        metric by that metric
     """
 
     models: ClassVar[Mapping[str, str]] = {}
@@ -69,13 +72,22 @@ class Scenario(Plugin, ABC):
     split: str = ""
     least_history: int = 3
     selection: Selection = "validation"
+    select_by: str = ""
 
     def __post_init__(self) -> None:
         check_choice("selection", self.selection, ("validation", "test"))
         check_at_least("least_history", self.least_history, 1)
+        if self.select_by and self.select_by not in self.metric_names():
+            raise InvalidParameter(
+                f"select_by must be one of the metrics of the scenario ({', '.join(self.metric_names())}), "
+                f"got {self.select_by!r}. Leave it out to select by each metric for itself."
+            )
 
     def divide(self, events: Interactions, seed: int) -> Split:
         """Filter and split the events.
+
+        Where events repeat a pair of user and item, a target takes its other events out of train and
+        validation; ``events_dropped`` of the split counts them.
 
         Raises
         ------
@@ -84,11 +96,15 @@ class Scenario(Plugin, ABC):
         """
         self.check(events)
         kept = min_history(events, self.least_history)
-        return make_split(kept, self.split, seed=seed)
+        return SPLITS.make(self.split).split(kept, seed=seed, repeated="drop")
 
     def fit_setup(self, full: Split, train: Interactions) -> FitSetup:
         """Return train events and evaluation split for a sub-sample of the full train part."""
         return FitSetup(train, full)
+
+    def at_test(self, scorer: Scorer, setup: FitSetup) -> tuple[Scorer, Split]:
+        """Return a fitted model as it is tested, with what it may know of users, and its split."""
+        return scorer, setup.evaluated
 
     def adapt_strategy(self, strategy: Strategy) -> Strategy:
         """Return the strategy as this scenario uses it: a proxy is trained on the scenario's feedback."""
@@ -131,6 +147,8 @@ class Scenario(Plugin, ABC):
 
 
 Catalogue: TypeAlias = Literal["full", "surviving"]
+Known: TypeAlias = Literal["train", "validation"]
+Seen: TypeAlias = Literal["full", "own"]
 
 
 @dataclass(frozen=True)
@@ -140,20 +158,31 @@ class RankingScenario(Scenario, ABC):
     Parameters
     ----------
     metrics : of ranks, separated by commas; the defaults are those of [sachdeva2021]_
-    stop : validation metric of early stopping
+    stop : validation metric of early stopping; of several, an epoch is better when one of them is better than
+        in all epochs before (the published code has ``auc,recall(norm=min)@10``)
     catalogue : ``full`` keeps the pool of every user as it is on the full data: all items, without those of
         the user's full train and validation events, so that values are comparable. ``surviving`` is what the
         published code does: items without any event in the sub-sample, validation or test part leave the
         catalogue, and train events outside the sub-sample count as not seen
+    known : what models that compute users from their histories (`ReadsHistories`, such as ``multi-vae``,
+        ``svae``, ``sasrec``, ``ease``) know of them at the test: their ``train`` events, or those of the
+        ``validation`` part too, as in the published code; nothing is trained on the latter
+    seen : items that are not ranked. ``full``: those of a user's full train and validation events, the same
+        for all models. ``own``: those of the events that a model knows, which are its sub-sample and, with
+        known=validation, the validation events of models that know them; so in the published code
     """
 
     metrics: str = "auc,recall(norm=min)@100,ndcg@10"
     stop: str = "ndcg@10"
     catalogue: Catalogue = "full"
+    known: Known = "train"
+    seen: Seen = "full"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         check_choice("catalogue", self.catalogue, ("full", "surviving"))
+        check_choice("known", self.known, ("train", "validation"))
+        check_choice("seen", self.seen, ("full", "own"))
+        super().__post_init__()
         make_metrics(self.metrics)
         make_metrics(self.stop)
 
@@ -175,8 +204,11 @@ class RankingScenario(Scenario, ABC):
 
     def fit_setup(self, full: Split, train: Interactions) -> FitSetup:
         """Return the setup with the full catalogue, or with the items that still have events."""
-        if self.catalogue == "full" or train is full.train:
+        if train is full.train:
             return FitSetup(train, full)
+        if self.catalogue == "full":
+            is_own = self.seen == "own"
+            return FitSetup(train, replace(full, train=train) if is_own else full)
         parts = [train, full.test, *([] if full.valid is None else [full.valid])]
         alive = np.sum([part.item_counts() for part in parts], axis=0) > 0
         vocabulary = Vocabulary(train.items.take(np.flatnonzero(alive)))
@@ -184,13 +216,55 @@ class RankingScenario(Scenario, ABC):
         valid = None if full.valid is None else kept[2]
         return FitSetup(kept[0], Split(kept[0], kept[1], valid, method=full.method))
 
+    def at_test(self, scorer: Scorer, setup: FitSetup) -> tuple[Scorer, Split]:
+        """Return the model with the histories it may know, and the split without the items it has seen."""
+        evaluated, valid = setup.evaluated, setup.evaluated.valid
+        if valid is not None and self.known == "validation" and isinstance(scorer, ReadsHistories):
+            return scorer.with_histories(setup.train.joined(valid)), evaluated
+        return scorer, replace(evaluated, valid=None) if self.seen == "own" else evaluated
+
     def user_totals(self, scorer: Scorer, evaluated: Split) -> FloatArray:
         """Return the value of each user."""
         return values(make_metrics(self.metrics), exact_ranks(scorer, evaluated, n_threads=1))
 
     def validator(self, setup: FitSetup) -> Validate | None:
-        """Return one metric on the validation events."""
+        """Return the metric on the validation events, or of several metrics the number of improvements."""
+        validated = setup.validated
+        if validated is None:
+            return None
+        if len(make_metrics(self.stop)) > 1:
+            return Improvements(self.stop, validated)
         return make_validate(setup.evaluated, self.stop, n_threads=1)
+
+
+class Improvements:
+    """Validation by several metrics: the number of epochs so far in which one of them reached a new best.
+
+    An epoch in which none did has the number of the best one before it and so is no better. The metrics are
+    tried in their order, and only the first that improves is noted, as in the code of [sachdeva2022]_.
+
+    Parameters
+    ----------
+    metrics : spec strings, separated by commas
+    validated : its test events are the validation events
+    """
+
+    def __init__(self, metrics: str, validated: Split) -> None:
+        self.metrics, self.validated = make_metrics(metrics), validated
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget the epochs of an earlier training."""
+        self.best, self.n_better = np.full(len(self.metrics), -np.inf), 0
+
+    def __call__(self, scorer: Scorer) -> float:
+        """Return the number of improvements up to this epoch."""
+        found = values(self.metrics, exact_ranks(scorer, self.validated, n_threads=1)).mean(axis=0)
+        better = np.flatnonzero(found > self.best)
+        if len(better):
+            self.best[better[0]] = found[better[0]]
+            self.n_better += 1
+        return float(self.n_better)
 
 
 def _recoded(events: Interactions, alive: BoolArray, vocabulary: Vocabulary) -> Interactions:
@@ -204,8 +278,8 @@ class Implicit(RankingScenario):
 
     Parameters
     ----------
-    split, least_history, selection : as in every scenario
-    metrics, stop, catalogue : as in every scenario in which items are ranked
+    split, least_history, selection, select_by : as in every scenario
+    metrics, stop, catalogue, known, seen : as in every scenario in which items are ranked
     """
 
     key: ClassVar[str] = "implicit"
@@ -233,7 +307,7 @@ class Explicit(Scenario):
 
     Parameters
     ----------
-    split, least_history, selection : as in every scenario
+    split, least_history, selection, select_by : as in every scenario
     """
 
     key: ClassVar[str] = "explicit"
@@ -321,13 +395,13 @@ class Sequential(RankingScenario):
 
     Parameters
     ----------
-    split, least_history, selection : as in every scenario
-    metrics, stop, catalogue : as in every scenario in which items are ranked
+    split, least_history, selection, select_by : as in every scenario
+    metrics, stop, catalogue, known, seen : as in every scenario in which items are ranked
 
     Notes
     -----
-    All models use the train part alone: at test time, the histories of sequential models do not include the
-    validation item, which the code of [sachdeva2022]_ appends for some models and not for others.
+    By default all models use the train part alone. The code of [sachdeva2022]_ appends the validation item to
+    the histories of some models at the test: ``known=validation``.
     """
 
     key: ClassVar[str] = "sequential"

@@ -75,8 +75,8 @@ class FitTask:
         return 100 if self.subsample is None else max(1, round(100 * self.subsample.fraction))
 
     def key(self, digest: str) -> str:
-        """Return the key; the part on which hyper-parameters are selected does not change the values."""
-        scenario = replace(self.scenario, selection="validation")
+        """Return the key; how hyper-parameters are selected does not change the values."""
+        scenario = replace(self.scenario, selection="validation", select_by="")
         train = "full" if self.subsample is None else f"{self.subsample.strategy} {self.subsample.fraction!r}"
         revision = f" revision={self.model.revision}" if self.model.revision > 1 else ""
         return f"agreement fit {self.model}{revision} {train} seed={self.seed} {scenario} data={digest}"

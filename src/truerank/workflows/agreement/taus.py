@@ -61,14 +61,27 @@ def answer_sentence(
 ) -> str:
     """Return a sentence: which strategy keeps the order down to which fraction, and the time it saves."""
     overall = {(cell.strategy, cell.fraction): cell for cell in cells if not cell.metric}
+    n_skipped = sum(cell.n_skipped for cell in overall.values())
+    n_subsamples = len(overall) * len(plan.seeds) * len(plan.model_grids)
+    left_out = (
+        f" {n_skipped} of {n_subsamples} sub-samples are too small ({_limits(plan)}): their taus are "
+        "missing, not zero."
+        if n_skipped
+        else ""
+    )
     scenarios = ", ".join(scenario.key for scenario in plan.model_grids)
     n_certain, n_pairs = sum(b.n_certain for b in boards), sum(b.n_pairs for b in boards)
     where = f"{name} ({scenarios})"
+    if all(cell.tau is None for cell in overall.values()):
+        return (
+            f"On {where} no order could be compared: not one tau exists.{left_out} Use larger fractions, or "
+            "models that can be fitted to fewer events."
+        )
     if n_certain == 0:
         return (
             f"On {where} there is no order to keep: resampled users and seeds leave the order of all "
             f"{n_pairs} pairs of models open on the full data itself. Compare models that differ more, or "
-            "use more users."
+            f"use more users.{left_out}"
         )
     metrics = "" if len(boards) == 1 else f" ({len(boards)} metrics together)"
     pairs = f"{n_certain} of {n_pairs} pairs of models{metrics} whose order is certain on the full data"
@@ -89,7 +102,7 @@ def answer_sentence(
         return (
             f"{verdict} Over the {pairs}, the best agreement is {_agreement(best)}, by {best.strategy} at "
             f"{percent(best.fraction, 3, space=' ')} of the train events; the lower limit should be at least "
-            f"{plan.threshold:g}. {advice}."
+            f"{plan.threshold:g}. {advice}.{left_out}"
         )
     first = min(
         keeping, key=lambda score: (score.keeps_to, -_or_minus_inf(overall[_cell_key(score)].certain))
@@ -101,8 +114,18 @@ def answer_sentence(
     return (
         f"On {where}, {first.strategy} keeps the order of the models down to "
         f"{percent(cell.fraction, 3, space=' ')} of the train events{last}: over the {pairs}, the agreement "
-        f"is {_agreement(cell)}. {_time(cell)}{also}"
+        f"is {_agreement(cell)}. {_time(cell)}{also}{left_out}"
     )
+
+
+def _limits(plan: AgreementPlan) -> str:
+    """Return what sub-samples must have, such as ``below 100 train events or 50 users``."""
+    sizes = (
+        (plan.least_events, "train events"),
+        (plan.least_users, "users"),
+        (plan.least_items, "items"),
+    )
+    return f"below {' or '.join(f'{least} {what}' for least, what in sizes if least)}"
 
 
 def _time(cell: StrategyAgreement) -> str:
@@ -196,6 +219,11 @@ def assemble_agreement(plan: AgreementPlan, runner: TaskRunner, name: str, progr
         scores=scores,
         moves=moves,
         problems=[problem for values in leaderboards for problem in values.problems],
+        skipped=[
+            f"{list(plan.strategies)[a]} at {plan.fractions[f]} (seed {plan.seeds[s]}, {scenario.key}): {why}"
+            for scenario, values in zip(plan.model_grids, leaderboards, strict=True)
+            for (a, f, s), why in sorted(values.skipped.items())
+        ],
         level=plan.level,
         threshold=plan.threshold,
         data={str(scenario): split.summary() for scenario, split in runner.splits.items()},
@@ -203,6 +231,11 @@ def assemble_agreement(plan: AgreementPlan, runner: TaskRunner, name: str, progr
             "grid": plan.grid,
             "resamples": plan.resamples,
             "seed": plan.seed,
+            **(
+                {name: getattr(plan, name) for name in ("least_events", "least_users", "least_items")}
+                if plan.has_limits
+                else {}
+            ),
             "models": {
                 str(scenario): {grid.name: [str(model) for model in grid.configurations] for grid in grids}
                 for scenario, grids in plan.model_grids.items()
@@ -286,6 +319,10 @@ def _cells(
     seeds: SeedIndices,
 ) -> list[StrategyAgreement]:
     """Return the agreement over all metrics together, with seconds, then by each metric."""
+    skipped = {
+        str(scenario): np.isnan(values.small_seconds[0]).sum(axis=-1)
+        for scenario, values in zip(plan.model_grids, leaderboards, strict=True)
+    }
     full = np.sum([values.full_seconds.mean(axis=-1) for values in leaderboards], axis=0)
     small = np.sum([values.small_seconds.mean(axis=-1) for values in leaderboards], axis=0)
     speedup = full[:, None, None] / np.maximum(small, 1e-9)
@@ -299,6 +336,7 @@ def _cells(
             _over_seeds(part.certain_resampled, seeds, (1, 4)), certain, plan.level
         )
         missing = np.isnan(part.tau).sum(axis=(0, 3))
+        n_skipped = np.sum([*skipped.values()], axis=0) if board is None else skipped[board.scenario]
         for a, strategy in enumerate(plan.strategies):
             for f, fraction in enumerate(plan.fractions):
                 cells.append(
@@ -315,9 +353,10 @@ def _cells(
                         certain_low=none_if_nan(certain_low[a, f]),
                         certain_high=none_if_nan(certain_high[a, f]),
                         n_missing=int(missing[a, f]),
-                        seconds=float(small[0, a, f]) if board is None else None,
-                        speedup=float(speedup[0, a, f]) if board is None else None,
-                        speedup_validated=float(speedup[1, a, f]) if board is None else None,
+                        seconds=none_if_nan(small[0, a, f]) if board is None else None,
+                        speedup=none_if_nan(speedup[0, a, f]) if board is None else None,
+                        speedup_validated=none_if_nan(speedup[1, a, f]) if board is None else None,
+                        n_skipped=int(n_skipped[a, f]),
                     )
                 )
     return cells
