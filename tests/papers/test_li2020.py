@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib import resources
 from types import SimpleNamespace
 from typing import Any
@@ -169,12 +170,36 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert li2020.why_missing(li2020.SETUPS["ml-1m"], "NeuMF", Settings(quick=True)) == QUICK
 
 
-def test_reasons_have_a_size() -> None:
-    assert li2020.fit_note(0.04, li2020.SPREAD_HIT)
-    assert not li2020.fit_note(-0.06, li2020.SPREAD_HIT)
-    assert li2020._size_note(0.0021, 0.0019)
-    assert li2020._size_note(0.02, 0.011)
-    assert not li2020._size_note(0.05, 0.011)
+def test_errors_of_hit_ratios_are_derived(drawn: Settings) -> None:
+    """Binomial for one fit; wider by the spread between fits; a hit ratio that is off by 0.05 differs."""
+    found = cells_of(run_recipe("l20.table3", drawn))
+    once = found["citeulike EASE k=1", "Beta@0.5"]
+    assert once.error == pytest.approx(np.sqrt(once.value * (1 - once.value) / 1500))
+    several = found["ml-1m ALS k=1", "Beta@0.5"]
+    assert several.error > np.sqrt(several.value * (1 - several.value) / 1500)
+    off = replace(once, printed=once.value + 0.05)
+    assert off.status == "beyond 2 standard errors"
+    assert {cell.note for cell in found.values()} == {""}
+
+
+def test_a_quick_run_fits_once_and_is_no_evidence(drawn: Settings) -> None:
+    assert [fit.seed for fit in li2020.settings_of_fits(drawn, "ml-1m", "MultiVAE")] == [0, 1, 2, 3, 4]
+    assert len(li2020.settings_of_fits(drawn, "ml-1m", "EASE")) == 1
+    quick = replace(drawn, quick=True)
+    assert len(li2020.settings_of_fits(quick, "ml-1m", "MultiVAE")) == 1
+    for name in ("l20.table2", "l20.table3", "l20.table5", "l20.table6", "l20.table7"):
+        assert run_recipe(name, quick).short == "one fit per model"
+        assert run_recipe(name, drawn).short == "3 of 20 repeats"
+
+
+def test_cells_of_one_model_are_correlated(drawn: Settings) -> None:
+    """Hits at growing cut-offs: 90 cells of one model count as a few."""
+    found = run_recipe("l20.table5", drawn).independent
+    assert found is not None
+    assert found.n_cells == 90
+    assert 1 < found.chi_square < 20
+    assert 1 <= found.signs < 20
+    assert li2020.correlation([np.arange(3.0), np.ones(3)]).tolist() == [[1, 0], [0, 1]]
 
 
 def test_the_paper_truncates_the_readme() -> None:

@@ -8,7 +8,7 @@ schemes, the curves of both hit ratios over repeated samples, and the tables com
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from truerank.estimation.mapping.functions import (
 from truerank.estimation.tally import tally
 from truerank.models.registry import MODELS
 from truerank.papers.mapping_errors import global_at_sampled, mapping_error, sampled_hit_ratios
-from truerank.papers.outcome import PaperNumber, RecipeOutcome
+from truerank.papers.outcome import PaperNumber, RecipeOutcome, independent_cells
 from truerank.papers.recipe import Settings, printed
 from truerank.papers.store import DatasetSetup
 from truerank.ranking.exact import exact_ranks
@@ -96,10 +96,10 @@ FUNCTIONS = {
     "Beta@0.5": "beta(a=0.5)",
     "Beta@0.2": "beta(a=0.2)",
 }
-#: why numbers differ by more than sampling error
+#: why numbers differ by more than their errors
 FITS = "the fits are ours, as the paper gives no hyper-parameters"
-#: largest change of hit ratios and exponents of EASE on ml-1m as its regularisation goes from 200 to 1500
-SPREAD_HIT, SPREAD_EXPONENT = 0.05, 0.03
+#: models that are fitted with several seeds, because their fits depend on a random start, and how many
+SEEDS: Mapping[str, Mapping[str, int]] = {"ml-1m": {"MultiVAE": 5, "ALS": 5}}
 #: book-X: books with two events, then users with ten; this gives the printed 786,690 events, 11,325 users
 #: and 139,331 books
 BOOKS = DatasetSetup(
@@ -137,9 +137,10 @@ def why_missing(setup: DatasetSetup, model: str, settings: Settings) -> str:
     return setup.missing(model, quick=settings.quick)
 
 
-def fit_note(gap: float, spread: float) -> str:
-    """Return the note on a gap that is no larger than the spread between fits of the model, else ''."""
-    return "the paper gives no hyper-parameters, and fits differ as much" if abs(gap) <= spread else ""
+def settings_of_fits(settings: Settings, dataset: str, model: str) -> list[Settings]:
+    """Return the settings of each fit: several seeds where a model has a random start, but in quick runs."""
+    n_fits = 1 if settings.quick else SEEDS.get(dataset, {}).get(model, 1)
+    return [replace(settings, seed=settings.seed + number) for number in range(n_fits)]
 
 
 def exact_ranks_of(settings: Settings, dataset: str, model: str, scheme: str) -> Ranks:
@@ -182,11 +183,13 @@ class HitRatioCurves:
     ranks : exact ranks
     n_items : N of the catalogue, which the paper puts into f whatever the pool
     sampled : (n_repeats, n) SHR@1 ... SHR@n of each sample
+    sample : the last of the samples
     """
 
     ranks: Ranks
     n_items: int
     sampled: FloatArray
+    sample: SampledRanks
 
     @property
     def n(self) -> int:
@@ -198,15 +201,17 @@ class HitRatioCurves:
         """SHR@k, mean over the samples."""
         return np.asarray(self.sampled.mean(axis=0))
 
-    @property
-    def error(self) -> FloatArray:
-        """Standard error of the difference between that mean and one sample of the authors."""
-        return single_error(self.sampled)
-
     def at(self, mapping: str, *, own_pool: bool = False) -> FloatArray:
         """Return HR@f(1) ... HR@f(n)."""
         n_items = None if own_pool else self.n_items
         return global_at_sampled(self.ranks, MAPPINGS.make(mapping), self.n, n_items=n_items)
+
+    def hits(self, k: int, mapping: str = "") -> FloatArray:
+        """Return who is a hit, (n_targets,): of the last sample at k, or of the exact ranks at f(k)."""
+        if not mapping:
+            return np.asarray(self.sample.n_above < k, dtype=np.float64)
+        cutoff = MAPPINGS.make(mapping).rounded_locations(k, self.n, self.n_items)
+        return np.asarray(np.clip(cutoff - self.ranks.n_above, 0.0, 1.0), dtype=np.float64)
 
 
 def single_error(runs: FloatArray) -> FloatArray:
@@ -218,9 +223,61 @@ def single_error(runs: FloatArray) -> FloatArray:
 def hit_ratio_curves(settings: Settings, dataset: str, model: str, scheme: str, n: int) -> HitRatioCurves:
     """Return the curves of a model on a data set."""
     ranks = exact_ranks_of(settings, dataset, model, scheme)
-    samples = repeated_samples(settings, ranks, scheme, n, f"{dataset} {model}")
-    sampled = np.array([sampled_hit_ratios(sample) for sample in samples])
-    return HitRatioCurves(ranks, n_items_of(settings, dataset), sampled)
+    sampled = []
+    for sample in repeated_samples(settings, ranks, scheme, n, f"{dataset} {model}"):
+        sampled.append(sampled_hit_ratios(sample))
+    return HitRatioCurves(ranks, n_items_of(settings, dataset), np.array(sampled), sample)
+
+
+def hit_ratio_cells(
+    row: str,
+    printed_by_k: Mapping[int, Mapping[str, float]],
+    fits: Sequence[HitRatioCurves],
+    functions: Mapping[str, str],
+) -> tuple[list[PaperNumber], list[FloatArray]]:
+    """Return SHR@k and HR@f(k) next to the printed ones, means over fits, and the hits behind each number.
+
+    The error of a difference is the binomial one of a hit ratio of as many users, with the spread between
+    fits where there are several and the sampling error of our mean.
+
+    Parameters
+    ----------
+    row : what the rows are called
+    printed_by_k : k to printed numbers by column; columns that are not printed are shown too
+    fits : curves of each fit of the model
+    functions : name of a column to its mapping function
+    """
+    first = fits[0]
+    lines = {"SHR": np.array([fit.mean for fit in fits])}
+    lines |= {name: np.array([fit.at(spec) for fit in fits]) for name, spec in functions.items()}
+    noise = first.sampled.std(axis=0, ddof=1) / np.sqrt(len(first.sampled) * len(fits))
+    cells, hits = [], []
+    for k, shown in printed_by_k.items():
+        for name, line in lines.items():
+            values = line[:, k - 1]
+            ratio = float(values.mean())
+            binomial = np.sqrt(max(ratio * (1 - ratio), 0.0) / first.ranks.n_users)
+            sampling = float(noise[k - 1]) if name == "SHR" else 0.0
+            error = float(np.hypot(np.hypot(binomial, sampling), fit_error(values)))
+            cells.append(PaperNumber(f"{row} k={k}", name, shown.get(name), ratio, error, digits=4))
+            if cells[-1].z is not None:
+                hits.append(first.hits(k, functions.get(name, "")))
+    return cells, hits
+
+
+def fit_error(values: FloatArray) -> float:
+    """Return the standard error of the mean over fits minus one further fit; 0 where there is one fit."""
+    return float(values.std(ddof=1) * np.sqrt(1 + 1 / len(values))) if len(values) > 1 else 0.0
+
+
+def correlation(series: Sequence[FloatArray]) -> FloatArray:
+    """Return the correlations of some series; one that is constant has none with the others."""
+    centred = np.array([values - values.mean() for values in series])
+    scale = np.sqrt((centred**2).sum(axis=1))
+    unit = np.divide(centred, scale[:, None], out=np.zeros_like(centred), where=scale[:, None] > 0)
+    matrix: FloatArray = unit @ unit.T
+    np.fill_diagonal(matrix, 1.0)
+    return matrix
 
 
 def n_items_of(settings: Settings, dataset: str) -> int:
@@ -262,6 +319,14 @@ def book_ranks(settings: Settings, name: str) -> Ranks:
 N = 100
 _NOTE = "the paper draws one sample and prints one number; here means over samples and their error"
 _PARTIAL = "pinterest-20: 37,501 of the 55,187 users are at hand"
+_ERRORS_OF_RATIOS = (
+    "the error of a hit ratio is the binomial one of its users, with the spread between our fits where a "
+    "model has a random start and is fitted several times"
+)
+_ERRORS_OF_EXPONENTS = (
+    "the error of an exponent a is that of one sample and a / sqrt(users), with the spread between our fits "
+    "where a model has a random start and is fitted several times"
+)
 _MEASURES = {
     "abs": "abs",
     "rel": "rel",
@@ -279,50 +344,53 @@ def table2(settings: Settings) -> RecipeOutcome:
     """Fit the exponent of Beta ranks by Eq. 19, and by likelihood."""
     cells: list[PaperNumber] = []
     rows = {row["model"]: row["values"] for row in printed("l20", "table2")}
-    notes, without = [_NOTE, _PARTIAL], list[str]()
+    notes, without = [_NOTE, _PARTIAL, _ERRORS_OF_EXPONENTS], list[str]()
     for dataset, model in _runnable(settings, list(SETUPS), list(rows), without):
-        ranks = exact_ranks_of(settings, dataset, model, "binom")
-        exponents = np.array(
-            [
-                [fit_by_iteration(histogram), fit_by_likelihood(histogram)]
-                for sample in repeated_samples(settings, ranks, "binom", N, f"{dataset} {model}")
-                for histogram in [SampledRankCounts.of(tally(sample))]
-            ]
-        )
-        (by_iteration, by_likelihood), (error, _) = exponents.mean(axis=0), single_error(exponents)
-        theirs = rows[model][dataset]
-        note = fit_note(by_iteration - theirs, SPREAD_EXPONENT)
-        cells.append(
-            PaperNumber(model, dataset, theirs, float(by_iteration), float(error), digits=4, note=note)
-        )
-        cells.append(PaperNumber(model, f"{dataset} (likelihood)", None, float(by_likelihood), digits=4))
+        fits = [_exponents(fit, dataset, model) for fit in settings_of_fits(settings, dataset, model)]
+        means = np.array([exponents.mean(axis=0) for exponents, _ in fits])
+        by_iteration, by_likelihood = (float(value) for value in means.mean(axis=0))
+        exponents, n_users = fits[0]
+        sampling, users = float(single_error(exponents)[0]), by_iteration / np.sqrt(n_users)
+        error = float(np.hypot(np.hypot(sampling, users), fit_error(means[:, 0])))
+        cells.append(PaperNumber(model, dataset, rows[model][dataset], by_iteration, error, digits=4))
+        cells.append(PaperNumber(model, f"{dataset} (likelihood)", None, by_likelihood, digits=4))
     notes.append("Eq. 19 gives too large an exponent by construction; the likelihood is consistent")
     return _outcome(settings, cells, notes, without)
 
 
+def _exponents(settings: Settings, dataset: str, model: str) -> tuple[FloatArray, int]:
+    """Return the exponents by Eq. 19 and by likelihood of each sample, (n_repeats, 2), and the users."""
+    ranks = exact_ranks_of(settings, dataset, model, "binom")
+    samples = repeated_samples(settings, ranks, "binom", N, f"{dataset} {model}")
+    counts = [SampledRankCounts.of(tally(sample)) for sample in samples]
+    return np.array([[fit_by_iteration(c), fit_by_likelihood(c)] for c in counts]), ranks.n_users
+
+
 def table3(settings: Settings) -> RecipeOutcome:
     """Compute hit ratios of the best models, and whether SHR names the model with the best HR."""
-    shown = {"SHR": "", "Bound": FUNCTIONS["Bound"], "Beta@0.5": FUNCTIONS["Beta@0.5"]}
+    functions = {name: FUNCTIONS[name] for name in ("Bound", "Beta@0.5")}
     rows = printed("l20", "readme-table3")
     models = [name for name in rows[0] if name not in ("dataset", "k")]
-    notes = [_NOTE, _PARTIAL, "printed: the authors' README, of which Table 3 is the first three digits"]
-    without: list[str] = []
+    readme = "printed: the authors' README, of which Table 3 is the first three digits"
+    notes, without = [_NOTE, _ERRORS_OF_RATIOS, _PARTIAL, readme], list[str]()
     cells: list[PaperNumber] = []
+    blocks: list[FloatArray] = []
     for dataset in SETUPS:
-        curves_by_model = {
-            model: hit_ratio_curves(settings, dataset, model, "actual", N)
-            for _, model in _runnable(settings, [dataset], models, without)
-        }
-        for row in rows:
-            if row["dataset"] == dataset:
-                for model, curves in curves_by_model.items():
-                    values = {name: curves.at(spec) for name, spec in shown.items() if spec}
-                    cells += _curve_cells(f"{dataset} {model}", row["k"], row[model], curves, values)
-        if len(curves_by_model) > 1:
-            cells += _winners(
-                dataset, [row["k"] for row in rows if row["dataset"] == dataset], curves_by_model, notes
-            )
-    return _outcome(settings, cells, notes, without)
+        rows_by_k = {row["k"]: row for row in rows if row["dataset"] == dataset}
+        fitted: dict[str, HitRatioCurves] = {}
+        for _, model in _runnable(settings, [dataset], models, without):
+            fits = [
+                hit_ratio_curves(fit, dataset, model, "actual", N)
+                for fit in settings_of_fits(settings, dataset, model)
+            ]
+            shown = {k: row[model] for k, row in rows_by_k.items()}
+            more, hits = hit_ratio_cells(f"{dataset} {model}", shown, fits, functions)
+            cells += more
+            blocks.append(correlation(hits))
+            fitted[model] = fits[0]
+        if len(fitted) > 1:
+            cells += _winners(dataset, list(rows_by_k), fitted, notes)
+    return _outcome(settings, cells, notes, without, blocks)
 
 
 def _winners(
@@ -335,16 +403,8 @@ def _winners(
         exact = np.array([curves.at(FUNCTIONS[name]) for curves in curves_by_model.values()])
         for k in cutoffs:
             best = int(exact[:, k - 1].argmax())
-            runs = sampled[:, :, k - 1]
-            named = 100 * float((runs.argmax(axis=0) == best).mean())
-            # two models that are nearer to each other than samples are noisy are ordered by luck
-            second = np.delete(exact[:, k - 1], best).max()
-            noise = float(np.hypot(*np.sort(runs.std(axis=1, ddof=1))[-2:]))
-            is_close = exact[best, k - 1] - second < 4 * noise
-            note = "the two best are nearer to each other than samples are noisy" if is_close else ""
-            cells.append(
-                PaperNumber(f"{dataset} winner", f"SHR@{k} = {name}", 100.0, named, digits=0, note=note)
-            )
+            named = 100 * float((sampled[:, :, k - 1].argmax(axis=0) == best).mean())
+            cells.append(PaperNumber(f"{dataset} winner", f"SHR@{k} = {name}", None, named, digits=0))
     right = sum(cell.value == 100 for cell in cells)
     notes.append(
         f"{dataset}: SHR names the winner of HR@f in all samples for {right} of {len(cells)} k and f"
@@ -364,44 +424,40 @@ def table6(settings: Settings) -> RecipeOutcome:
 
 def _schemes(settings: Settings, table: str, n: int) -> RecipeOutcome:
     rows = printed("l20", table)
-    notes, without = [_NOTE, "EASE: not printed"], list[str]()
+    notes, without = [_NOTE, _ERRORS_OF_RATIOS, "EASE: not printed"], list[str]()
     cells: list[PaperNumber] = []
+    blocks: list[FloatArray] = []
     for dataset, model in _runnable(settings, ["ml-1m"], ["MultiVAE", "EASE"], without):
+        hits_of_model: list[FloatArray] = []
         for scheme in ("binom", "hyper", "actual"):
-            curves = hit_ratio_curves(settings, dataset, model, scheme, n)
-            names = [name for name in rows[0][scheme] if name != "SHR"]
-            values = {name: curves.at(FUNCTIONS[name]) for name in names}
+            fits = [
+                hit_ratio_curves(fit, dataset, model, scheme, n)
+                for fit in settings_of_fits(settings, dataset, model)
+            ]
+            functions = {name: FUNCTIONS[name] for name in rows[0][scheme] if name != "SHR"}
+            shown = {row["k"]: row[scheme] if model == "MultiVAE" else {} for row in rows}
+            more, hits = hit_ratio_cells(f"{model} {scheme}", shown, fits, functions)
+            cells += more
+            hits_of_model += hits
             if scheme == "actual":
-                values[_OWN] = curves.at(FUNCTIONS["Beta@0.5"], own_pool=True)
-                notes.append(f"{model} actual, {_overshoot(curves, values, n)}")
-            for row in rows:
-                theirs = row[scheme] if model == "MultiVAE" else {}
-                cells += _curve_cells(f"{model} {scheme}", row["k"], theirs, curves, values)
-    return _outcome(settings, cells, notes, without)
+                own = fits[0].at(FUNCTIONS["Beta@0.5"], own_pool=True)
+                cells += [
+                    PaperNumber(f"{model} {scheme} k={k}", _OWN, None, float(own[k - 1]), digits=4)
+                    for k in shown
+                ]
+                notes.append(f"{model} actual, {_overshoot(fits[0], own, n)}")
+        if hits_of_model:
+            blocks.append(correlation(hits_of_model))
+    return _outcome(settings, cells, notes, without, blocks)
 
 
-def _overshoot(curves: HitRatioCurves, values: Mapping[str, FloatArray], n: int) -> str:
+def _overshoot(curves: HitRatioCurves, own: FloatArray, n: int) -> str:
     """Return how far HR@f(k) lies above SHR@k on average, from a tenth to half of the list."""
     part = slice(n // 10 - 1, n // 2)
-    gaps = {name: float((values[name] - curves.mean)[part].mean()) for name in ("Beta@0.5", _OWN)}
+    values = {"Beta@0.5": curves.at(FUNCTIONS["Beta@0.5"]), _OWN: own}
+    gaps = {name: float((line - curves.mean)[part].mean()) for name, line in values.items()}
     shown = ", ".join(f"{name} {gap:+.4f}" for name, gap in gaps.items())
     return f"HR@f(k) - SHR@k for k = {n // 10} to {n // 2}: {shown}"
-
-
-def _curve_cells(
-    row: str, k: int, theirs: Mapping[str, float], curves: HitRatioCurves, values: Mapping[str, FloatArray]
-) -> list[PaperNumber]:
-    """Return SHR@k and HR@f(k) next to the printed ones."""
-    where, error = f"{row} k={k}", float(curves.error[k - 1])
-    ours = {"SHR": float(curves.mean[k - 1]), **{name: float(line[k - 1]) for name, line in values.items()}}
-    cells = []
-    for name, value in ours.items():
-        shown = theirs.get(name)
-        note = "" if shown is None else fit_note(value - shown, SPREAD_HIT)
-        cells.append(
-            PaperNumber(where, name, shown, value, error if name == "SHR" else 0.0, digits=4, note=note)
-        )
-    return cells
 
 
 def table7(settings: Settings) -> RecipeOutcome:
@@ -412,21 +468,26 @@ def table7(settings: Settings) -> RecipeOutcome:
     notes = [_NOTE, "printed: the paper for MultiVAE and NeuMF, the authors' README for EASE and itemKNN"]
     without: list[str] = []
     cells: list[PaperNumber] = []
+    blocks: list[FloatArray] = []
     for setting, functions in rows.items():
         model, _, dataset = setting.partition(":")
         for _ in _runnable(settings, [dataset], [model], without):
-            errors = _mapping_errors(settings, dataset, model)
-            for name, runs in errors.items():
-                shown, error = functions.get(name, {}), single_error(runs)
+            fits = [
+                _mapping_errors(fit, dataset, model) for fit in settings_of_fits(settings, dataset, model)
+            ]
+            compared: list[FloatArray] = []
+            for name, runs in fits[0].items():
+                sampling, shown = single_error(runs), functions.get(name, {})
+                means = np.array([fit[name].mean(axis=0) for fit in fits])
                 for column, measure in enumerate(_MEASURES):
-                    value, theirs = float(runs[:, column].mean()), shown.get(measure)
-                    note = "" if theirs is None else _size_note(value, theirs)
-                    where = f"{setting} {name}"
-                    cells.append(
-                        PaperNumber(where, measure, theirs, value, float(error[column]), digits=4, note=note)
-                    )
-            notes.append(f"{setting}: abs error {_order(errors)}; printed {_printed_order(functions)}")
-    return _outcome(settings, cells, notes, without)
+                    error = float(np.hypot(sampling[column], fit_error(means[:, column])))
+                    value, theirs = float(means[:, column].mean()), shown.get(measure)
+                    cells.append(PaperNumber(f"{setting} {name}", measure, theirs, value, error, digits=4))
+                    if cells[-1].z is not None:
+                        compared.append(runs[:, column])
+            blocks.append(correlation(compared))
+            notes.append(f"{setting}: abs error {_order(fits[0])}; printed {_printed_order(functions)}")
+    return _outcome(settings, cells, notes, without, blocks)
 
 
 def _mapping_errors(settings: Settings, dataset: str, model: str) -> dict[str, FloatArray]:
@@ -449,12 +510,6 @@ def _mapping_errors(settings: Settings, dataset: str, model: str) -> dict[str, F
     return {name: np.array(runs) for name, runs in errors.items()}
 
 
-def _size_note(value: float, theirs: float) -> str:
-    """Return a note where ours and theirs are within a factor of two, else ''."""
-    is_alike = abs(value - theirs) <= 0.003 or theirs / 2 <= value <= 2 * theirs
-    return "of the same size; the paper gives no hyper-parameters" if is_alike else ""
-
-
 def _order(errors: Mapping[str, FloatArray]) -> str:
     return _sorted({name: float(runs[:, 0].mean()) for name, runs in errors.items()})
 
@@ -468,14 +523,21 @@ def _sorted(values: Mapping[str, float]) -> str:
 
 
 def _outcome(
-    settings: Settings, cells: list[PaperNumber], notes: list[str], without: list[str]
+    settings: Settings,
+    cells: list[PaperNumber],
+    notes: list[str],
+    without: list[str],
+    blocks: Sequence[FloatArray] = (),
 ) -> RecipeOutcome:
+    """Return the outcome; ``blocks`` are the correlations of the compared cells of each model."""
     return RecipeOutcome(
         tuple(cells),
         notes=tuple(notes),
         reason=FITS,
         without=tuple(without),
         repeats=settings.repeated(REPEATS),
+        short="one fit per model" if settings.quick else "",
+        independent=independent_cells(blocks) if blocks else None,
     )
 
 
