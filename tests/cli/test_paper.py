@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Truerank
+from truerank.cli.paper import _chosen
 from truerank.papers.recipe import RECIPES
 
 
@@ -33,8 +34,6 @@ def test_files(truerank: Truerank, tmp_path: Path) -> None:
         "r19.figure1.svg",
         "r19.table1.csv",
     ]
-    assert truerank("paper", "run", "r19.table9").code == 2
-    assert truerank("paper", "run", "r19.table1", "--out", tmp_path / "none").code == 2
 
 
 def listed(truerank: Truerank, *options: str | Path) -> dict[str, dict[str, object]]:
@@ -128,8 +127,49 @@ def test_bad_options_end_with_one_sentence(truerank: Truerank, tmp_path: Path) -
         (("l23.table4",), "holds no numbers"),
         (("kr20.fit-x", "--quick"), "Run it without --quick"),
         (("r19.table1", "--report", tmp_path), "--report must be a file"),
+        (("r19.table1", "--report", tmp_path / "page.txt"), "--report must end in .html or .htm"),
+        (("r19.table1", "--out", tmp_path / "none"), "--out must be an existing folder"),
+        (("r19.table1", "r19.tabel2"), "unknown paper or recipe 'r19.tabel2'. Did you mean 'r19.table2'?"),
+        (("kr21",), "unknown paper or recipe 'kr21'. Did you mean 'kr20'?"),
+        (("zzz",), "unknown paper or recipe 'zzz'. Known: all, kr20, l20, l23, r19, s21."),
+        (
+            ("l20.table2", "--without", "NeuMFF"),
+            "unknown model 'NeuMFF'. Known: ALS, EASE, MultiVAE, NGCF, NeuMF, itemKNN.",
+        ),
     ):
         done = truerank("paper", "run", *options)
         assert done.code == 2
         assert sentence in done.err
         assert done.err.count("\n") <= 2
+        assert done.out == ""
+
+
+def test_a_whole_paper_by_its_name(truerank: Truerank, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    """The tables and figures of the paper, each once, and a sentence for what is no part of it."""
+    names = ("r19.table1", "kr20.table1", "kr20.table3", "kr20.figure1", "kr20.fit-x")
+    monkeypatch.setattr("truerank.papers.recipe.RECIPES", {name: RECIPES[name] for name in names})
+    monkeypatch.setattr("truerank.papers.recipe.find_local", lambda name: None)
+    done = truerank("paper", "run", "kr20", "kr20.table1", "--format", "json")
+    assert done.code == 0
+    assert list(json.loads(done.out)) == ["kr20.figure1", "kr20.table1"]
+    assert "kr20.table3: not run, data set ml-1m is not at hand." in done.err
+    assert "kr20.fit-x: not run, data set ml-1m is not at hand." in done.err
+    chosen, left_out = _chosen(["r19", "kr20.fit-x"], False)
+    assert (chosen, left_out) == (["r19.table1", "kr20.fit-x"], [])
+
+
+def test_runs_lie_where_the_command_says(truerank: Truerank, cache: Path, tmp_path: Path) -> None:
+    done = truerank("paper", "run", "r19.table1")
+    said = done.err[done.err.index("kept 1 run in ") :].removeprefix("kept 1 run in ").replace("\n", "")
+    assert Path(said) == cache / "papers" / "runs"
+    assert [path.name for path in Path(said).iterdir()] == ["r19.table1.json"]
+    out = tmp_path / "out"
+    out.mkdir()
+    told = truerank("paper", "run", "r19.table1", "--out", out, "--report", out / "page.html", "--fresh")
+    assert "kept" not in told.err
+    wrote = {line.split("wrote ", 1)[1] for line in told.err.splitlines() if "wrote " in line}
+    assert (
+        wrote
+        == {str(path) for path in out.iterdir()}
+        == {str(out / "r19.table1.csv"), str(out / "page.html")}
+    )

@@ -23,7 +23,7 @@ from truerank.papers.record import (
     runs_from_json,
     runs_to_json,
 )
-from truerank.papers.store import QUICK, DatasetSetup
+from truerank.papers.store import LEFT_OUT, QUICK, DatasetSetup, PaperStore
 
 DATE = "2026-01-02"
 NEAR = PaperNumber("Y", "Sampled", 56.51, 56.55, error=0.03)
@@ -89,12 +89,12 @@ def test_lines_prefer_the_runs_of_the_user() -> None:
     own, ours = {"r19.table1": run()}, {"r19.table1": run(quick=True), "r19.table2": run("r19.table2")}
     found = {line.recipe.name: line for line in recipe_statuses(own, ours)}
     assert list(found) == list(RECIPES)
-    assert found["r19.table1"].how == DATE
+    assert found["r19.table1"].how == f"{DATE}, 3 x"
     assert found["r19.table1"].status == "agrees (2 of 2 cells, joint p = 0.55), in part"
-    assert found["r19.table2"].how == f"{DATE}, reference"
+    assert found["r19.table2"].how == f"{DATE}, 3 x, reference"
     assert found["r19.figure1"].status == "not run yet"
     assert found["l20.table1"].status == "holds no numbers"
-    assert RecipeStatus(RECIPES["r19.table1"], run(quick=True)).how == f"{DATE}, quick"
+    assert RecipeStatus(RECIPES["r19.table1"], run(quick=True)).how == f"{DATE}, 3 x, quick"
 
 
 def test_data_that_are_not_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,6 +170,8 @@ def test_a_quick_run_leaves_slow_models_out(monkeypatch: pytest.MonkeyPatch) -> 
     assert setup.missing("b") == ""
     assert setup.missing("b", quick=True) == QUICK
     assert setup.missing("a", quick=True) == ""
+    assert setup.missing("a", without=("a",)) == LEFT_OUT
+    assert list(setup.fitted(PaperStore(), 0, without=("a",))) == ["b"]
 
 
 def test_the_committed_record_says_what_recipes_say() -> None:

@@ -39,7 +39,7 @@ def data_names(incomplete: str) -> list[str]:
 
 
 def recipe_names(incomplete: str) -> list[str]:
-    """Complete the names of paper recipes, and ``all``."""
-    from truerank.papers.recipe import RECIPES
+    """Complete the names of papers and of their recipes, and ``all``."""
+    from truerank.papers.recipe import PAPERS, RECIPES
 
-    return [name for name in ["all", *RECIPES] if name.startswith(incomplete)]
+    return [name for name in ["all", *PAPERS, *RECIPES] if name.startswith(incomplete)]

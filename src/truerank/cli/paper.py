@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from truerank.cli.completion import recipe_names
 from truerank.cli.messages import OptionCommand
 from truerank.cli.options import Format
 from truerank.cli.output import check_file, emit, say, shown_progress, table_text
-from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.errors import InvalidData, InvalidParameter, UnknownName
 
 if TYPE_CHECKING:
     from truerank.papers.outcome import RecipeOutcome
@@ -65,7 +66,13 @@ def list_recipes(
 
 @app.command("run", cls=OptionCommand)
 def run_recipes(
-    names: Annotated[list[str], typer.Argument(help="Recipes by name, or all.", autocompletion=recipe_names)],
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            help="Recipes by name (kr20.table3), a whole paper by its key (kr20), or all.",
+            autocompletion=recipe_names,
+        ),
+    ],
     repeats: Annotated[
         int | None,
         typer.Option(help="Repetitions of random experiments; as many as in the paper by default."),
@@ -86,6 +93,10 @@ def run_recipes(
             help="Fewer repetitions and no models that take long to fit; all recipes within 15 minutes.",
         ),
     ] = False,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(help="Leave this model out, by the paper's name of it; can be repeated."),
+    ] = None,
     full: Annotated[
         bool,
         typer.Option("--full", help="Search the paper's whole grid where a recipe searches a reduced one."),
@@ -94,67 +105,101 @@ def run_recipes(
         int | None, typer.Option(help="Processes of recipes that can use several; one per core by default.")
     ] = None,
 ) -> None:
-    """Run recipes and print the numbers next to those of the paper."""
+    """Run recipes and print the numbers next to those of the paper.
+
+    The last run of each recipe is kept, with its figures, and shown by paper list; where is said at the end.
+    """
     from truerank.core.parallel import available_threads
     from truerank.papers.recipe import Settings, run_recipe
-    from truerank.papers.record import Run, keep_run
+    from truerank.papers.record import RUNS, Run, keep_run
     from truerank.papers.store import PaperStore
 
     if out is not None and not out.is_dir():
         raise InvalidParameter(f"--out must be an existing folder, got '{out}'. Create it first.")
-    check_file(report, "--report")
+    check_file(report, "--report", (".html", ".htm"))
     if fresh and keep is not None:
         raise InvalidParameter("give either --keep or --fresh, not both.")
     chosen, left_out = _chosen(names, quick)
+    left_models = _models(without or [])
     store = PaperStore(None if fresh else keep or _cache())
     n_workers = workers if workers is not None else available_threads()
     runs: list[Run] = []
     for name in chosen:
         started, used = time.perf_counter(), _cpu_seconds()
         with shown_progress() as progress:
-            settings = Settings(repeats, seed, progress, store, workers=n_workers, full=full, quick=quick)
+            settings = Settings(repeats, seed, progress, store, n_workers, full, quick, left_models)
             try:
                 outcome = run_recipe(name, settings)
             except InvalidData as error:  # of all recipes, one without its data must not stop the others
-                if names != ["all"]:
+                if name in names:
                     raise
                 left_out.append(f"{name}: not run, {error}")
                 continue
         seconds, used = time.perf_counter() - started, _cpu_seconds() - used
         today = datetime.now(UTC).date().isoformat()
         figures = tuple(outcome.figures)
-        runs.append(Run(name, outcome, figures, today, seconds, used, quick, full, repeats, seed))
+        made = Run(name, outcome, figures, today, seconds, used, quick, full, repeats, seed)
+        runs.append(replace(made, without=left_models))
         if store.folder is not None:
             keep_run(store.folder, runs[-1])
         _show(runs[-1], format, out)
     if format is Format.json:
         emit(json.dumps({run.name: run.outcome.cells_to_dicts() for run in runs}, indent=2))
-    if len(names) > 1 or names == ["all"]:
+    if len(runs) > 1:
         rows = [(run.name, run.verdict, f"{run.seconds:.1f}") for run in runs]
         say(table_text(("recipe", "status", "seconds"), rows, Format.table))
     for sentence in left_out:
         say(sentence)
+    if store.folder is not None and runs:
+        say(f"kept {len(runs)} run{'s' if len(runs) > 1 else ''} in {store.folder / RUNS}")
     if report is not None:
         _write_report(report, runs, left_out)
 
 
 def _chosen(names: list[str], quick: bool) -> tuple[list[str], list[str]]:
-    """Return the recipes to run, and a sentence for each that ``all`` leaves out."""
-    from truerank.papers.recipe import RECIPES
+    """Return the recipes to run, and a sentence for each that ``all`` or the name of a paper leaves out.
 
-    if names != ["all"]:
-        return names, []
-    chosen, left_out = [], []
-    for name, recipe in RECIPES.items():
-        if not recipe.function:
-            left_out.append(f"{name}: not run, it holds no numbers ({recipe.title.lower()}).")
-        elif not recipe.is_ready:
-            left_out.append(f"{name}: not run, data set {recipe.data} is not at hand.")
-        elif quick and recipe.slow:
-            left_out.append(f"{name}: left out of a quick run, {recipe.slow}.")
-        else:
-            chosen.append(name)
-    return chosen, left_out
+    All names are looked up before anything runs.
+    """
+    from truerank.papers.recipe import PAPERS, RECIPES
+
+    chosen: dict[str, None] = {}
+    left_out: dict[str, None] = {}
+    for asked in names:
+        if asked in RECIPES:
+            chosen[asked] = None
+            continue
+        if asked != "all" and asked not in PAPERS:
+            error = UnknownName("paper or recipe", asked, [*PAPERS, *RECIPES, "all"])
+            # without a near name the papers are enough; their 60 recipes stand in the list
+            raise error if "Did you mean" in str(error) else UnknownName(error.kind, asked, [*PAPERS, "all"])
+        for name, recipe in RECIPES.items():
+            if asked not in ("all", recipe.paper) or name in names:
+                continue
+            if not recipe.function:
+                left_out[f"{name}: not run, it holds no numbers ({recipe.title.lower()})."] = None
+            elif not recipe.is_ready:
+                left_out[f"{name}: not run, data set {recipe.data} is not at hand."] = None
+            elif quick and recipe.slow:
+                left_out[f"{name}: left out of a quick run, {recipe.slow}."] = None
+            elif recipe.is_ours and asked != "all":
+                left_out[f"{name}: not run, it is no part of the paper; it runs by its name."] = None
+            else:
+                chosen[name] = None
+    return list(chosen), list(left_out)
+
+
+def _models(names: list[str]) -> tuple[str, ...]:
+    """Return models to be left out; a name that no recipe has is refused."""
+    if names:
+        from truerank.papers.li2020 import SETUPS as FIRST
+        from truerank.papers.li2023_models import SETUPS as SECOND
+
+        known = {model for setup in (*FIRST.values(), *SECOND.values()) for model in setup.models}
+        for name in names:
+            if name not in known:
+                raise UnknownName("model", name, known)
+    return tuple(names)
 
 
 def _show(run: Run, format: Format, out: Path | None) -> None:

@@ -144,10 +144,12 @@ class RecipeStatus:
     @property
     def how(self) -> str:
         """Date of the run and how it was made."""
-        if self.run is None:
+        run = self.run
+        if run is None:
             return ""
-        marks = (("quick", self.run.quick), ("full", self.run.full), ("reference", self.is_reference))
-        return ", ".join([self.run.date, *(name for name, is_so in marks if is_so)])
+        marks = (("quick", run.quick), ("full", run.full), ("reference", self.is_reference))
+        repeats = [] if run.outcome.repeats is None else [f"{run.outcome.repeats} x"]
+        return ", ".join([run.date, *repeats, *(name for name, is_so in marks if is_so)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON."""

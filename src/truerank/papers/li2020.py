@@ -134,7 +134,7 @@ def why_missing(setup: DatasetSetup, model: str, settings: Settings) -> str:
     name = setup.models[model].partition("(")[0]
     if setup.is_available and name not in MODELS.names():
         return f"model {name} is not there yet"
-    return setup.missing(model, quick=settings.quick)
+    return setup.missing(model, quick=settings.quick, without=settings.without)
 
 
 def settings_of_fits(settings: Settings, dataset: str, model: str) -> list[Settings]:

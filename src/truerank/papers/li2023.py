@@ -77,7 +77,7 @@ def run_study(
     setup = replace(setup, models={name: models[name] for name in only or models})
     store = settings.store
     return study(
-        setup.fitted(store, settings.seed, quick=settings.quick),
+        setup.fitted(store, settings.seed, quick=settings.quick, without=settings.without),
         store.split(setup.dataset, setup.split),
         sampler,
         list(estimators),
@@ -317,7 +317,9 @@ def _by_dataset(
         if not setup.is_available:
             without.append(f"{dataset}: data not at hand; its {len(of_dataset)} rows run once it is")
             continue
-        missing = {name: setup.missing(name, quick=settings.quick) for name in MODELS}
+        missing = {
+            name: setup.missing(name, quick=settings.quick, without=settings.without) for name in MODELS
+        }
         without += [f"{dataset} {name}: {why}" for name, why in missing.items() if why]
         fraction, n_users = fraction_of_users(settings, dataset)
         if fraction < 1:

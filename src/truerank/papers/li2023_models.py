@@ -109,7 +109,7 @@ def models(settings: Settings) -> RecipeOutcome:
     n_users = fraction_of_users(settings, "pinterest-20")[1]
     cells, without = list[PaperNumber](), list[str]()
     for name, spec in setup.models.items():
-        if why := setup.missing(name, quick=settings.quick):
+        if why := setup.missing(name, quick=settings.quick, without=settings.without):
             without.append(f"{name}: {why}")
             continue
         hits = _validation_hits(settings, spec)

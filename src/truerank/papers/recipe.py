@@ -34,6 +34,7 @@ class Settings:
         ``if __name__ == "__main__"``
     full : the paper's whole search where a recipe has a reduced one
     quick : fewer repetitions, and without what takes long to fit
+    without : models that are left out, by the paper's names
 
     Examples
     --------
@@ -50,6 +51,7 @@ class Settings:
     workers: int = 1
     full: bool = False
     quick: bool = False
+    without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_at_least("workers", self.workers, 1)

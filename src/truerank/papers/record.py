@@ -41,6 +41,7 @@ class Run:
     repeats : repetitions that the user asked for; None for the recipe's own number
     seed : of everything random
     version : of truerank
+    without : models that were left out
     """
 
     name: str
@@ -54,6 +55,7 @@ class Run:
     repeats: int | None = None
     seed: int = 0
     version: str = __version__
+    without: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON; a cell is a list."""
@@ -68,6 +70,7 @@ class Run:
             "told": self.repeats,
             "seed": self.seed,
             "version": self.version,
+            "left_out": list(self.without),
             "repeats": outcome.repeats,
             "short": outcome.short,
             "independent": None if outcome.independent is None else list(astuple(outcome.independent)),
@@ -99,6 +102,7 @@ class Run:
         options = [name for name, is_so in (("--quick", self.quick), ("--full", self.full)) if is_so]
         options += [f"--repeats {self.repeats}"] if self.repeats is not None else []
         options += [f"--seed {self.seed}"] if self.seed else []
+        options += [f"--without {model}" for model in self.without]
         return " ".join(["truerank paper run", self.name, *options])
 
     @classmethod
@@ -116,7 +120,8 @@ class Run:
         )
         names = ("name", "date", "seconds", "cpu_seconds", "quick", "full", "seed", "version")
         plain = {name: fields[name] for name in names}
-        return cls(outcome=outcome, figures=tuple(fields["figures"]), repeats=fields["told"], **plain)
+        figures, without = tuple(fields["figures"]), tuple(fields["left_out"])
+        return cls(outcome=outcome, figures=figures, repeats=fields["told"], without=without, **plain)
 
 
 def keep_run(folder: Path, run: Run) -> None:

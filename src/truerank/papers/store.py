@@ -6,7 +6,7 @@ them can be run on this machine. ``PaperStore`` loads, splits, fits and ranks, e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -140,6 +140,8 @@ def _tabulated(scorer: Scorer, n_users: int) -> DenseScores:
 
 #: why a quick run leaves something out
 QUICK = "left out of a quick run for the time it takes"
+#: why ``--without`` leaves something out
+LEFT_OUT = "left out by --without"
 
 
 @dataclass(frozen=True)
@@ -163,8 +165,10 @@ class DatasetSetup:
         """Whether the data set lies on this machine."""
         return find_local(self.dataset) is not None
 
-    def missing(self, model: str, *, quick: bool = False) -> str:
-        """Return why a model cannot be run here or is left out of a quick run, '' if it is run."""
+    def missing(self, model: str, *, quick: bool = False, without: Sequence[str] = ()) -> str:
+        """Return why a model cannot be run here or is left out, '' if it is run."""
+        if model in without:
+            return LEFT_OUT
         if not self.is_available:
             return f"data set {self.dataset} is not at hand"
         instance = MODELS.make(self.models[model])
@@ -172,12 +176,14 @@ class DatasetSetup:
             return f"model {model} needs torch: pip install 'truerank[torch]'"
         return QUICK if quick and model in self.slow else ""
 
-    def fitted(self, store: PaperStore, seed: int, *, quick: bool = False) -> dict[str, Model]:
-        """Return the models that can be run here, by the paper's names."""
+    def fitted(
+        self, store: PaperStore, seed: int, *, quick: bool = False, without: Sequence[str] = ()
+    ) -> dict[str, Model]:
+        """Return the models that can be run here and are not left out, by the paper's names."""
         return {
             name: StoredModel(self.dataset, self.split, spec, seed, store)
             for name, spec in self.models.items()
-            if not self.missing(name, quick=quick)
+            if not self.missing(name, quick=quick, without=without)
         }
 
 
