@@ -25,6 +25,7 @@ ALL = [
     "bv(gamma=1)",
     "bv(prior=mle)",
     "cls(clip=true)",
+    "cls(positive=true)",
     "mes(eta=0.1)",
     "mle(iterations=1)",
     "rank-estimate(round=linear)",

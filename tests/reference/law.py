@@ -62,6 +62,39 @@ def literal_bv(
     return solve(matrix, right)
 
 
+def literal_cls(
+    gains: Sequence[Fraction], prior: Sequence[Fraction], n_negatives: int, positive: bool, replacement: bool
+) -> list[Fraction]:
+    """The best of all non-increasing x: every set of non-zero steps is tried, the last value among them."""
+    size, n = len(gains), n_negatives + 1
+    law = [literal_pmf(size - 1, n_negatives, above, replacement) for above in range(size)]
+    design = [[sum(row[: r + 1], Fraction(0)) for r in range(n)] for row in law]  # of steps down after r
+    best: tuple[Fraction, list[Fraction]] | None = None
+    for used in itertools.product([False, True], repeat=n):
+        if not positive and not used[-1]:
+            continue  # a free last value is always in use
+        columns = [r for r in range(n) if used[r]]
+        gram = [
+            [sum(w * row[r] * row[s] for w, row in zip(prior, design, strict=True)) for s in columns]
+            for r in columns
+        ]
+        right = [
+            sum(w * row[r] * gain for w, row, gain in zip(prior, design, gains, strict=True)) for r in columns
+        ]
+        steps = dict(zip(columns, solve(gram, right), strict=True)) if columns else {}
+        if any(step < 0 for r, step in steps.items() if positive or r < n - 1):
+            continue
+        x = [sum((step for r, step in steps.items() if r >= j), Fraction(0)) for j in range(n)]
+        error = sum(
+            w * (sum(p * value for p, value in zip(row, x, strict=True)) - gain) ** 2
+            for w, row, gain in zip(prior, law, gains, strict=True)
+        )
+        if best is None or error < best[0]:
+            best = (Fraction(error), x)
+    assert best is not None
+    return best[1]
+
+
 def solve(matrix: list[list[Fraction]], right: list[Fraction]) -> list[Fraction]:
     """Gaussian elimination in fractions."""
     rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]

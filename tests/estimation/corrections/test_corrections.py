@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from tests.reference.law import literal_bv, literal_pmf
+from tests.reference.law import literal_bv, literal_cls, literal_pmf
 from tests.reference.world import World
 from truerank.core.errors import CannotEstimate, InvalidParameter, UnknownName
 from truerank.core.ranks import Design, SampledRanks
@@ -44,7 +44,7 @@ LINEAR = [
     "rank-estimate",
     "rank-estimate(round=linear)",
 ]
-ALL = [*LINEAR, "cls", "cls(prior=beta(a=0.3))", "naive"]
+ALL = [*LINEAR, "cls", "cls(prior=beta(a=0.3))", "cls(positive=true)", "naive"]
 
 
 def metric(written: str) -> Metric:
@@ -70,7 +70,12 @@ def test_golden_bv_with_a_prior(gamma: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("estimator", "key"), [("bv(gamma=0.01)", "BV_uniform_0.01"), ("cls", "CLS_uniform_nonincreasing")]
+    ("estimator", "key"),
+    [
+        ("bv(gamma=0.01)", "BV_uniform_0.01"),
+        ("cls", "CLS_uniform_nonincreasing"),
+        ("cls(positive=true)", "CLS_uniform_positive"),
+    ],
 )
 def test_golden_uniform(estimator: str, key: str) -> None:
     found = corrected_values(ESTIMATORS.make(estimator), metric("recall@3"), Binomial(11, 4))
@@ -290,22 +295,26 @@ def test_least_squares_is_unbiased_with_enough_negatives(world: World) -> None:
     st.integers(20, 400),
     st.integers(1, 30),
     st.booleans(),
+    st.booleans(),
 )
-@settings(deadline=None, max_examples=40)
-def test_cls_is_monotone_and_optimal(written: str, n_candidates: int, m: int, replacement: bool) -> None:
+@settings(deadline=None, max_examples=60)
+def test_cls_is_monotone_and_optimal(
+    written: str, n_candidates: int, m: int, replacement: bool, positive: bool
+) -> None:
     """CLS never rises with the sampled rank, and no non-negative least squares does better."""
     m = m if replacement else min(m, n_candidates)
     law: FixedLaw = Binomial(n_candidates, m) if replacement else Hypergeometric(n_candidates, m)
     measured = metric(written)
-    x = corrected_values(ESTIMATORS.make("cls"), measured, law)
+    x = corrected_values(ESTIMATORS.make("cls(positive=true)" if positive else "cls"), measured, law)
     assert (np.diff(x) <= 1e-12).all()
+    assert not positive or x.min() >= 0
     one = np.ones(n_candidates + 1, dtype=np.int64)
     gains = measured.gain(np.arange(1, n_candidates + 2), 0 * one, one, one + n_candidates)
     goal = np.broadcast_to(gains, n_candidates + 1).astype(np.float64)
     rows = law.pmf(np.arange(n_candidates + 1))
-    design = np.concatenate(
-        [np.cumsum(rows, axis=1)[:, :-1], np.ones((len(rows), 1)), -np.ones((len(rows), 1))], axis=1
-    )
+    design = np.cumsum(rows, axis=1)  # of steps down; the last one is the value at the last sampled rank
+    if not positive:
+        design = np.concatenate([design, -design[:, -1:]], axis=1)
     steps, _ = nnls(design, goal, maxiter=10_000)  # the norm it reports can be too small, so it is taken anew
     assert np.linalg.norm(rows @ x - goal) <= np.linalg.norm(design @ steps - goal) * (1 + 1e-9) + 1e-7
 
@@ -351,6 +360,40 @@ def test_cls_recall_has_a_small_negative_plateau() -> None:
     assert clipped.tolist() == np.maximum(x, 0.0).tolist()
 
 
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("positive", [True, False])
+def test_cls_equals_fractions(positive: bool, replacement: bool) -> None:
+    """Six items, three negatives: the best of all sets of steps, in fractions."""
+    for cutoff in (1, 2, 4):
+        gains = [Fraction(int(rank <= cutoff), rank) for rank in range(1, 7)]
+        wanted = literal_cls(gains, [Fraction(1, 6)] * 6, 3, positive, replacement)
+        law: FixedLaw = Binomial(5, 3) if replacement else Hypergeometric(5, 3)
+        written = "cls(positive=true)" if positive else "cls"
+        found = corrected_values(ESTIMATORS.make(written), metric(f"mrr@{cutoff}"), law)
+        np.testing.assert_allclose(found, np.array(wanted, dtype=float), atol=1e-12)
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_positive_cls_is_neither_plain_nor_clipped(replacement: bool) -> None:
+    """Recall at ten of 3,541: one value at the first rank, between the plain one and its clipped plateau."""
+    law: FixedLaw = Binomial(3540, 100) if replacement else Hypergeometric(3540, 100)
+    plain, positive, clipped = (
+        corrected_values(ESTIMATORS.make(written), metric("recall@10"), law)
+        for written in ("cls", "cls(positive=true)", "cls(clip=true)")
+    )
+    assert plain[-1] < -1e-3
+    assert positive[1:].tolist() == [0.0] * 100
+    assert plain[0] + plain[1] < positive[0] < clipped[0]
+    auc, ap = metric("auc"), metric("ap")
+    positive_auc = corrected_values(ESTIMATORS.make("cls(positive=true)"), auc, law)
+    np.testing.assert_allclose(positive_auc, 1 - np.arange(101) / 100, atol=1e-10)
+    np.testing.assert_allclose(  # where plain values are positive there is nothing to constrain
+        corrected_values(ESTIMATORS.make("cls(positive=true)"), ap, law),
+        corrected_values(ESTIMATORS.make("cls"), ap, law),
+        atol=1e-12,
+    )
+
+
 def test_clipped_cls_lifts_the_plateau_to_zero() -> None:
     law, measured = Binomial(3705, 100), metric("recall@10")
     free, clipped = (corrected_values(ESTIMATORS.make(w), measured, law) for w in ("cls", "cls(clip=true)"))
@@ -358,10 +401,12 @@ def test_clipped_cls_lifts_the_plateau_to_zero() -> None:
 
 
 def test_the_active_set_leaves_what_it_entered() -> None:
-    """Random problems against scipy, the free variable written as a difference."""
+    """Random problems against scipy, the free variable written as a difference, or bounded like the rest."""
     draw = np.random.default_rng(3)
     for _ in range(30):
         design, goal = draw.normal(size=(30, 12)) + 0.8, draw.normal(size=30)
+        bounded = nonnegative_solve(design.T @ design, design.T @ goal, is_last_free=False)
+        np.testing.assert_allclose(bounded, nnls(design, goal)[0], atol=1e-9)
         wanted, _ = nnls(np.concatenate([design, -design[:, -1:]], axis=1), goal)
         wanted[11] -= wanted[12]
         found = nonnegative_solve(design.T @ design, design.T @ goal)
@@ -489,6 +534,8 @@ def test_estimators_are_listed_with_their_defaults() -> None:
         ("bv(gamma=1.5)", r"gamma must lie in \[0, 1\], got 1.5"),
         ("bv(gamma=-0.1)", r"gamma must lie in \[0, 1\], got -0.1"),
         ("bv(prior=beta(a=0))", "a must be greater than 0"),
+        ("cls(clip=true, positive=true)", "clip and positive must not both be true"),
+        ("cls(positive=2)", r"cls\(positive=...\) must be true or false, got 2"),
         ("ls(rcond=0)", "rcond must lie between 0 and 1"),
         ("rank-estimate(round=up)", "must be floor or linear, got 'up'"),
         ("bv(prior=file)", "prior 'file' needs a path"),
