@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from tests.estimation.test_expectation import TOY
 from tests.estimation.test_law import laws
-from tests.reference.law import literal_pmf
-from truerank.core.errors import InvalidParameter
+from tests.reference.law import literal_pmf, literal_tied_pmf
+from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.ranks import Ranks
 from truerank.estimation.expectation import expected_values
 from truerank.estimation.law import Binomial, FixedLaw, Hypergeometric, make_law
 from truerank.estimation.registry import ESTIMATORS
@@ -21,6 +22,7 @@ from truerank.papers.expected_metrics import (
     expected_auc,
     expected_recall,
     order_flips,
+    sampled_rank_chances,
     smoothed_recall,
 )
 
@@ -78,6 +80,25 @@ def test_sampled_recall_is_smoothed_recall(n_candidates: int, m: int, data: st.D
 def test_the_kernel_needs_replacement() -> None:
     with pytest.raises(InvalidParameter, match="the Beta kernel needs draws with replacement"):
         smoothed_recall(Hypergeometric(5, 2), np.ones(6) / 6, 1)
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("can_be_last", [True, False])
+def test_sampled_ranks_of_tied_targets(replacement: bool, can_be_last: bool) -> None:
+    """Every split of six items into above, tied and below, three of them drawn, by counting samples."""
+    splits = [(above, tied) for above in range(7) for tied in range(7 - above)]
+    ranks = Ranks.single([above for above, _ in splits], n_pool=7, n_tied=np.array([t for _, t in splits]))
+    found = sampled_rank_chances(ranks, 3, replacement=replacement, can_be_last=can_be_last)
+    twin = [literal_tied_pmf(6, 3, *split, replacement, can_be_last) for split in splits]
+    np.testing.assert_allclose(found, np.array(twin, dtype=float), atol=1e-13)
+
+
+def test_sampled_ranks_need_one_target() -> None:
+    both = Ranks(
+        *(np.array(column) for column in ([0, 0], [1, 2], [0, 1], [0, 0], [9, 9], [2, 2], [0, 1], [0, 0]))
+    )
+    with pytest.raises(InvalidData, match="needs one target per user"):
+        sampled_rank_chances(both, 3, replacement=False)
 
 
 @pytest.mark.parametrize("replacement", [True, False])

@@ -45,6 +45,22 @@ def literal_block(n_targets: int, n_tied: int) -> dict[tuple[int, int], Fraction
     return found
 
 
+def literal_tied_pmf(
+    n_candidates: int, n_negatives: int, n_above: int, n_tied: int, replacement: bool, can_be_last: bool
+) -> list[Fraction]:
+    """P(j) by counting samples; a target takes each place among the sampled items that tie with it."""
+    chances = [Fraction(0)] * (n_negatives + 1)
+    every = list(samples(n_candidates, n_negatives, replacement))
+    for sample in every:
+        above = sum(item < n_above for item in sample)
+        tied = sum(n_above <= item < n_above + n_tied for item in sample)
+        places = range(above, above + tied + 1)
+        allowed = places if can_be_last or tied == 0 else places[:-1]
+        for place in allowed:
+            chances[place] += Fraction(1, len(allowed) * len(every))
+    return chances
+
+
 def literal_bv(
     gains: Sequence[Fraction], prior: Sequence[Fraction], n_negatives: int, gamma: Fraction, replacement: bool
 ) -> list[Fraction]:

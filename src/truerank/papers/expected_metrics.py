@@ -1,9 +1,10 @@
 """Expected sampled metrics in closed form, and the sample sizes at which the order of recommenders flips.
 
 The expectation of AUC, recall and average precision over samples of one target, with and without replacement
-[rendle2019]_; sampled recall as the global recall curve under a Beta kernel [li2020]_; and the order in which
-several recommenders come out, sample size by sample size. Used by the recipes of the papers alone: what any
-estimator does on average is computed by ``truerank.estimation.expectation``.
+[rendle2019]_; sampled recall as the global recall curve under a Beta kernel [li2020]_; the order in which
+several recommenders come out, sample size by sample size; and the distribution of sampled ranks where scores
+tie. Used by the recipes of the papers alone: what any estimator does on average is computed by
+``truerank.estimation.expectation``.
 
 Symbols: N = L + 1 ranks, n = m + 1 sampled items with the target, R = J + 1 global rank, theta = J/L.
 """
@@ -15,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betainc
+from scipy.special import betainc, gammaln, xlogy
 
-from truerank.core.errors import InvalidParameter
-from truerank.core.ranks import RankDistribution
+from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.ranks import RankDistribution, Ranks
 from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.estimation.base import Estimator
 from truerank.estimation.expectation import expected_values, population
@@ -144,6 +145,74 @@ def smoothed_recall(law: FixedLaw, weights: FloatArray, cutoff: int) -> FloatArr
     curve = np.cumsum(weights)
     smoothed: FloatArray = kernel @ curve[:L]
     return smoothed
+
+
+def sampled_rank_chances(
+    ranks: Ranks, n_negatives: int, *, replacement: bool, can_be_last: bool = True
+) -> FloatArray:
+    r"""Return P(j = 0..m sampled items stand above the target) of each row, (n_rows, m + 1).
+
+    A target that ties with k of the sampled items takes one of the k + 1 places among them at random. With
+    a sampled items above and k tied,
+
+    .. math:: P(j) = \sum_{a \le j \le a + k} \frac{P(a, k)}{k + 1}.
+
+    O(m^2) for each tied row, O(m) for the others.
+
+    Parameters
+    ----------
+    ranks : exact ranks of one target per user
+    n_negatives : m
+    replacement : whether an item can be drawn twice; two draws of a tied item count as two items
+    can_be_last : False leaves the last of the k + 1 places out wherever k >= 1, as drawing an integer
+        between the best and the worst rank without the latter does
+
+    Raises
+    ------
+    InvalidData
+        When a user has several targets.
+
+    Examples
+    --------
+    >>> ranks = Ranks.single([0], n_pool=5, n_tied=4)  # ties with all four items, two of them drawn
+    >>> sampled_rank_chances(ranks, 2, replacement=False).round(4).tolist()
+    [[0.3333, 0.3333, 0.3333]]
+    >>> sampled_rank_chances(ranks, 2, replacement=False, can_be_last=False).round(4).tolist()
+    [[0.5, 0.5, 0.0]]
+    """
+    if (ranks.n_relevant != 1).any():
+        raise InvalidData("the distribution of sampled ranks needs one target per user. Leave out the rest.")
+    chances = np.empty((len(ranks), n_negatives + 1))
+    candidates = ranks.n_pool - 1
+    for size in np.unique(candidates).tolist():
+        rows = np.flatnonzero((candidates == size) & (ranks.n_tied == 0))
+        chances[rows] = make_law(size, n_negatives, replacement=replacement).pmf(ranks.n_above[rows])
+    above, tied = (grid.ravel() for grid in np.indices((n_negatives + 1, n_negatives + 1)))
+    above, tied = above[above + tied <= n_negatives], tied[above + tied <= n_negatives]
+    n_places = tied + 1 if can_be_last else np.maximum(tied, 1)
+    for row in np.flatnonzero(ranks.n_tied):
+        kinds = np.array([ranks.n_above[row], ranks.n_tied[row], 0], dtype=np.float64)
+        kinds[2] = candidates[row] - kinds.sum()
+        drawn = np.stack([above, tied, n_negatives - above - tied])
+        weight = _joint_chances(kinds[:, None], drawn, replacement) / n_places
+        change = np.bincount(above, weight, n_negatives + 2)
+        change -= np.bincount(above + n_places, weight, n_negatives + 2)
+        chances[row] = np.cumsum(change)[:-1]
+    return chances
+
+
+def _joint_chances(kinds: FloatArray, drawn: IntArray, replacement: bool) -> FloatArray:
+    """Return the probabilities of drawing so many of each kind: multinomial, or hypergeometric without."""
+    total, m = kinds.sum(), drawn[:, 0].sum()
+    if replacement:
+        log_chance = gammaln(m + 1) + (xlogy(drawn, kinds / total) - gammaln(drawn + 1)).sum(axis=0)
+    else:
+        left = np.maximum(kinds - drawn, 0)
+        ways = gammaln(kinds + 1) - gammaln(drawn + 1) - gammaln(left + 1)
+        whole = gammaln(total + 1) - gammaln(m + 1) - gammaln(total - m + 1)
+        log_chance = np.where((drawn <= kinds).all(axis=0), ways.sum(axis=0) - whole, -np.inf)
+    chances: FloatArray = np.exp(log_chance)
+    return chances
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,70 +1,138 @@
-"""Krichene and Rendle (2020), On Sampled Metrics for Item Recommendation: X, Y and Z on MovieLens-1M."""
+"""Krichene and Rendle (2020), On Sampled Metrics for Item Recommendation: X, Y and Z on MovieLens-1M.
+
+The paper repeats its experiment 100 times; here expectation and covariance over all samples are computed, so
+that nothing is random but the start of X. A ``Protocol`` is one reading of what the paper leaves open: how
+negatives were drawn, what the corrections assume, how CLS was fitted and how ties were broken. ``LIKELY``
+was inferred from the printed numbers, ``FORMER`` is what these recipes took before; ``laws`` compares all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
+from scipy.special import ndtr
 
 from truerank.core.interactions import Interactions
-from truerank.core.progress import Progress, tracked
-from truerank.core.ranks import Ranks, TiePolicy
+from truerank.core.progress import SILENT, Progress, tracked
+from truerank.core.ranks import Ranks, SampledRanks
 from truerank.core.split import Split
-from truerank.core.types import FloatArray
+from truerank.core.types import FloatArray, IntArray
 from truerank.data.catalogue import load
-from truerank.estimation.expectation import corrected_values, expected_values
-from truerank.estimation.law import Binomial
+from truerank.estimation.expectation import corrected_values
+from truerank.estimation.law import FixedLaw, make_law
 from truerank.estimation.registry import ESTIMATORS
-from truerank.estimation.tally import Tally, tally
-from truerank.metrics.base import Metric
+from truerank.estimation.tally import tally
 from truerank.metrics.registry import make_metrics, values
 from truerank.models.registry import MODELS
-from truerank.papers.expected_metrics import order_flips
-from truerank.papers.figure import make_axes, plot_lines
+from truerank.papers.expected_metrics import sampled_rank_chances
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed
 from truerank.ranking.exact import exact_ranks
-from truerank.ranking.simulate import simulate_sample
 from truerank.split.base import make_split
 
 N_NEGATIVES = 100
 REPEATS = 100
 METRICS = {"Recall": "recall@10", "NDCG": "ndcg@10", "AP": "ap", "AUC": "auc"}
+#: those that the choice of a protocol was judged by; AUC has ties and a denominator of its own
+JUDGED = ("Recall", "NDCG", "AP")
+CLS = "CLS"
 ESTIMATED = {
     "Sampled": "naive",
     "RankEstimate": "rank-estimate",
-    "CLS": "cls(clip=true)",
+    CLS: "",
     "BV_1": "bv(gamma=1)",
     "BV_0.1": "bv(gamma=0.1)",
     "BV_0.01": "bv(gamma=0.01)",
     "BV_0.001": "bv(gamma=0.001)",
 }
+#: CLS with values of any sign, with x >= 0 as a constraint of the fit, and with negative values set to 0
+CLS_VARIANTS = {"any sign": "cls", "x >= 0": "cls(positive=true)", "clipped": "cls(clip=true)"}
 #: sweeps and seed of X whose exact metrics are nearest to the printed ones, see ``fit_x``
 X_SWEEPS, X_SEED = 6, 11
-#: standard deviation over starts of X's exact metrics, in percent, as ``fit_x`` prints it for 6 sweeps
-X_SPREAD = {"Recall": 0.16, "NDCG": 0.07, "AP": 0.07, "AUC": 0.06}
+#: starts of X whose spread is part of the errors of its numbers
+X_STARTS = 20
 _START_NOTE = "the paper gives neither the start nor the sweeps of X"
-_X_NOTE = "within two standard deviations over starts of X, and the paper does not give its start"
-_Z_NOTE = "left open by ties: 43 % of the targets are tied under Z and the paper gives no rule"
-_REASON = (
-    "the paper gives neither the start of X nor a rule for ties, which Z has many of, and its rank estimate "
-    "of AUC fits m + 1 better than m"
-)
-_FLOOR_NOTE = "a denominator of m + 1 instead of m gives the printed value"
-_TIE_EXTREMES: tuple[TiePolicy, TiePolicy] = ("worst", "best")
+_REASON = "the paper's rank estimate of AUC fits a denominator of m + 1 better than its m"
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One reading of the experiment behind Tables 3 and 4.
+
+    Parameters
+    ----------
+    replacement : whether an item can be drawn twice for one target
+    assumed : whether the corrections assume draws with replacement, as the formulas of the paper do
+    pool : number of items n in the corrections: each user's ``own`` (in bins of 1 %), the ``mean`` over users
+        rounded, that of the whole ``catalogue``, or a number
+    cls : the estimator that stands for CLS
+    can_be_last : whether a target that ties with sampled items can take the last place among them
+    """
+
+    replacement: bool = False
+    assumed: bool = True
+    pool: Literal["own", "mean", "catalogue"] | int = "mean"
+    cls: str = CLS_VARIANTS["x >= 0"]
+    can_be_last: bool = False
+
+    def __str__(self) -> str:
+        drawn = "with" if self.replacement else "without"
+        assumed = "" if self.assumed == self.replacement else ", corrected as if with"
+        pool = "own n" if self.pool == "own" else f"n = {assumed_pool(self.pool):,}"
+        return f"drawn {drawn} replacement{assumed}, {pool}"
+
+
+#: what fits the printed numbers, inferred from them
+LIKELY = Protocol()
+#: what these recipes took before
+FORMER = Protocol(replacement=True, pool="own", cls=CLS_VARIANTS["clipped"], can_be_last=True)
 
 
 @dataclass(frozen=True, eq=False)
-class RepeatedMetrics:
-    """Exact metrics, (3, 4), and those of all runs, (n_runs, 3, 7, 4), in percent."""
+class SampledMetrics:
+    """Estimates of one recommender over all samples, in percent.
+
+    Parameters
+    ----------
+    mean : (7, 4) expectations by estimator and metric
+    covariance : (28, 28) of these in one run, in which all estimators see the same sample
+    """
+
+    mean: FloatArray
+    covariance: FloatArray
+
+    @property
+    def sd(self) -> FloatArray:
+        """Standard deviation of each estimate over runs, (7, 4)."""
+        return np.sqrt(np.diag(self.covariance)).reshape(self.mean.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """What Tables 3 and 4 are made of.
+
+    Parameters
+    ----------
+    exact : (3, 4) exact metrics in percent, ties in the mean over all orders
+    tied : (4, 4) covariance of the exact metrics of Z over random orders of tied items
+    sampled : of X, Y and Z
+    starts : of X from other starts
+    exact_starts : (X_STARTS, 4) exact metrics of these
+    """
 
     exact: FloatArray
-    runs: FloatArray
+    tied: FloatArray
+    sampled: tuple[SampledMetrics, ...]
+    starts: tuple[SampledMetrics, ...]
+    exact_starts: FloatArray
 
 
+@lru_cache(maxsize=1)
 def movielens() -> Split:
     """Return MovieLens-1M with the leave-one-out split of He et al. (2017)."""
     data: Interactions = load("ml-1m", keep=["ncf_split"])
@@ -75,200 +143,323 @@ def movielens() -> Split:
 def recommender_ranks() -> dict[str, Ranks]:
     """Return the exact ranks of X, Y and Z, seen items removed."""
     split = movielens()
-    x = MODELS.make(f"kr20-x(sweeps={X_SWEEPS})").fit(split.train, seed=X_SEED)
-    scorers = {
-        "X": x,
-        "Y": MODELS.make("kr20-y").fit(split.train),
-        "Z": MODELS.make("kr20-z").fit(split.train),
-    }
-    return {name: exact_ranks(scorer, split) for name, scorer in scorers.items()}
+    others = {name: exact_ranks(MODELS.make(f"kr20-{name.lower()}").fit(split.train), split) for name in "YZ"}
+    return {"X": _fit_of_x(X_SWEEPS, X_SEED), **others}
 
 
-_finished: dict[tuple[int, int], RepeatedMetrics] = {}
+def _fit_of_x(sweeps: int, seed: int) -> Ranks:
+    split = movielens()
+    return exact_ranks(MODELS.make(f"kr20-x(sweeps={sweeps})").fit(split.train, seed=seed), split)
 
 
-def experiment(settings: Settings) -> RepeatedMetrics:
-    """Return exact and sampled metrics behind Tables 3 and 4, computed once per process."""
-    repeats, seed = settings.repeated(REPEATS), settings.seed
-    if (repeats, seed) not in _finished:
-        _finished[repeats, seed] = _experiment(repeats, seed, settings.progress)
-    return _finished[repeats, seed]
+_starts: list[Ranks] = []
 
 
-def _experiment(repeats: int, seed: int, progress: Progress) -> RepeatedMetrics:
-    """Sample ``repeats`` times per recommender, independently, and apply all corrections to each."""
+def ranks_of_starts(progress: Progress = SILENT) -> list[Ranks]:
+    """Return the exact ranks of X from ``X_STARTS`` starts, fitted once per process."""
+    with tracked(progress, "starts of X", X_STARTS) as task:
+        task.advance(len(_starts))
+        while len(_starts) < X_STARTS:
+            _starts.append(_fit_of_x(X_SWEEPS, len(_starts)))
+            task.advance()
+    return _starts
+
+
+def mean_pool() -> int:
+    """Return the mean number of items that a user has not seen, the target included, rounded."""
+    return round(float(recommender_ranks()["Y"].n_pool.mean()))
+
+
+def catalogue() -> int:
+    """Return the number of items."""
+    return movielens().train.n_items
+
+
+def assumed_pool(pool: str | int) -> int:
+    """Return n of the corrections: a number, or that which ``mean`` or ``catalogue`` stands for."""
+    named = {"mean": mean_pool, "catalogue": catalogue}
+    return pool if isinstance(pool, int) else named[pool]()
+
+
+@lru_cache(maxsize=12)
+def _chances(name: str, replacement: bool, can_be_last: bool) -> FloatArray:
+    ranks = recommender_ranks()[name]
+    return sampled_rank_chances(ranks, N_NEGATIVES, replacement=replacement, can_be_last=can_be_last)
+
+
+def sampled_metrics(
+    ranks: Ranks, protocol: Protocol = LIKELY, chances: FloatArray | None = None
+) -> SampledMetrics:
+    """Return expectation and covariance of all estimates of one recommender under a protocol.
+
+    Parameters
+    ----------
+    ranks : exact ranks
+    protocol : how the experiment is read
+    chances : of the sampled ranks, where they were computed before
+    """
+    if chances is None:
+        chances = sampled_rank_chances(
+            ranks, N_NEGATIVES, replacement=protocol.replacement, can_be_last=protocol.can_be_last
+        )
+    sizes = _candidates(ranks, protocol)
+    shape = len(ESTIMATED), len(METRICS)
+    mean, square = np.zeros(np.prod(shape)), np.zeros((np.prod(shape), np.prod(shape)))
+    for size in np.unique(sizes).tolist():
+        law = make_law(size, N_NEGATIVES, replacement=protocol.assumed)
+        x = corrected_table(law, protocol.cls).reshape(-1, N_NEGATIVES + 1)
+        rows = chances[sizes == size]
+        of_user, total = rows @ x.T, rows.sum(axis=0)
+        mean += x @ total
+        square += (x * total) @ x.T - of_user.T @ of_user
+    return SampledMetrics(100 * mean.reshape(shape) / len(ranks), 100**2 * square / len(ranks) ** 2)
+
+
+def _candidates(ranks: Ranks, protocol: Protocol) -> IntArray:
+    """Return the number of irrelevant items that the correction assumes for each row."""
+    if protocol.pool == "own":
+        zeros = np.zeros(len(ranks), dtype=np.int64)
+        pools = tally(SampledRanks.single(zeros, n_negatives=N_NEGATIVES, n_pool=ranks.n_pool))
+        return pools.contexts.n_candidates[pools.context]
+    return np.full(len(ranks), assumed_pool(protocol.pool) - 1)
+
+
+def corrected_table(law: FixedLaw, cls: str) -> FloatArray:
+    """Return the corrected values of all estimators and metrics, (7, 4, m + 1)."""
     metrics = make_metrics(list(METRICS.values()))
-    ranks = recommender_ranks()
-    exact = np.array([values(metrics, model_ranks).mean(axis=0) for model_ranks in ranks.values()])
-    runs = np.empty((repeats, len(ranks), len(ESTIMATED), len(metrics)))
-    with tracked(progress, "repetitions", repeats * len(ranks)) as task:
-        for index, (name, model_ranks) in enumerate(ranks.items()):
-            table: FloatArray | None = None
-            for repeat in range(repeats):
-                sample = simulate_sample(
-                    model_ranks, N_NEGATIVES, replacement=True, seed=seed, repeat=repeat, label=name
-                )
-                counted = tally(sample)
-                if table is None:  # corrected values depend on the pools, not on the sample
-                    table = _corrected(counted, metrics)
-                runs[repeat, index] = np.tensordot(table, counted.cell_weights, axes=(1, 0)) / counted.n_users
-                task.advance()
-    return RepeatedMetrics(100 * exact, 100 * runs)
+    specs = {**ESTIMATED, CLS: cls}.values()
+    return np.array(
+        [[corrected_values(ESTIMATORS.make(spec), metric, law) for metric in metrics] for spec in specs]
+    )
 
 
-def _corrected(counted: Tally, metrics: Sequence[Metric]) -> FloatArray:
-    """Return the corrected values of all estimators, (7, n_cells, 4)."""
-    return np.array([ESTIMATORS.make(spec).corrected(counted, metrics) for spec in ESTIMATED.values()])
+_finished: list[Experiment] = []
+
+
+def experiment(progress: Progress = SILENT) -> Experiment:
+    """Return what Tables 3 and 4 are made of, computed once per process."""
+    if not _finished:
+        metrics = make_metrics(list(METRICS.values()))
+        ranks, starts = recommender_ranks(), ranks_of_starts(progress)
+        found = Experiment(
+            np.array([100 * values(metrics, each).mean(axis=0) for each in ranks.values()]),
+            _tied_covariance(ranks["Z"]),
+            tuple(_under(LIKELY, name) for name in ranks),
+            tuple(sampled_metrics(each) for each in starts),
+            np.array([100 * values(metrics, each).mean(axis=0) for each in starts]),
+        )
+        _finished.append(found)
+    return _finished[0]
+
+
+def _under(protocol: Protocol, name: str) -> SampledMetrics:
+    chances = _chances(name, protocol.replacement, protocol.can_be_last)
+    return sampled_metrics(recommender_ranks()[name], protocol, chances)
+
+
+def _tied_covariance(ranks: Ranks) -> FloatArray:
+    """Return the covariance of the exact metrics, in percent, over random orders of tied items."""
+    metrics = make_metrics(list(METRICS.values()))
+    total = np.zeros((len(metrics), len(metrics)))
+    for row in np.flatnonzero(ranks.n_tied):
+        place = np.arange(ranks.best[row], ranks.worst[row] + 1)
+        one = np.ones_like(place)
+        gains = [metric.gain(place, 0 * one, one, ranks.n_pool[row] * one) for metric in metrics]
+        total += np.cov(np.stack([np.broadcast_to(gain, place.shape) for gain in gains]), bias=True)
+    covariance: FloatArray = 100**2 * total / len(ranks) ** 2
+    return covariance
 
 
 def table3(settings: Settings) -> RecipeOutcome:
-    """Compute exact, sampled and corrected metrics, means over repetitions."""
-    results = experiment(settings)
+    """Compute exact metrics, and expected sampled and corrected ones, under the likely protocol."""
+    found = experiment(settings.progress)
     cells = []
     for row in printed("kr20", "table3"):
         name, metric = row["recommender"], row["metric"]
         at, column = "XYZ".index(name), list(METRICS).index(metric)
-        label = f"{metric} {name}"
-        exact, shown = float(results.exact[at, column]), row["values"]["Exact"]
-        note = _reason(name, metric, "Exact", exact, shown, exact)
-        cells.append(PaperNumber(label, "Exact", shown, exact, note=note))
+        spread = found.exact_starts[:, column].std(ddof=1) if name == "X" else 0.0
+        error = np.hypot(spread, np.sqrt(found.tied[column, column]) if name == "Z" else 0.0)
+        label, exact = f"{metric} {name}", float(found.exact[at, column])
+        note = _START_NOTE if name == "X" else ""
+        cells.append(PaperNumber(label, "Exact", row["values"]["Exact"], exact, float(error), note=note))
+        cells.extend(_sampled_cells(label, row["values"], at, column))
+    return RecipeOutcome(tuple(cells), notes=(*_before_and_after(), *_check_of_sds()), reason=_REASON)
+
+
+def _sampled_cells(
+    label: str, shown: Mapping[str, dict[str, float]], at: int, column: int
+) -> Iterator[PaperNumber]:
+    """Yield sampled and corrected metrics; errors are those of print, and of the start of X."""
+    found = experiment()
+    for index, estimator in enumerate(ESTIMATED):
+        theirs = shown[estimator]
+        error = theirs["sd"] / np.sqrt(REPEATS)
+        if at == 0:
+            error = np.hypot(error, np.std([each.mean[index, column] for each in found.starts], ddof=1))
+        value = float(found.sampled[at].mean[index, column])
+        cell = PaperNumber(label, estimator, theirs["mean"], value, float(error))
+        is_shrunk = estimator == "RankEstimate" and list(METRICS)[column] == "AUC"
+        yield replace(cell, note=_floor_note(cell, "XYZ"[at])) if is_shrunk else cell
+
+
+def _floor_note(cell: PaperNumber, name: str) -> str:
+    """Return that m + 1 gives the printed rank estimate of AUC where it does within three standard errors."""
+    chances = _chances(name, LIKELY.replacement, LIKELY.can_be_last).mean(axis=0)
+    last = mean_pool() - 1
+    places = np.floor(last * np.arange(N_NEGATIVES + 1) / (N_NEGATIVES + 1))
+    other = replace(cell, value=float(100 * chances @ (1 - places / last)))
+    if other.z is None or abs(other.z) > 3:
+        return ""
+    return f"a denominator of m + 1 instead of m gives {other.value:.2f}"
+
+
+def beside_print(found: Mapping[str, SampledMetrics], metrics: Sequence[str] = JUDGED) -> list[PaperNumber]:
+    """Return the sampled and corrected metrics of some recommenders with the errors of the printed ones."""
+    return [
+        PaperNumber(
+            f"{row['metric']} {row['recommender']}",
+            estimator,
+            row["values"][estimator]["mean"],
+            float(found[row["recommender"]].mean[index, list(METRICS).index(row["metric"])]),
+            row["values"][estimator]["sd"] / np.sqrt(REPEATS),
+        )
+        for row in printed("kr20", "table3")
+        if row["recommender"] in found and row["metric"] in metrics
+        for index, estimator in enumerate(ESTIMATED)
+    ]
+
+
+def chi_square(cells: Iterable[PaperNumber]) -> float:
+    """Return the sum of the squares of the z-scores."""
+    return float(sum(cell.z**2 for cell in cells if cell.z is not None))
+
+
+def count_within(cells: Iterable[PaperNumber], limit: float = 2.0) -> int:
+    """Return how many cells lie within so many standard errors of print."""
+    return sum(cell.z is not None and abs(cell.z) <= limit for cell in cells)
+
+
+def _before_and_after() -> list[str]:
+    """Return how the former and the likely protocol fit Y and Z, which are not random."""
+    notes = []
+    for when, protocol in (("before", FORMER), ("now", LIKELY)):
+        cells = beside_print({name: _under(protocol, name) for name in "YZ"})
+        of_y = [cell for cell in cells if cell.row.endswith("Y")]
+        notes.append(
+            f"{when}, {protocol}, {protocol.cls}: chi-square {chi_square(of_y):.0f} over the {len(of_y)} "
+            f"cells of recall, NDCG and AP of Y; {count_within(cells)} of {len(cells)} of Y and Z within 2 "
+            "standard errors"
+        )
+    notes.append("the protocol was inferred from the printed numbers; kr20.laws compares all that were tried")
+    return notes
+
+
+def _check_of_sds() -> list[str]:
+    """Return how the printed standard deviations fit, which took no part in the choice of the protocol."""
+    found, cells = experiment(), []
+    for row in printed("kr20", "table3"):
+        at, column = "XYZ".index(row["recommender"]), list(METRICS).index(row["metric"])
         for index, estimator in enumerate(ESTIMATED):
-            theirs = row["values"][estimator]
-            runs = results.runs[:, at, index, column]
-            ours = float(runs.mean())
-            error = float(np.hypot(runs.std(ddof=1) / np.sqrt(len(runs)), theirs["sd"] / np.sqrt(REPEATS)))
-            note = _reason(name, metric, estimator, ours, theirs["mean"], exact)
-            cells.append(PaperNumber(label, estimator, theirs["mean"], ours, error, note=note))
-    return RecipeOutcome(tuple(cells), reason=_REASON, repeats=len(results.runs))
+            ours, theirs = float(found.sampled[at].sd[index, column]), row["values"][estimator]["sd"]
+            # the standard deviation of n normal numbers has the standard error sd / sqrt(2 n), about
+            error = ours / np.sqrt(2 * REPEATS)
+            label = f"{row['metric']} {row['recommender']}"
+            cells.append(PaperNumber(label, estimator, theirs, ours, error))
+    tied = [cell for cell in cells if cell.row == "AUC Z"]
+    shown = sorted(cell.printed for cell in tied if cell.printed is not None)
+    return [
+        f"the {len(cells)} printed standard deviations took no part in that choice: chi-square "
+        f"{chi_square(cells):.0f}, {count_within(cells)} within 2 standard errors",
+        f"AUC of Z varies from run to run by {shown[0]} to {shown[-1]} in print and by {tied[0].value:.2f} "
+        "here, where every run breaks ties at random",
+    ]
 
 
-def _reason(name: str, metric: str, column: str, ours: float, theirs: float, exact: float) -> str:
-    """Return why a number may differ from the printed one where a known reason explains the gap, else ''."""
-    if column == "RankEstimate" and name != "Z":
-        shrunk = 100 - (100 - exact) * N_NEGATIVES / (N_NEGATIVES + 1)
-        return _FLOOR_NOTE if metric == "AUC" and abs(shrunk - theirs) <= 0.02 else ""
-    if name == "X":
-        depends = column in ("Exact", "Sampled") or metric == "AUC"
-        return _X_NOTE if depends and abs(ours - theirs) <= 2 * X_SPREAD[metric] else ""
-    if name == "Z" and metric == "AUC":
-        lowest, highest = (100 * _auc_of_z(ties) for ties in _TIE_EXTREMES)
-        return _Z_NOTE if lowest <= theirs <= highest else ""
-    return ""
+def laws(settings: Settings) -> RecipeOutcome:
+    """Compare readings of the experiment with print: nine of the sampling law, three of CLS, two of ties."""
+    pools: tuple[Literal["own", "mean", "catalogue"], ...] = ("own", "mean", "catalogue")
+    cells = []
+    for replacement, assumed in ((True, True), (False, True), (False, False)):
+        for pool in pools:
+            protocol = Protocol(replacement, assumed, pool, can_be_last=True)
+            for variant, spec in CLS_VARIANTS.items():
+                found = {name: _under(replace(protocol, cls=spec), name) for name in "YZ"}
+                both, row = beside_print(found), str(protocol)
+                of_y = [cell for cell in both if cell.row.endswith("Y")]
+                cells.append(PaperNumber(row, f"CLS {variant}", None, chi_square(of_y), digits=0))
+                cells.append(PaperNumber(row, f"{variant}, within 2", None, count_within(both), digits=0))
+    notes = [
+        f"chi-square over the {len(of_y)} cells of recall, NDCG and AP of Y, by CLS; and how many of the "
+        f"{len(both)} of Y and Z lie within 2 standard errors of print",
+        "all were computed after the printed numbers were known, and the best was taken",
+        *_scan_of_pools(),
+        *_tie_rules(),
+    ]
+    return RecipeOutcome(tuple(cells), notes=tuple(notes))
 
 
-def _auc_of_z(ties: TiePolicy) -> float:
-    return float(values(make_metrics("auc"), recommender_ranks()["Z"], ties=ties).mean())
+def _scan_of_pools() -> list[str]:
+    """Return which pool size fits best, to tell whether the mean is a fitted number."""
+    sizes = range(mean_pool() - 60, mean_pool() + 61, 5)
+    fits = [chi_square(beside_print({"Y": _under(Protocol(pool=size), "Y")})) for size in sizes]
+    best = int(np.argmin(fits))
+    return [
+        f"of pool sizes from {sizes[0]:,} to {sizes[-1]:,} in steps of {sizes.step}, chi-square is smallest "
+        f"at n = {sizes[best]:,} ({fits[best]:.0f}); the mean pool has {mean_pool():,} items"
+    ]
+
+
+def _tie_rules() -> list[str]:
+    """Return how two rules for ties fit the AUC of Z, without the rank estimate, which has an m + 1."""
+    notes = []
+    for can_be_last, rule in ((True, "any place"), (False, "any place but the last")):
+        found = {"Z": _under(replace(LIKELY, can_be_last=can_be_last), "Z")}
+        cells = [cell for cell in beside_print(found, ["AUC"]) if cell.column != "RankEstimate"]
+        notes.append(
+            f"ties at random, {rule}: chi-square {chi_square(cells):.0f} over the {len(cells)} cells of AUC "
+            f"of Z (sampled {cells[0].value:.2f}, printed {cells[0].printed})"
+        )
+    return notes
 
 
 def table4(settings: Settings) -> RecipeOutcome:
-    """Count how often, of 100 runs, a pair of recommenders is ordered as by the exact metric."""
-    results = experiment(settings)
+    """Compute how often, of 100 runs, a pair of recommenders is ordered as by the exact metric."""
+    found = experiment(settings.progress)
     rows = {(row["pair"], row["metric"]): row["values"] for row in printed("kr20", "table4")}
     cells = []
     for first, second in combinations(range(3), 2):
         pair = f"{'XYZ'[first]} vs {'XYZ'[second]}"
+        fraction = _ordered(
+            found.sampled[first], found.sampled[second], found.exact[first], found.exact[second]
+        )
+        by_start = [
+            _ordered(start, found.sampled[second], exact, found.exact[second])
+            for start, exact in zip(found.starts, found.exact_starts, strict=True)
+        ]
+        spread = np.std(by_start, axis=0, ddof=1) if first == 0 else np.zeros_like(fraction)
+        error = 100 * np.hypot(np.sqrt(fraction * (1 - fraction) / REPEATS), spread)
         for column, metric in enumerate(METRICS):
-            truth = np.sign(results.exact[first, column] - results.exact[second, column])
             for index, estimator in enumerate(ESTIMATED):
-                gap = results.runs[:, first, index, column] - results.runs[:, second, index, column]
-                fraction = float((np.sign(gap) == truth).mean())
                 theirs = rows[pair, metric][estimator]
-                pooled = (fraction * len(gap) + theirs + 1) / (len(gap) + REPEATS + 2)
-                error = 100 * float(np.sqrt(pooled * (1 - pooled) * (1 / len(gap) + 1 / REPEATS)))
-                row = f"{metric} {pair}"
-                cells.append(PaperNumber(row, estimator, theirs, 100 * fraction, error, digits=0))
-    return RecipeOutcome(tuple(cells), repeats=len(results.runs))
+                value, cell_error = 100 * float(fraction[index, column]), float(error[index, column])
+                cells.append(PaperNumber(f"{metric} {pair}", estimator, theirs, value, cell_error, digits=0))
+    return RecipeOutcome(tuple(cells), reason="the paper gives neither the start nor the sweeps of X")
 
 
-def figure4(settings: Settings) -> RecipeOutcome:
-    """Plot corrected AP for m = 100 and N = 10,000: per sampled rank, and what it measures in expectation."""
-    law = Binomial(9_999, N_NEGATIVES)
-    (metric,) = make_metrics("ap")
-    shown = {"CLS": "cls", **{f"BV {gamma}": f"bv(gamma={gamma})" for gamma in (1, 0.1, 0.01, 0.001)}}
-    corrected = {name: corrected_values(ESTIMATORS.make(spec), metric, law) for name, spec in shown.items()}
-    above = np.arange(1000)
-    expected = {
-        name: expected_values(metric, law, above, estimator=ESTIMATORS.make(spec))[0]
-        for name, spec in shown.items()
-    }
-    expected["exact"] = 1 / (above + 1)
-    figure, (left, right) = make_axes(1, 2)
-    first = 15
-    plot_lines(
-        left,
-        np.arange(1, first + 1),
-        {name: x[:first] for name, x in corrected.items()},
-        title="corrected AP",
-        labels=("sampled rank", "value"),
-    )
-    plot_lines(right, above + 1, expected, title="its expectation", labels=("true rank", "value"), log=True)
-    right.set_ylim(-0.02, 0.25)
-    return RecipeOutcome((), {"kr20.figure4": figure})
+def _ordered(
+    first: SampledMetrics, second: SampledMetrics, exact_first: FloatArray, exact_second: FloatArray
+) -> FloatArray:
+    """Return the probability that a run orders two recommenders as the exact metrics do, (7, 4).
 
-
-def figure5(settings: Settings) -> RecipeOutcome:
-    """Plot the ranks of X, Y and Z in bins of 100; a tied user counts evenly over its block of ties."""
-    edges = np.arange(0, 3_801, 100)
-    figure, panels = make_axes(1, 3, width=3.6)
-    counts = {}
-    for axes, (name, ranks) in zip(panels, recommender_ranks().items(), strict=True):
-        counts[name] = spread_counts(ranks, edges)
-        axes.bar(edges[:-1] + 50, counts[name], width=92, color="#0b57b0")
-        axes.set_title(f"recommender {name}", fontsize=10, fontweight="bold", loc="left")
-        axes.set_xlabel("rank", fontsize=9)
-        axes.set_ylabel("users", fontsize=9)
-        axes.tick_params(labelsize=8)
-    x, z = recommender_ranks()["X"], recommender_ranks()["Z"]
-    cells = (
-        PaperNumber("X", "in the top 100", 2310, float(counts["X"][0]), digits=0, note=_START_NOTE),
-        PaperNumber("X", "in the bottom half", None, float((x.best > x.n_pool / 2).sum()), digits=0),
-        PaperNumber("Z", "tied with other items", None, float((z.n_tied > 0).sum()), digits=0),
-    )
-    notes = (
-        "in the paper fewer than 300 users of X lie in the bottom half and over 1,600 of Z in the worst "
-        "bucket; here users whose target ties with all that Z does not reach are spread over that block",
-    )
-    return RecipeOutcome(cells, {"kr20.figure5": figure}, notes)
-
-
-def spread_counts(ranks: Ranks, edges: np.ndarray) -> FloatArray:
-    """Return the users in each bin (edge, next edge]; a tied user counts evenly over its block of ties."""
-    first, last = ranks.best - 1, ranks.worst
-    inside = np.clip(edges[None, :], first[:, None], last[:, None]) - first[:, None]
-    fractions: FloatArray = np.diff(inside, axis=1) / (last - first)[:, None]
-    return np.asarray(fractions.sum(axis=0))
-
-
-def figure6(settings: Settings) -> RecipeOutcome:
-    """Plot expected Recall@10 against the sample size, uncorrected and corrected by BV with gamma 0.1."""
-    n_pool = round(
-        float(np.mean([model_ranks.n_pool.mean() for model_ranks in recommender_ranks().values()]))
-    )
-    ranks = {name: common_pool(model_ranks, n_pool) for name, model_ranks in recommender_ranks().items()}
-    (metric,) = make_metrics("recall@10")
-    sizes = np.unique(np.geomspace(10, 2_500, 50).astype(np.int64))
-    figure, panels = make_axes(1, 2)
-    notes = [f"pools of all sizes are stretched to their mean of {n_pool} items"]
-    for axes, (title, spec) in zip(
-        panels, {"uncorrected": "naive", "BV 0.1": "bv(gamma=0.1)"}.items(), strict=True
-    ):
-        flips = order_flips(ranks, metric, n_pool=n_pool, n_negatives=sizes, estimator=ESTIMATORS.make(spec))
-        lines = dict(zip(flips.names, flips.expected.T, strict=True))
-        plot_lines(axes, sizes, lines, title=title, labels=("samples m", "expected Recall@10"), log=True)
-        wrong = sizes[flips.expected[:, 0] >= flips.expected[:, 1]]
-        notes.append(f"{title}: the order of X and Y is right for all m above {wrong.max(initial=0)}")
-    return RecipeOutcome((), {"kr20.figure6": figure}, tuple(notes))
-
-
-def common_pool(ranks: Ranks, n_pool: int) -> np.ndarray:
-    """Return mid ranks as if every pool had ``n_pool`` items."""
-    fraction = (ranks.n_above + ranks.n_tied / 2) / (ranks.n_pool - 1)
-    return 1 + np.rint(fraction * (n_pool - 1)).astype(np.int64)
+    The runs of the two are independent. A mean over 6,040 users is as good as normal.
+    """
+    gap = (first.mean - second.mean) * np.sign(exact_first - exact_second)
+    fraction: FloatArray = ndtr(gap / np.hypot(first.sd, second.sd))
+    return fraction
 
 
 def fit_x(settings: Settings) -> RecipeOutcome:
     """Search sweeps and starts of X for its printed exact row."""
-    split = movielens()
     metrics = make_metrics(list(METRICS.values()))
     target = np.array(
         [row["values"]["Exact"] for row in printed("kr20", "table3") if row["recommender"] == "X"]
@@ -277,10 +468,8 @@ def fit_x(settings: Settings) -> RecipeOutcome:
     metrics_of_fit = np.empty((len(sweeps), len(seeds), len(metrics)))
     with tracked(settings.progress, "fitting X", metrics_of_fit[:, :, 0].size) as task:
         for row, n_sweeps in enumerate(sweeps):
-            model = MODELS.make(f"kr20-x(sweeps={n_sweeps})")
             for column, seed in enumerate(seeds):
-                ranks = exact_ranks(model.fit(split.train, seed=seed), split)
-                metrics_of_fit[row, column] = 100 * values(metrics, ranks).mean(axis=0)
+                metrics_of_fit[row, column] = 100 * values(metrics, _fit_of_x(n_sweeps, seed)).mean(axis=0)
                 task.advance()
     spread = metrics_of_fit.reshape(-1, len(metrics)).std(axis=0)
     distance = (((metrics_of_fit - target) / spread) ** 2).sum(axis=2)

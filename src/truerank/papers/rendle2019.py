@@ -13,7 +13,7 @@ from truerank.estimation.expectation import corrected_values, expected_values
 from truerank.estimation.law import Binomial
 from truerank.estimation.registry import ESTIMATORS
 from truerank.metrics.registry import make_metrics, values
-from truerank.papers.expected_metrics import order_flips
+from truerank.papers.expected_metrics import expected_recall, order_flips
 from truerank.papers.figure import make_axes, plot_lines
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed
@@ -127,7 +127,45 @@ def figure2(settings: Settings) -> RecipeOutcome:
             axes.axhline(value, color=color, linewidth=0.7, alpha=0.5)
         stretches = "; ".join(f"m {first}-{last}: {order}" for first, last, order in flips.runs())
         notes.append(f"{name}: exact {flips.exact_order}; {stretches}")
-    return RecipeOutcome((), {"r19.figure2": figure}, tuple(notes))
+    return RecipeOutcome((*_claimed_orders(), *_settled_recall()), {"r19.figure2": figure}, tuple(notes))
+
+
+def _claimed_orders() -> list[PaperNumber]:
+    """Return whether AP orders A, B and C as the text says, at every sample size that it names."""
+    claims = {"A > C > B": range(1, 50), "A > B > C": range(200, 201), "C > A > B": range(500, 501)}
+    cells = []
+    for order, sizes in claims.items():
+        found = order_flips(recommenders(), make_metrics("ap")[0], n_pool=N_ITEMS, n_negatives=list(sizes))
+        orders = {each for _, _, each in found.runs()}
+        column = f"{order} at m = {sizes[0]}" if len(sizes) == 1 else f"{order} below m = {sizes.stop}"
+        cells.append(PaperNumber("AP", f"{column} (1 = yes)", 1, float(orders == {order}), digits=0))
+    return cells
+
+
+def _settled_recall() -> list[PaperNumber]:
+    """Return the sample sizes from which expected recall names the best and has three digits right."""
+    above = {name: np.array(ranks) - 1 for name, ranks in recommenders().items()}
+    exact = {name: float((each < 10).mean()) for name, each in above.items()}
+    expected = np.array(
+        [
+            [expected_recall(Binomial(N_ITEMS - 1, m), each, 10).mean() for each in above.values()]
+            for m in range(1, N_ITEMS)
+        ]
+    )
+    off = np.abs(expected - np.array(list(exact.values()))).max(axis=1) > 0.0005
+    best = list(exact).index(max(exact, key=exact.__getitem__))
+    wrong = expected[:, best] <= np.delete(expected, best, axis=1).max(axis=1)
+    ordered, settled = (int(np.flatnonzero(each).max(initial=-1)) + 2 for each in (wrong, off))
+    note = ""
+    if ordered <= 5_000 <= settled:
+        note = (
+            f"the right recommender is the best from {ordered:,} samples on and three digits are right from "
+            f"{settled:,} on; the text does not say which it means"
+        )
+    return [
+        PaperNumber("Recall@10", "samples for reliable results", 5_000, float(ordered), digits=0, note=note),
+        PaperNumber("Recall@10", "samples for three digits", None, float(settled), digits=0),
+    ]
 
 
 def figure3(settings: Settings) -> RecipeOutcome:
