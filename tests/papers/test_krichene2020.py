@@ -25,7 +25,7 @@ from truerank.papers.krichene2020 import (
     sampled_metrics,
 )
 from truerank.papers.krichene2020_figures import _worst_bucket
-from truerank.papers.outcome import PaperNumber
+from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import run_recipe
 
 PAGE = Path(__file__).parents[2] / "docs" / "papers.md"
@@ -98,6 +98,9 @@ def test_the_likely_protocol_fits_print() -> None:
     assert chi_square(of_y) < 32.7  # the 95 % point of a chi-square with 21 degrees of freedom
     former = beside_print({"Y": sampled_metrics(ranks["Y"], FORMER)})
     assert chi_square(former) == pytest.approx(227, abs=1)
+    independent = run_recipe("kr20.table3").independent
+    assert RecipeOutcome(tuple(former), independent=independent).status == "differs"
+    assert RecipeOutcome(tuple(cells), independent=independent).status == "agrees"
     clipped = replace(LIKELY, cls=CLS_VARIANTS["clipped"])
     assert chi_square(beside_print({"Y": sampled_metrics(ranks["Y"], clipped)})) > 40
 

@@ -84,18 +84,20 @@ def literal_cls(
     """The best of all non-increasing x: every set of non-zero steps is tried, the last value among them."""
     size, n = len(gains), n_negatives + 1
     law = [literal_pmf(size - 1, n_negatives, above, replacement) for above in range(size)]
-    design = [[sum(row[: r + 1], Fraction(0)) for r in range(n)] for row in law]  # of steps down after r
+    design = [[sum(row[: r + 1], Fraction(0)) for r in range(n)] for row in law]  # of a step down after r
+    zero = Fraction(0)
     best: tuple[Fraction, list[Fraction]] | None = None
     for used in itertools.product([False, True], repeat=n):
         if not positive and not used[-1]:
             continue  # a free last value is always in use
         columns = [r for r in range(n) if used[r]]
         gram = [
-            [sum(w * row[r] * row[s] for w, row in zip(prior, design, strict=True)) for s in columns]
+            [sum((w * row[r] * row[s] for w, row in zip(prior, design, strict=True)), zero) for s in columns]
             for r in columns
         ]
         right = [
-            sum(w * row[r] * gain for w, row, gain in zip(prior, design, gains, strict=True)) for r in columns
+            sum((w * row[r] * gain for w, row, gain in zip(prior, design, gains, strict=True)), zero)
+            for r in columns
         ]
         steps = dict(zip(columns, solve(gram, right), strict=True)) if columns else {}
         if any(step < 0 for r, step in steps.items() if positive or r < n - 1):

@@ -30,7 +30,7 @@ from truerank.estimation.tally import tally
 from truerank.metrics.registry import make_metrics, values
 from truerank.models.registry import MODELS
 from truerank.papers.expected_metrics import sampled_rank_chances
-from truerank.papers.outcome import PaperNumber, RecipeOutcome
+from truerank.papers.outcome import PaperNumber, RecipeOutcome, independent_cells
 from truerank.papers.recipe import Settings, printed
 from truerank.ranking.exact import exact_ranks
 from truerank.split.base import make_split
@@ -283,7 +283,33 @@ def table3(settings: Settings) -> RecipeOutcome:
         note = _START_NOTE if name == "X" else ""
         cells.append(PaperNumber(label, "Exact", row["values"]["Exact"], exact, float(error), note=note))
         cells.extend(_sampled_cells(label, row["values"], at, column))
-    return RecipeOutcome(tuple(cells), notes=(*_before_and_after(), *_check_of_sds()), reason=_REASON)
+    return RecipeOutcome(
+        tuple(cells),
+        notes=(*_before_and_after(), *_check_of_sds()),
+        reason=_REASON,
+        independent=independent_cells(_correlations(found)),
+    )
+
+
+def _correlations(found: Experiment) -> list[FloatArray]:
+    """Return the correlations of the cells of X, of Y and of Z that have an error.
+
+    The corrections of a run see the same sample; the start moves all cells of X.
+    """
+    rows = [
+        np.concatenate([exact, start.mean.ravel()])
+        for exact, start in zip(found.exact_starts, found.starts, strict=True)
+    ]
+    x, y, z = (each.covariance / REPEATS for each in found.sampled)
+    blocks = [np.cov(np.array(rows), rowvar=False), y, z, found.tied]
+    blocks[0][-len(x) :, -len(x) :] += x
+    correlations: list[FloatArray] = []
+    for block in blocks:
+        has_error = np.diag(block) > 0
+        covariance = block[np.ix_(has_error, has_error)] + np.eye(has_error.sum()) * 0.01**2 / 12  # rounding
+        scale = 1 / np.sqrt(np.diag(covariance))
+        correlations.append(covariance * scale * scale[:, None])
+    return correlations
 
 
 def _sampled_cells(

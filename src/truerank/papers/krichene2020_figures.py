@@ -146,7 +146,7 @@ def _untied(ranks: Ranks) -> Ranks:
 def recall_of(ranks: Ranks, n_negatives: int, spec: str) -> float:
     """Return expected Recall@10 over samples without replacement, for ranks without ties."""
     if spec == "naive":
-        return float(hypergeom.cdf(9, ranks.n_pool - 1, ranks.n_above, n_negatives).mean())
+        return float(np.mean(hypergeom.cdf(9, ranks.n_pool - 1, ranks.n_above, n_negatives)))
     (metric,) = make_metrics("recall@10")
     x = corrected_values(ESTIMATORS.make(spec), metric, Binomial(mean_pool() - 1, n_negatives))
     return float(sampled_rank_chances(ranks, n_negatives, replacement=False).mean(axis=0) @ x)

@@ -248,7 +248,6 @@ RECIPES: dict[str, Recipe] = {
 #: repetitions of the papers, or as many as make their spread known where they drew once
 _NEEDED = {
     **dict.fromkeys(("r19.table2", "kr20.table2"), 1000),
-    **dict.fromkeys(("kr20.table3", "kr20.table4"), 100),
     **dict.fromkeys(
         (f"l20.{part}" for part in ("table2", "table3", "table5", "table6", "table7", "figure8")), 20
     ),
