@@ -13,7 +13,7 @@ help:
 	@echo "make bench  print the speed tables (minutes; results under benchmarks/results)"
 	@echo "make coverage  how often intervals hold the exact value (hours; can be resumed)"
 	@echo "make papers every table and figure of the papers (hours; can be resumed)"
-	@echo "make gallery  the papers in a quarter of an hour, and docs/gallery.md from them"
+	@echo "make gallery  every recipe in full (hours), then the record, docs/gallery.md and the table of docs/papers.md"
 	@echo "make rivals   other libraries on the same job (downloads them into environments of their own)"
 	@echo "make clean  remove the virtual environment and caches"
 
@@ -68,10 +68,11 @@ bench: $(VENV)/.bench
 coverage: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.coverage --keep coverage
 
+# hours: quick runs are no reference
 gallery: $(VENV)/.test
 	mkdir -p papers
-	$(BIN)/truerank paper run all --quick --keep papers/quick
-	$(BIN)/python scripts/gallery.py papers/quick
+	$(BIN)/truerank paper run all --keep papers/kept
+	$(BIN)/python scripts/gallery.py papers/kept
 
 rivals: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.rivals

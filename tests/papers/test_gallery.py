@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from truerank.papers.gallery import gallery_page
+from truerank.core.errors import InvalidData
+from truerank.papers.gallery import gallery_page, items_table, with_items
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import RECIPES
 from truerank.papers.record import Run, reference_runs
@@ -20,6 +21,39 @@ needs_docs = pytest.mark.skipif(not DOCS.is_dir(), reason="the folder docs is no
 def test_the_page_is_the_generated_one() -> None:
     made = gallery_page(reference_runs())
     assert (DOCS / "gallery.md").read_text(encoding="utf-8") == made, "write it again: make gallery"
+
+
+@needs_docs
+def test_the_table_of_all_items_is_the_generated_one() -> None:
+    page = (DOCS / "papers.md").read_text(encoding="utf-8")
+    assert page == with_items(page, reference_runs()), "write it again: python scripts/gallery.py"
+    rows = [line for line in items_table(reference_runs()).splitlines() if line.startswith("| ")]
+    assert len(rows) == 2 + sum(not recipe.is_ours for recipe in RECIPES.values())
+
+
+def test_rows_of_the_table() -> None:
+    near = PaperNumber("Y", "Sampled", 56.51, 56.55, error=0.03)
+    outcome = RecipeOutcome(
+        (near, PaperNumber("Y", "Recall", 8.84, 8.8411)), repeats=100, without=("X: slow",)
+    )
+    short = RecipeOutcome((near,), repeats=10, short="10 of 100 repeats")
+    runs = {
+        "kr20.table3": Run("kr20.table3", outcome, date="2026-01-02"),
+        "l23.table1": Run("l23.table1", short, date="2026-01-02"),
+        "r19.figure3": Run("r19.figure3", RecipeOutcome(), ("pic",), "2026-01-02"),
+    }
+    table = items_table(runs)
+    assert (
+        "| Krichene and Rendle 2020 | Table 3: Exact, sampled and corrected metrics of X, Y, Z "
+        "| `kr20.table3` | 2026-01-02, 100 x | 2 of 2 | p = 0.55, largest z 1.3 of 1 "
+        "| agrees (2 of 2 cells); without X: slow |"
+    ) in table
+    assert "| 0 of 1 | p = 0.55, largest z 1.3 of 1 | 10 of 100 repeats, no evidence |" in table
+    assert "| `r19.figure3` | 2026-01-02 | - | - | drawn, no printed numbers |" in table
+    assert "| Li et al. 2020 | Table 1: Notation | - | - | - | - | holds no numbers |" in table
+    assert "| `kr20.table4` | no |  |  | not run in full |" in table
+    with pytest.raises(InvalidData, match="the page must hold the comments"):
+        with_items("# a page", runs)
 
 
 @needs_docs
@@ -60,4 +94,4 @@ def test_what_differs_is_said() -> None:
     assert "| X | 89.30 (≠ 89.13) |" in page
     assert "| Z |" not in page
     assert "* A note\n* Without yelp: no data." in page
-    assert "| Table 4 | How often pairs of X, Y, Z are ordered correctly | not run yet |" in page
+    assert "| Table 4 | How often pairs of X, Y, Z are ordered correctly | not run in full |" in page

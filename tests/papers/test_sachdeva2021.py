@@ -118,7 +118,7 @@ def test_psi_is_that_of_a_literal_computation(store: PaperStore, found: Agreemen
 
 def test_table1_has_all_strategies_beside_print(store: PaperStore, found: Agreement) -> None:
     outcome = sachdeva2021.table1(Settings(store=store))
-    psi = [cell for cell in outcome.cells if cell.column == "ML-100k"]
+    *psi, mean = [cell for cell in outcome.cells if cell.column == "ML-100k"]
     assert [cell.printed for cell in psi] == [row["values"]["ML-100k"] for row in printed("s21", "table1")]
     ends = {cell.row: cell.value for cell in outcome.cells if cell.column == "ML-100k low"}
     tops = {cell.row: cell.value for cell in outcome.cells if cell.column == "ML-100k high"}
@@ -128,7 +128,13 @@ def test_table1_has_all_strategies_beside_print(store: PaperStore, found: Agreem
     score = found.score("random")
     assert score.low is not None
     assert score.high is not None
-    assert cell.error == pytest.approx(np.sqrt(2) * (score.high - score.low) / (2 * 1.959964), rel=1e-6)
+    assert cell.error == pytest.approx((score.high - score.low) / (2 * 1.959964), rel=1e-6)
+    assert mean.row == "mean over strategies"
+    assert mean.printed == pytest.approx(np.mean([cell.printed for cell in psi]))
+    assert mean.value == pytest.approx(np.mean([cell.value for cell in psi]))
+    assert mean.error == pytest.approx(np.mean([cell.error for cell in psi]))
+    assert outcome.joint is not None
+    assert outcome.joint.degrees == 16  # means count for nothing of their own
     notes = " ".join(outcome.notes)
     assert "Search s21-reduced" in notes
     assert "one seed" in notes

@@ -11,8 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from truerank.core.chart import Document, Section
+from truerank.core.errors import InvalidData
 from truerank.core.table import Table
-from truerank.papers.outcome import BEYOND, NO_EVIDENCE, WIDTH, WITHIN, PaperNumber, RecipeOutcome
+from truerank.papers.outcome import (
+    BEYOND,
+    NO_EVIDENCE,
+    WIDTH,
+    WITHIN,
+    PaperNumber,
+    RecipeOutcome,
+    equals_p,
+)
 from truerank.papers.recipe import PAPERS, RECIPES, Recipe
 from truerank.papers.record import Run
 
@@ -195,9 +204,8 @@ _HEAD = """\
 {legend} Rows without a printed number are left out; the command of each table prints them too.
 
 Seconds are those of processors, in the run that wrote this page. Recipes share fits and keep finished pieces:
-the first that needs a piece pays for it, and what an earlier run had kept costs nothing. A *quick* run has
-fewer repetitions and leaves out what takes long to fit; what complete runs say stands in [papers](papers.md),
-what is wrong in print in [errata](errata.md).
+the first that needs a piece pays for it, and what an earlier run had kept costs nothing. No run is a quick
+one. One table of all items stands in [papers](papers.md), what is wrong in print in [errata](errata.md).
 """
 
 
@@ -221,6 +229,70 @@ def gallery_page(runs: Mapping[str, Run]) -> str:
     return "\n".join(parts)
 
 
+#: what encloses the table of all items on a page
+ITEMS = ("<!-- written by `make gallery` from the record, do not edit -->", "<!-- end of the table -->")
+_NOT_IN_FULL = "not run in full"
+
+
+def items_table(runs: Mapping[str, Run]) -> str:
+    """Return a row for every numbered table and figure: whether it is computed, when, and how it agrees.
+
+    Parameters
+    ----------
+    runs : the record, by recipe
+    """
+    columns = ("paper", "item", "implemented", "regenerated", "agree", "z or joint p", "remark")
+    rows = [columns, tuple("---" for _ in columns)]
+    for name, recipe in RECIPES.items():
+        if recipe.is_ours:
+            continue
+        paper, item = PAPERS[recipe.paper].partition(",")[0], f"{_printed_name(name)}: {recipe.title}"
+        run = runs.get(name)
+        if not recipe.function:
+            rows.append((paper, item, "-", "-", "-", "-", NO_NUMBERS))
+        elif run is None:
+            rows.append((paper, item, f"`{name}`", "no", "", "", _NOT_IN_FULL))
+        else:
+            rows.append((paper, item, f"`{name}`", *_row_of_run(run)))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+
+
+def _row_of_run(run: Run) -> tuple[str, str, str, str]:
+    """Return when a run was made, how many cells agree, their joint test, and the verdict."""
+    outcome = run.outcome
+    repeats = f", {outcome.repeats} x" if (outcome.repeats or 0) > 1 else ""
+    compared = [cell for cell in outcome.cells if cell.printed is not None]
+    agreeing = sum(outcome.cell_status(cell) in ("matches", WITHIN) for cell in compared)
+    z_scores = [abs(cell.z) for cell in compared if cell.z is not None]
+    joint = "exact numbers" if compared else "-"
+    if outcome.joint is not None:
+        joint = f"{equals_p(outcome.joint.p)}, largest z {max(z_scores):.1f} of {len(z_scores)}"
+    missing = f"; without {'; '.join(outcome.without)}" if outcome.without else ""
+    quick = "quick run: " if run.quick else ""
+    remark = run.verdict.replace(f", joint {equals_p(outcome.joint.p)}", "") if outcome.joint else run.verdict
+    return (
+        run.date + repeats,
+        f"{agreeing} of {len(compared)}" if compared else "-",
+        joint,
+        quick + remark + missing,
+    )
+
+
+def with_items(page: str, runs: Mapping[str, Run]) -> str:
+    """Return a page with its table of all items written anew between its two comments.
+
+    Raises
+    ------
+    InvalidData
+        When the page does not hold the two comments.
+    """
+    before, start, rest = page.partition(ITEMS[0])
+    _, end, after = rest.partition(ITEMS[1])
+    if not start or not end:
+        raise InvalidData(f"the page must hold the comments {ITEMS[0]!r} and {ITEMS[1]!r}.")
+    return f"{before}{start}\n\n{items_table(runs)}\n{end}{after}"
+
+
 def _overview(lines: list[RecipeStatus]) -> str:
     """Return one row per table and figure."""
     rows = ["| | shows | status | seconds |", "|---|---|---|---|"]
@@ -229,7 +301,7 @@ def _overview(lines: list[RecipeStatus]) -> str:
         linked = name if line.run is None else f"[{name}](#{anchor(line.recipe.name)})"
         seconds = "" if line.run is None else f"{line.run.cpu_seconds:.1f}"
         # the page must not depend on which data the machine that writes it has
-        status = NOT_RUN if line.recipe.function and line.run is None else line.status
+        status = _NOT_IN_FULL if line.recipe.function and line.run is None else line.status
         rows.append(f"| {linked} | {line.recipe.title} | {status} | {seconds} |")
     return "\n".join(rows) + "\n"
 

@@ -20,7 +20,7 @@ from truerank.core.types import FloatArray
 from truerank.data.catalogue import find_local, load
 from truerank.data.clean import min_history
 from truerank.models.registry import MODELS
-from truerank.papers.outcome import PaperNumber, RecipeOutcome
+from truerank.papers.outcome import IndependentCells, PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed
 from truerank.papers.store import QUICK
 from truerank.workflows.agreement.experiment import AgreementExperiment
@@ -243,23 +243,28 @@ def table1(settings: Settings) -> RecipeOutcome:
     cells: list[PaperNumber] = []
     for row in printed("s21", "table1"):
         cells += _psi_cells(agreements, row["group"], row["sampler"], row["values"])
+    single = [cell for cell in cells if cell.z is not None and cell.column in agreements]
+    cells += _means_over_strategies(single)
+    compared = sum(cell.z is not None for cell in cells)
     seeds = settings.repeated(SEEDS)
     notes = [
         _search(settings),
         "low and high are the ends of 95 % intervals over test users"
         + (f" and {seeds} seeds." if seeds > 1 else "; one seed, so the doubt of training is not in them."),
         "certain is Psi over pairs of models whose order on the full data is beyond that doubt. The error of "
-        "a difference takes the printed number to be as uncertain as ours; average is that of the data sets "
-        "at hand, of both sides.",
+        "a difference is that of our Psi, as print gives none; average is that of the data sets at hand, of "
+        "both sides, and the error of a mean over strategies the mean of theirs, which holds whatever their "
+        "correlation. Averages and means count for nothing of their own in the joint test.",
     ]
     for name, agreement in agreements.items():
-        notes += _findings(name, agreement, [cell for cell in cells if cell.column == name])
+        notes += _findings(name, agreement, [cell for cell in single if cell.column == name])
     return RecipeOutcome(
         tuple(cells),
         notes=tuple(notes),
         reason="" if settings.full else _REASON,
         without=tuple(without),
         repeats=seeds,
+        independent=IndependentCells(compared, len(single), len(single)) if single else None,
     )
 
 
@@ -344,7 +349,7 @@ def _psi_cells(
         if score.psi is None or score.low is None or score.high is None:
             continue  # a note says that no tau exists
         error = (score.high - score.low) / (2 * NormalDist().inv_cdf((1 + agreement.level) / 2))
-        compared.append(PaperNumber(row, name, values[name], score.psi, np.sqrt(2) * error, digits=3))
+        compared.append(PaperNumber(row, name, values[name], score.psi, error, digits=3))
         cells += [
             compared[-1],
             PaperNumber(row, f"{name} low", None, score.low, digits=3),
@@ -358,6 +363,17 @@ def _psi_cells(
         error = float(np.sqrt(np.sum([cell.error**2 for cell in compared])) / len(compared))
         cells.append(PaperNumber(row, "average", printed_mean, ours, error, digits=3))
     return cells
+
+
+def _means_over_strategies(cells: Sequence[PaperNumber]) -> list[PaperNumber]:
+    """Return the mean Psi of each data set beside that of print."""
+    means = []
+    for name in dict.fromkeys(cell.column for cell in cells):
+        of_data = [cell for cell in cells if cell.column == name]
+        printed_mean = float(np.mean([cell.printed for cell in of_data]))
+        ours, error = (float(np.mean([getattr(c, part) for c in of_data])) for part in ("value", "error"))
+        means.append(PaperNumber("mean over strategies", name, printed_mean, ours, error, digits=3))
+    return means
 
 
 def _findings(name: str, agreement: Agreement, cells: Sequence[PaperNumber]) -> list[str]:
