@@ -91,6 +91,33 @@ def test_winners(drawn: Settings) -> None:
     assert sum("names the winner of HR@f in all samples" in note for note in outcome.notes) == 4
 
 
+def test_protocols_of_citeulike(drawn: Settings) -> None:
+    """Where seen items are sampled but not ranked, HR is that of the one protocol and SHR of the other."""
+    outcome = run_recipe("l20.citeulike", drawn)
+    found = cells_of(outcome)
+    assert len(found) == 4 * 4 * 6 * 3
+    assert found["seen items in both: EASE k=1", "SHR"].printed == 0.4648
+    for model in ("EASE", "ALS", "NeuMF", "MultiVAE"):
+        for k in (1, 5, 50):
+            mixed, neither, both = (
+                {name: found[f"seen items {how}: {model} k={k}", name].value for name in ("SHR", "Bound")}
+                for how in ("sampled", "in neither", "in both")
+            )
+            assert mixed == {"SHR": both["SHR"], "Bound": neither["Bound"]}
+    assert found["seen items in both: ALS k=5", "Bound"].value != pytest.approx(
+        found["seen items in neither: ALS k=5", "Bound"].value, abs=1e-4
+    )
+    same = [found[f"seen items in neither: ALS k={k}", "Beta@0.5"].value for k in (1, 2)]
+    table = cells_of(run_recipe("l20.table3", drawn))
+    assert same == [table[f"citeulike ALS k={k}", "Beta@0.5"].value for k in (1, 2)]
+    gaps = [
+        abs(cell.value - cell.printed)
+        for (row, _), cell in found.items()
+        if row.startswith("two events left out") and cell.printed is not None
+    ]
+    assert f"two events left out: mean distance from print {np.mean(gaps):.4f}" in outcome.notes
+
+
 @pytest.mark.parametrize(("name", "n"), [("l20.table5", 100), ("l20.table6", 1000)])
 def test_schemes(drawn: Settings, name: str, n: int) -> None:
     outcome = run_recipe(name, drawn)

@@ -430,3 +430,30 @@ def test_presets_and_listing() -> None:
         "uniform",
         "uni100",
     ]
+
+
+@pytest.mark.parametrize("seen", ["keep", "remove"])
+@pytest.mark.parametrize(
+    "sampler", ["uniform(m=20)", "uniform(m=20, replace=true)", "uniform(m=20, per=target)"]
+)
+@pytest.mark.parametrize("most", [10, 60])
+def test_stored_scores_have_the_ranks_of_computed_ones(sampler: str, seen: SeenPolicy, most: int) -> None:
+    """One compiled pass samples and compares; also users who have seen all but a third of the items."""
+    draw = np.random.default_rng(most)
+    users, items = np.nonzero(draw.random((500, 100)) < most / 100)
+    is_test = draw.random(len(users)) < 0.1
+    train, test = (
+        Interactions.from_codes(users[rows], items[rows], n_users=500, n_items=100)
+        for rows in (~is_test, is_test)
+    )
+    scores = draw.integers(0, 40, (500, 100)).astype(np.float32)  # with ties
+    stored = sample_ranks(as_scorer(scores), Split(train, test), sampler, seen=seen, seed=3)
+    computed = sample_ranks(
+        as_scorer(lambda user, item: scores[user[:, None], item], n_items=100),
+        Split(train, test),
+        sampler,
+        seen=seen,
+        seed=3,
+    )
+    assert stored.n_scores <= computed.n_scores  # lists of several lengths are padded there
+    assert_equal(stored.ranks, computed.ranks)

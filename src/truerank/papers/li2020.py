@@ -393,6 +393,56 @@ def table3(settings: Settings) -> RecipeOutcome:
     return _outcome(settings, cells, notes, without, blocks)
 
 
+#: ways in which Table 3 may have been made for citeulike: the split, and whether seen items stay in the list
+#: of HR and among the items that SHR samples from
+VARIANTS: dict[str, tuple[str, SeenPolicy, SeenPolicy]] = {
+    "seen items in neither": ("leave-one-out", "remove", "remove"),
+    "seen items sampled": ("leave-one-out", "remove", "keep"),
+    "seen items in both": ("leave-one-out", "keep", "keep"),
+    "two events left out": ("leave-one-out(valid=true)", "remove", "remove"),
+}
+
+
+def citeulike(settings: Settings) -> RecipeOutcome:
+    """Compute Table 3 of citeulike under several protocols, since the paper gives none."""
+    rows = {row["k"]: row for row in printed("l20", "readme-table3") if row["dataset"] == "citeulike"}
+    models = [name for name in rows[1] if name not in ("dataset", "k")]
+    functions = {name: FUNCTIONS[name] for name in ("Bound", "Beta@0.5")}
+    notes, without, cells = [_NOTE, _ERRORS_OF_RATIOS], list[str](), list[PaperNumber]()
+    gaps: dict[str, list[float]] = {name: [] for name in VARIANTS}
+    for _, model in _runnable(settings, ["citeulike"], models, without):
+        for name, variant in VARIANTS.items():
+            curves = _variant_curves(settings, model, *variant)
+            shown = {k: row[model] for k, row in rows.items()}
+            found, _ = hit_ratio_cells(f"{name}: {model}", shown, [curves], functions)
+            cells += found
+            gaps[name] += [abs(cell.difference) for cell in found if cell.difference is not None]
+    notes += [f"{name}: mean distance from print {np.mean(gap):.4f}" for name, gap in gaps.items() if gap]
+    return _outcome(settings, cells, notes, without)
+
+
+def _variant_curves(
+    settings: Settings, model: str, split: str, in_list: SeenPolicy, in_sample: SeenPolicy
+) -> HitRatioCurves:
+    """Return HR of lists and SHR of samples that differ in whether they hold seen items."""
+    setup = SETUPS["citeulike"]
+    ranks = {
+        seen: settings.store.ranks(
+            setup.dataset,
+            split,
+            setup.models[model],
+            seen=seen,
+            seed=settings.seed,
+            progress=settings.progress,
+        )
+        for seen in {in_list, in_sample}
+    }
+    scheme = "actual" if in_sample == "remove" else "hyper"
+    samples = list(repeated_samples(settings, ranks[in_sample], scheme, N, f"citeulike {model}"))
+    sampled = np.array([sampled_hit_ratios(sample) for sample in samples])
+    return HitRatioCurves(ranks[in_list], n_items_of(settings, "citeulike"), sampled, samples[-1])
+
+
 def _winners(
     dataset: str, cutoffs: Sequence[int], curves_by_model: Mapping[str, HitRatioCurves], notes: list[str]
 ) -> list[PaperNumber]:

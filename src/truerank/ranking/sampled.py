@@ -12,7 +12,7 @@ from truerank.core.errors import check_at_least, check_choice, suggests_argument
 from truerank.core.parallel import available_threads, ordered_map
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import SEEN_POLICIES, Design, SampledRanks, SeenPolicy, Stopping
-from truerank.core.scorer import Scorer, check_scorer, nan_score
+from truerank.core.scorer import DenseScores, Scorer, check_scorer, nan_score
 from truerank.core.split import Split
 from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets, order_within_rows
 from truerank.ranking.exact import make_queries
@@ -140,10 +140,10 @@ def sample_ranks(
     with tracked(progress, "sampling", len(rows)) as task:
         try:
             on_device = factors_on(device, scorer, rows)
-            if on_device is not None and on_device.can_sample and isinstance(chosen_sampler, UniformSampler):
-                grown = GrowingNegatives(rows, Stopping((chosen_sampler.m,)), negatives.design)
-                counts = compare_growing(scorer, grown, n_threads, task.advance, on_device)
-            elif isinstance(negatives, GrowingNegatives):
+            in_one = isinstance(scorer, DenseScores) if on_device is None else on_device.can_sample
+            if in_one and isinstance(chosen_sampler, UniformSampler):  # samples and compares in one kernel
+                negatives = GrowingNegatives(rows, Stopping((chosen_sampler.m,)), negatives.design)
+            if isinstance(negatives, GrowingNegatives):
                 counts = compare_growing(scorer, negatives, n_threads, task.advance, on_device)
             else:
                 comparer = on_device or make_comparer(scorer, rows, int(negatives.sizes.sum()))
