@@ -171,6 +171,8 @@ def test_a_quick_run_leaves_slow_models_out(monkeypatch: pytest.MonkeyPatch) -> 
     assert setup.missing("b", quick=True) == QUICK
     assert setup.missing("a", quick=True) == ""
     assert setup.missing("a", without=("a",)) == LEFT_OUT
+    assert setup.missing("a", without=("demo:a",)) == LEFT_OUT
+    assert setup.missing("a", without=("other:a", "b")) == ""
     assert list(setup.fitted(PaperStore(), 0, without=("a",))) == ["b"]
 
 

@@ -95,7 +95,7 @@ def run_recipes(
     ] = False,
     without: Annotated[
         list[str] | None,
-        typer.Option(help="Leave this model out, by the paper's name of it; can be repeated."),
+        typer.Option(help="Leave out MODEL, or DATASET:MODEL, by the paper's name; can be repeated."),
     ] = None,
     full: Annotated[
         bool,
@@ -195,9 +195,11 @@ def _models(names: list[str]) -> tuple[str, ...]:
         from truerank.papers.li2020 import SETUPS as FIRST
         from truerank.papers.li2023_models import SETUPS as SECOND
 
-        known = {model for setup in (*FIRST.values(), *SECOND.values()) for model in setup.models}
+        setups = (*FIRST.values(), *SECOND.values())
+        known = {model for setup in setups for model in setup.models}
+        exact = {f"{setup.dataset}:{model}" for setup in setups for model in setup.models}
         for name in names:
-            if name not in known:
+            if name not in known | exact:
                 raise UnknownName("model", name, known)
     return tuple(names)
 

@@ -34,7 +34,7 @@ class Settings:
         ``if __name__ == "__main__"``
     full : the paper's whole search where a recipe has a reduced one
     quick : fewer repetitions, and without what takes long to fit
-    without : models that are left out, by the paper's names
+    without : models that are left out, by the paper's names; ``dataset:model`` leaves it out there alone
 
     Examples
     --------

@@ -167,7 +167,7 @@ class DatasetSetup:
 
     def missing(self, model: str, *, quick: bool = False, without: Sequence[str] = ()) -> str:
         """Return why a model cannot be run here or is left out, '' if it is run."""
-        if model in without:
+        if model in without or f"{self.dataset}:{model}" in without:
             return LEFT_OUT
         if not self.is_available:
             return f"data set {self.dataset} is not at hand"
