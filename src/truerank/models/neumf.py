@@ -69,8 +69,9 @@ class NeuMF(TorchModel[Scorer]):
     Defaults were chosen on the last train events of MovieLens-1M (``docs/models_neural.md``).
     A validated pre-training keeps its best epoch too; ``on_epoch`` is called in the joint training alone.
     Repeated pairs count once (under mse as often as they come). Users without train events have the mean of
-    the other users' embeddings; so have, under mse, items without events, which under bce and bpr are trained
-    as negatives.
+    the other users' embeddings, not zero vectors as in `MF`: part of what all users share, popularity and
+    level, is learnt in the embeddings themselves, and zeros lose it (measured in ``docs/models_neural.md``).
+    So have, under mse, items without events, which under bce and bpr are trained as negatives.
 
     Examples
     --------
