@@ -35,9 +35,25 @@ def test_exact_files(truerank: Truerank, files: tuple[Path, Path]) -> None:
     """Recall@1 of four users is 2/4 and 1/4, whatever the order of the rows."""
     done = truerank("compare", *files, "--metrics", "recall@1")
     assert done.code == 0
+    assert "these 4 users cannot tell ease from pop in recall@1: noise." in done.err.replace("\n", " ")
     header, line = done.out.splitlines()
-    assert re.split(r"\s{2,}", header) == ["A", "B", "metric", "A - B", "P(A > B)", "adjusted p", "verdict"]
-    assert re.split(r"\s{2,}", line)[:5] == ["ease", "pop", "recall@1", "+0.2500 [+0.2500, +0.2500]", "1.000"]
+    names = [
+        "A",
+        "B",
+        "metric",
+        "A - B",
+        "relative",
+        "wins/ties/losses",
+        "adjusted p",
+        "users needed",
+        "verdict",
+    ]
+    assert re.split(r"\s{2,}", header) == names
+    assert re.split(r"\s{2,}", line)[-1] == "cannot tell: noise"
+    done = truerank("compare", *files, "--metrics", "recall@1", "--target", "test-users")
+    line = done.out.splitlines()[1]
+    cells = ["ease", "pop", "recall@1", "+0.2500 [+0.2500, +0.2500]", "+100.0 %", "1/3/0"]
+    assert re.split(r"\s{2,}", line)[:6] == cells
     assert line.endswith("ease, exactly")
     said = done.err.replace("\n", " ")
     assert "ease beats pop in recall@1 on these 4 users, exactly: +0.2500. In the population of users" in said
@@ -105,7 +121,12 @@ def test_models_on_data(truerank: Truerank, tmp_path: Path) -> None:
     drawn = truerank("compare", *flags, "--negatives", "10", "--format", "json")
     assert json.loads(drawn.out)["differences"][0]["pairing"] == "paired users, shared negatives"
     some = json.loads(truerank("compare", *flags, "--users", "20", "--format", "json").out)["differences"][0]
-    assert one["low"] == one["high"] and some["low"] < some["value"] < some["high"]  # others are unknown
+    assert one["target"] == some["target"] == "population"
+    assert one["low"] < one["value"] < one["high"] and some["high"] - some["low"] > one["high"] - one["low"]
+    part = json.loads(
+        truerank("compare", *flags, "--users", "20", "--target", "test-users", "--format", "json").out
+    )["differences"][0]
+    assert some["low"] < part["low"] < part["value"] < part["high"] < some["high"]  # of 40, 20 are known
     dense = json.loads(truerank("compare", *flags, "--core", "5", "--format", "json").out)["differences"][0]
     few = truerank("evaluate", data, *flags[2:], "--core", "5", "--format", "json")
     first, second = json.loads(few.out)["estimates"]

@@ -58,7 +58,13 @@ def compare(
     zero_based: opt.ZeroBased = False,
     metrics: opt.Metrics = "ndcg@10,recall@10",
     estimator: opt.Estimator = None,
-    target: opt.Target = "test-users",
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="What verdicts are about: the population of users (default from exact ranks), or these "
+            "test-users (default from sampled ranks)."
+        ),
+    ] = None,
     level: Annotated[float, typer.Option(help="Confidence level of all intervals together.")] = 0.95,
     correction: Annotated[
         str, typer.Option(help="Correction for multiple comparisons: max-t, holm or none.")

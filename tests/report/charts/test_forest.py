@@ -48,7 +48,7 @@ def test_the_chart_holds_the_differences(found: Comparison) -> None:
 
 def test_known_differences_have_no_whiskers_and_no_bounds() -> None:
     ranks = {"a": Ranks.single([0, 1, 5], n_pool=9), "b": Ranks.single([0, 2, 5], n_pool=9)}
-    chart = forest_chart(compare(ranks, metrics="mrr"), "mrr")
+    chart = forest_chart(compare(ranks, metrics="mrr", target="test-users"), "mrr")
     assert [one.label for one in chart.series] == ["no difference", f"a {MINUS} b"]
     assert chart.notes == (
         "All items were ranked: on these users the differences are known and have no whiskers.",
@@ -81,7 +81,7 @@ def test_figure(found: Comparison) -> None:
 
 def test_table(found: Comparison) -> None:
     table = found.to_table()
-    assert table.columns == ("A", "B", "metric", "A - B", "P(A > B)", "adjusted p", "verdict")
+    assert table.columns == ("A", "B", "metric", "A - B", "relative", "adjusted p", "verdict")
     one = found.differences[0]
     assert table.rows[0][:4] == (
         "good",

@@ -42,12 +42,13 @@ def drawn(shape: float, *, n_users: int = 400, n_pool: int = 500, seed: int = 0)
 def test_exact_ranks_know_the_difference() -> None:
     """A hits for users 1 and 3, B for user 1: recall@1 is 1/2 and 1/4, and that is all there is to know."""
     a, b = Ranks.single([0, 3, 0, 7], n_pool=10), Ranks.single([0, 3, 5, 9], n_pool=10)
-    one = compare({"A": a, "B": b}, metrics="recall@1").differences[0]
+    one = compare({"A": a, "B": b}, metrics="recall@1", target="test-users").differences[0]
     assert (one.value, one.low, one.high, one.probability) == (0.25, 0.25, 0.25, 1.0)
     assert (one.verdict, one.strength, one.method) == (Verdict.FIRST, Strength.EXACT, "exact")
     assert one.population_low is not None and one.population_low < 0
     assert one.bound_low is None and one.needed_negatives is None
-    wide = compare({"A": a, "B": b}, metrics="recall@1", target="population").differences[0]
+    wide = compare({"A": a, "B": b}, metrics="recall@1").differences[0]  # about users like these
+    assert wide.target == "population" and wide.by_interval is Verdict.NOISE
     assert (wide.low, wide.high) == (one.population_low, one.population_high)
     assert (wide.verdict, wide.strength) == (Verdict.NOISE, Strength.NONE)
     assert wide.method == "differences per user, max-t"
@@ -58,8 +59,43 @@ def test_rounding_is_no_victory() -> None:
     """The same values for other users: the means differ in the last digit at most."""
     above = np.arange(300) % 7
     a, b = (Ranks.single(own, n_pool=10) for own in (above, np.random.default_rng(0).permutation(above)))
-    one = compare({"A": a, "B": b}, metrics="mrr").differences[0]
+    one = compare({"A": a, "B": b}, metrics="mrr", target="test-users").differences[0]
     assert (one.verdict, one.value, one.probability) == (Verdict.EQUAL, 0.0, 0.5)
+    others = compare({"A": a, "B": b}, metrics="mrr").differences[0]
+    assert (others.verdict, others.value, others.needed_users) == (Verdict.NOISE, 0.0, None)
+
+
+def test_one_row_answers_what_is_asked() -> None:
+    """Five users, by hand: A hits at rank 1 for users 1, 2 and 3, B for users 3 and 4."""
+    a, b = Ranks.single([0, 0, 0, 5, 5], n_pool=10), Ranks.single([5, 5, 0, 0, 5], n_pool=10)
+    found = compare({"A": a, "B": b}, metrics="recall@1")
+    one = found.differences[0]
+    assert (one.wins, one.ties, one.losses) == (2, 2, 1)
+    assert one.value == pytest.approx(0.2) and one.relative == pytest.approx(0.5)
+    assert one.low is not None and one.high is not None
+    assert (one.relative_low, one.relative_high) == pytest.approx((one.low / 0.4, one.high / 0.4))
+    half = (one.high - one.low) / 2
+    assert one.needed_users == np.ceil(5 * (half / one.value) ** 2)
+    assert f"{one.needed_users:,} users would be enough" in one.sentence or "About" in one.sentence
+    again = Comparison.from_json(found.to_json()).differences[0]
+    assert again == one
+    nothing = compare({"A": a, "B": Ranks.single([5] * 5, n_pool=10)}, metrics="recall@1").differences[0]
+    assert nothing.relative is None  # of a value of 0
+    sampled = {name: simulate_sample(drawn(0.3), 50, label=name) for name in "AB"}
+    assert compare(sampled, metrics="auc", estimator="bv").differences[0].wins is None
+
+
+def test_the_least_p_that_resamples_can_show() -> None:
+    """A always hits and B never does, but for one user: no resample comes near."""
+    a, b = Ranks.single([0] * 99 + [5], n_pool=10), Ranks.single([5] * 99 + [0], n_pool=10)
+    one = compare({"A": a, "B": b}, metrics="recall@1").differences[0]
+    assert one.is_least_p and one.p_adjusted == pytest.approx(1 / 2001)
+    table = compare({"A": a, "B": b}, metrics="recall@1").to_table()
+    assert table.rows[0][table.columns.index("adjusted p")] == "<= 0.0005"
+    near = compare({"A": drawn(0.3), "B": drawn(0.31, seed=1)}, metrics="auc").differences[0]
+    assert not near.is_least_p
+    holm = compare({"A": a, "B": b}, metrics="recall@1", correction="holm").differences[0]
+    assert not holm.is_least_p and holm.p_adjusted == holm.p_value
 
 
 def test_margins() -> None:
@@ -73,12 +109,12 @@ def test_margins() -> None:
 def test_a_random_part_of_the_test_users() -> None:
     """Of N = 500 test users 400 were ranked: the error is sqrt(1 - 400/500) of that for all users."""
     models = {"A": drawn(0.3), "B": drawn(0.5, seed=1)}
-    part = compare(models, metrics="auc", n_test_users=500).differences[0]
-    whole = compare(models, metrics="auc", target="population").differences[0]
+    part = compare(models, metrics="auc", n_test_users=500, target="test-users").differences[0]
+    whole = compare(models, metrics="auc").differences[0]
     assert part.high is not None and whole.high is not None
     assert part.high - part.value == pytest.approx((whole.high - whole.value) * np.sqrt(1 / 5))
     assert (part.strength, whole.strength) == (Strength.USERS, Strength.USERS)
-    same = compare(models, metrics="auc", n_test_users=400).differences[0]
+    same = compare(models, metrics="auc", n_test_users=400, target="test-users").differences[0]
     assert (same.low, same.strength) == (same.value, Strength.EXACT)
     sampled = {
         name: replace(simulate_sample(one, 100, label=name), design=Design(n_test_users=500))
@@ -103,7 +139,8 @@ def test_different_users_are_compared_as_such() -> None:
     assert found.notes == ("A and B have no users in common: they are compared as independent samples.",)
     assert one.p_randomised is None
     # these users of A, exactly, against these users of B: still known
-    assert compare({"A": a, "B": b}, metrics="mrr").differences[0].strength is Strength.EXACT
+    these = compare({"A": a, "B": b}, metrics="mrr", target="test-users").differences[0]
+    assert these.strength is Strength.EXACT
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,7 @@ from truerank.workflows.compare.result import (
     Verdict,
     decide_verdict,
     headline,
+    users_needed,
     verdict_of_interval,
     verdict_sentence,
 )
@@ -170,15 +172,16 @@ def test_sentences() -> None:
     assert verdict_sentence(one(F, Strength.RANKS, F, bound_low=0.1, bound_high=0.2), at) == (
         "ease beats pop in recall@10 whatever the ranks are: the difference lies in [+0.1000, +0.2000]."
     )
-    assert verdict_sentence(one(S, Strength.ESTIMATOR, S), at) == (
-        "pop beats ease in recall@10 by the estimator bv: +0.0200 [+0.0100, +0.0300], its bias not counted."
+    assert verdict_sentence(one(S, Strength.ESTIMATOR, S, value=-0.03, low=-0.05, high=-0.01), at) == (
+        "pop beats ease in recall@10 by the estimator bv: +0.0300 [+0.0100, +0.0500], its bias not counted."
     )
     assert verdict_sentence(one(F, Strength.EXACT, F), at) == (
         "ease beats pop in recall@10 on these 1,000 users, exactly: +0.0200. In the population of users: "
         "[+0.0100, +0.0300]."
     )
     assert verdict_sentence(one(F, Strength.USERS, F), at) == (
-        "ease beats pop in recall@10 in the population of users: +0.0200 [+0.0100, +0.0300]."
+        "ease beats pop in recall@10 in the population of users: +0.0200 [+0.0100, +0.0300]. On these 1,000 "
+        "users the difference is exact."
     )
     assert verdict_sentence(one(U, Strength.NONE, F, needed_negatives=1600), at) == (
         "this sample cannot tell ease from pop in recall@10: K = 10 is below what 99 negatives resolve. Any "
@@ -194,15 +197,19 @@ def test_sentences() -> None:
         "[+0.0100, +0.0300], which no compatible rank distribution gives."
     )
     # half-width 0.02 at a difference of 0.01: four times the users
-    noisy = one(N, Strength.NONE, N, value=0.01, low=-0.01, high=0.03)
+    assert users_needed(0.01, -0.01, 0.03, 1000) == 4000
+    noisy = one(N, Strength.NONE, N, value=0.01, low=-0.01, high=0.03, needed_users=4000)
     assert verdict_sentence(noisy, at) == (
         "this sample cannot tell ease from pop in recall@10: noise. The difference of +0.0100 has the "
         "interval [-0.0100, +0.0300], which contains 0. About 4,000 users (or more negatives) would be "
         "enough to tell, if the difference stays this large."
     )
-    assert verdict_sentence(noisy, SentenceContext()).endswith(
+    assert verdict_sentence(replace(noisy, target="population"), SentenceContext()) == (
+        "these 1,000 users cannot tell ease from pop in recall@10: noise. On these users the difference is "
+        "exactly +0.0100; its interval in the population of users is [-0.0100, +0.0300], which contains 0. "
         "About 4,000 users would be enough to tell, if the difference stays this large."
     )
+    assert "its interval over all test users is" in verdict_sentence(noisy, SentenceContext())
     lonely = one(N, Strength.NONE, N, low=None, high=None)
     assert verdict_sentence(lonely, at).endswith("One user does not show how much users vary.")
     tied = SentenceContext("bv", 10, 99, 0.05)
@@ -222,8 +229,11 @@ def test_sentences_of_the_posterior() -> None:
     )
     finer = SentenceContext("bv", 10, 999, noise=(0.005, 0.035), resolved=4)
     assert verdict_sentence(one(S, Strength.SAMPLE, S, low=-0.03, high=-0.01, value=-0.04), finer) == (
-        "pop beats ease in recall@10 by the posterior: [-0.0300, -0.0100]. The sample decides: it resolves "
-        "ranks from 4 on; bv estimates -0.0400, which the posterior leaves out."
+        "pop beats ease in recall@10 by the posterior: [+0.0100, +0.0300]. The sample decides: it resolves "
+        "ranks from 4 on; bv estimates +0.0400, which the posterior leaves out."
+    )
+    assert verdict_sentence(one(F, Strength.PRIOR, N), at).endswith(
+        "That is about these users: noise leaves open what holds for others."
     )
     all_ranks = SentenceContext("bv", 10, 999, noise=(0.005, 0.035), resolved=1)
     assert "The sample decides: it resolves all ranks;" in verdict_sentence(
@@ -243,7 +253,7 @@ def test_sentences_of_the_posterior() -> None:
         "+0.0350], its bias not counted."
     )
     noisy = SentenceContext("bv", 10, 99, noise=(-0.02, 0.06), resolved=37)
-    assert verdict_sentence(one(N, Strength.NONE, N, low=-0.05, high=0.08), noisy) == (
+    assert verdict_sentence(one(N, Strength.NONE, N, low=-0.05, high=0.08, needed_users=4000), noisy) == (
         "this sample cannot tell ease from pop in recall@10: noise. The difference of +0.0200 has the "
         "interval [-0.0200, +0.0600], which contains 0; so does its posterior, [-0.0500, +0.0800]. About "
         "4,000 users (or more negatives) would be enough to tell, if the difference stays this large."
@@ -257,3 +267,10 @@ def test_headlines() -> None:
     assert headline(one(U, Strength.NONE, S)) == "cannot tell: not resolved (by the estimator: pop)"
     assert headline(one(N, Strength.NONE, N)) == "cannot tell: noise"
     assert headline(one(E, Strength.EXACT, E)) == "equivalent within the margin, exactly"
+
+
+def test_users_needed() -> None:
+    assert users_needed(0.02, 0.01, 0.03, 100) is None  # decided
+    assert users_needed(0.0, -0.01, 0.01, 100) is None  # no difference to tell
+    assert users_needed(1e-5, -0.01, 0.01, 100) is None  # a million times as many
+    assert users_needed(-0.01, -0.03, 0.01, 100) == 400

@@ -2,9 +2,10 @@
 
 ``compare`` takes ranks, or fits and ranks the models itself: on the same users and targets, and against the
 same negatives where negatives are sampled. Differences are taken user by user where models have the same
-users. From exact ranks the difference on the test users is known. From sampled ranks a verdict needs more
-than an interval for the sampling noise: the posterior of the difference, under a prior learnt from real
-recommenders, must exclude 0, or the identification bounds must.
+users. From exact ranks the difference on the test users is known, so a verdict is about the population of
+users that these come from, unless it is asked for these users alone. From sampled ranks it is about these
+users, and needs more than an interval for noise: the posterior of the difference, under a prior learnt from
+real recommenders, must exclude 0, or the identification bounds must.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ from truerank.workflows.compare.result import (
     Strength,
     Verdict,
     decide_verdict,
+    users_needed,
     verdict_sentence,
 )
 from truerank.workflows.fitting import check_targets, fit_scorer, make_validate, name_models
@@ -148,6 +150,7 @@ class ComparisonBuilder:
         value, n_users = float(paired.value[cell]), int(paired.n_users[row])
         if is_exact and abs(value) <= ROUNDING:
             value = 0.0
+        is_population = options.target == "population" or self._is_subset
         factor = self._error_factor(first, second) if options.target == "test-users" else 1.0
         noise = _scaled(value, float(intervals.low[cell]), float(intervals.high[cell]), factor)
         low, high = noise
@@ -161,7 +164,8 @@ class ComparisonBuilder:
                 bounds = float(lower[column]), float(upper[column])
         resolved = None
         if posterior is not None and np.isfinite(posterior.low[cell]):
-            low, high, resolved = *posterior.within(cell, bounds), int(posterior.resolved[row])
+            cut = None if is_population else bounds  # bounds hold for the users that were ranked
+            low, high, resolved = *posterior.within(cell, cut), int(posterior.resolved[row])
             probability = float(posterior.probability[cell])
         verdict, strength, by_interval = decide_verdict(
             noise,
@@ -171,7 +175,7 @@ class ComparisonBuilder:
             and is_prior_decisive(options.metrics[column], resolved, int(first.ranks.n_pool.max())),
             margin=options.tie_margin,
             is_exact=is_exact,
-            is_population=options.target == "population" or self._is_subset,
+            is_population=is_population,
         )
         if is_exact and factor > 0 and strength is Strength.EXACT:
             strength = Strength.USERS
@@ -182,6 +186,9 @@ class ComparisonBuilder:
             if is_searched:
                 needed = negatives_needed.for_pair(a, b, options.metrics[column], abs(value))
         sizes = {model.n_negatives for model in (first, second) if model.estimated is not None}
+        base = float(second.value[column])
+        relative = [_finite(limit / base) if base > 0 else None for limit in (value, low, high)]
+        wins, draws, losses = count_wins(first, second, column) if kinship.is_paired else (None, None, None)
         difference = Difference(
             first=first.name,
             second=second.name,
@@ -212,6 +219,14 @@ class ComparisonBuilder:
             by_interval=by_interval,
             n_users=n_users,
             needed_negatives=needed,
+            relative=relative[0],
+            relative_low=relative[1],
+            relative_high=relative[2],
+            wins=wins,
+            ties=draws,
+            losses=losses,
+            is_least_p=bool(intervals.is_least_p[cell]),
+            needed_users=users_needed(value, *noise, n_users) if verdict is Verdict.NOISE else None,
         )
         context = SentenceContext(
             estimator="" if is_exact else str(options.estimator),
@@ -348,6 +363,20 @@ def _probability(value: float, error: float, n_users: int, factor: float, popula
     return float(stdtr(n_users - 1, value / (factor * error)))
 
 
+def count_wins(
+    first: ComparedModel, second: ComparedModel, column: int
+) -> tuple[int, int, int] | tuple[None, None, None]:
+    """Return for how many users the first model has the larger value, an equal one, and the smaller one.
+
+    A sample does not show the value of a single user, so there are no counts where a model was sampled.
+    """
+    if first.per_user is None or second.per_user is None or first.estimated or second.estimated:
+        return None, None, None
+    ahead = first.per_user[:, column] - second.per_user[:, column]
+    wins, losses = int((ahead > ROUNDING).sum()), int((ahead < -ROUNDING).sum())
+    return wins, len(ahead) - wins - losses, losses
+
+
 def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
@@ -401,7 +430,7 @@ def compare(
     *,
     estimator: Estimators = DEFAULT_ESTIMATOR,
     sampler: str | Sampler | None = None,
-    target: Target = "test-users",
+    target: Target | None = None,
     level: float = 0.95,
     correction: Correction = "max-t",
     baseline: str | None = None,
@@ -421,8 +450,9 @@ def compare(
     """Return the differences between models with simultaneous confidence intervals and a verdict for each.
 
     Models with the same users are compared user by user. From exact ranks the difference on these users is
-    known. From sampled ranks a verdict needs a posterior interval that excludes 0, or bounds that do;
-    otherwise the verdict is that this sample cannot tell.
+    known, and an interval says what it can be in the population that they come from. From sampled ranks a
+    verdict needs a posterior interval that excludes 0, or bounds that do; otherwise the verdict is that this
+    sample cannot tell.
 
     Parameters
     ----------
@@ -431,8 +461,9 @@ def compare(
     metrics : spec strings or objects
     estimator : estimator of the metrics from sampled ranks; exact ranks need none
     sampler : how negatives are sampled where models are given; None ranks all items
-    target : what intervals and verdicts are about: the mean over these ``test-users``, or over the
-        ``population`` of users they come from
+    target : what intervals and verdicts are about: the mean over the ``population`` of users that the test
+        users come from, or over these ``test-users`` alone. None takes the population where all ranks are
+        exact, and the test users where some are sampled: there the ranks of these users are the first question
     level : simultaneous confidence level of all intervals, and of all bounds
     correction : for multiple comparisons: ``max-t``, ``holm`` (with Bonferroni intervals) or ``none``
     baseline : name of the model that every other one is compared with; None compares all pairs
@@ -458,14 +489,15 @@ def compare(
     Examples
     --------
     >>> a, b = Ranks.single([0, 3, 0, 7], n_pool=10), Ranks.single([0, 3, 5, 9], n_pool=10)
-    >>> comparison = compare({"A": a, "B": b}, metrics="recall@1")
-    >>> print(comparison.differences[0].sentence)
+    >>> print(compare({"A": a, "B": b}, metrics="recall@1").differences[0].sentence)
+    these 4 users cannot tell A from B in recall@1: noise. On these users the difference is exactly +0.2500...
+    >>> print(compare({"A": a, "B": b}, metrics="recall@1", target="test-users").differences[0].sentence)
     A beats B in recall@1 on these 4 users, exactly: +0.2500. In the population of users: ...
     """
     options = CompareOptions(
         make_metrics(metrics),
         single_estimator(estimator, "compare"),
-        target=target,
+        target="population" if target is None else target,
         level=level,
         correction=correction,
         baseline=baseline,
@@ -493,6 +525,8 @@ def compare(
         n_test_users = split.n_test_users
     else:
         ranks = _given_ranks(models, sampler)
+    if target is None and not all(isinstance(model_ranks, Ranks) for model_ranks in ranks.values()):
+        options = replace(options, target="test-users")
     pairs = options.pairs(list(ranks))
     aligned, notes = align_ranks(ranks, options)
     most_users = max(model_ranks.n_users for model_ranks in aligned.values())

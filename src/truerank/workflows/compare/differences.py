@@ -21,7 +21,7 @@ from truerank.core.errors import InvalidData
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.random import stage_key, stream
 from truerank.core.ranks import Design, Ranks, SampledRanks
-from truerank.core.types import FloatArray, IntArray
+from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.inference.estimate_interval.registry import PointEstimates
 from truerank.inference.resample import resample_counts
 from truerank.workflows.compare.options import ComparedModel, CompareOptions, Correction
@@ -365,6 +365,7 @@ class SimultaneousIntervals:
     low, high : limits of the intervals, within [-1, 1]
     p_value, p_adjusted : of the hypothesis of no difference, unadjusted and adjusted for all comparisons
     probability : that the first model is better, bias not counted: Student's distribution function of t
+    is_least_p : where ``p_adjusted`` is the least that so many resamples can show; the true one may be less
     """
 
     low: FloatArray
@@ -372,6 +373,7 @@ class SimultaneousIntervals:
     p_value: FloatArray
     p_adjusted: FloatArray
     probability: FloatArray
+    is_least_p: BoolArray
 
 
 def simultaneous_intervals(
@@ -416,7 +418,7 @@ def simultaneous_intervals(
     fraction = 1 - (single / 2) ** (1 / n_users[is_flat])
     low[is_flat] = value[is_flat] * (1 - fraction) - fraction
     high[is_flat] = value[is_flat] * (1 - fraction) + fraction
-    p_adjusted = p_value.copy()
+    p_adjusted, is_least_p = p_value.copy(), np.zeros(len(value), np.bool_)
     tail: FloatArray = np.full(len(t), single / 2)
     if correction == "max-t" and varies.any():
         part = n_comparisons / int(varies.sum())  # flat differences take their part of alpha
@@ -426,6 +428,7 @@ def simultaneous_intervals(
         n_reached = len(maxima) - np.searchsorted(maxima, scores, side="left")
         fractions = part * (1 + n_reached) / (len(maxima) + 1)
         p_adjusted[varies] = np.minimum(np.maximum(fractions, part * p_value[varies]), 1.0)
+        is_least_p[varies] = (n_reached == 0) & (fractions >= part * p_value[varies])
         tail[:] = min(float(ndtr(-_critical(maxima, alpha / part))), alpha / part / 2)
         p_adjusted[is_flat] = np.minimum(n_comparisons * p_value[is_flat], 1.0)
     elif correction != "none":
@@ -442,6 +445,7 @@ def simultaneous_intervals(
         p_value.reshape(shape),
         p_adjusted.reshape(shape),
         probability.reshape(shape),
+        is_least_p.reshape(shape),
     )
 
 

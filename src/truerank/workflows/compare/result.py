@@ -155,6 +155,13 @@ class Difference:
     needed_negatives : about how many would separate the bounds; None where this was not computed, or where
         only ranking all items would
     sentence : the verdict as a sentence
+    relative, relative_low, relative_high : difference and interval divided by the value of B; None where that
+        is 0
+    wins, ties, losses : users for whom A has the larger value, an equal one, the smaller one; None from
+        sampled ranks, which do not show the value of a user, and where users are not paired
+    is_least_p : whether ``p_adjusted`` is the least that so many resamples can show
+    needed_users : about how many would tell the models apart if the difference stays this large; None where
+        noise is not what leaves the verdict open, or where a thousand times as many would not do
     """
 
     first: str
@@ -181,6 +188,14 @@ class Difference:
     n_users: int
     needed_negatives: int | None = None
     sentence: str = ""
+    relative: float | None = None
+    relative_low: float | None = None
+    relative_high: float | None = None
+    wins: int | None = None
+    ties: int | None = None
+    losses: int | None = None
+    is_least_p: bool = False
+    needed_users: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON."""
@@ -333,9 +348,9 @@ class SentenceContext:
 def verdict_sentence(difference: Difference, context: SentenceContext) -> str:
     """Return the verdict about two models in one metric as a sentence, with its reason."""
     if difference.verdict is Verdict.NOISE:
-        return f"{_cannot_tell(difference)}: noise. {_noise(difference, context)}"
+        return f"{_cannot_tell(difference, context)}: noise. {_noise(difference, context)}"
     if difference.verdict is Verdict.UNRESOLVED:
-        return f"{_cannot_tell(difference)}: {_unresolved(difference, context)}"
+        return f"{_cannot_tell(difference, context)}: {_unresolved(difference, context)}"
     return f"{_claim(difference, context)} {_evidence(difference, context)}"
 
 
@@ -353,8 +368,23 @@ def _winner(difference: Difference, verdict: Verdict) -> str:
     return named.get(verdict, verdict.value)
 
 
-def _cannot_tell(difference: Difference) -> str:
-    return f"this sample cannot tell {difference.first} from {difference.second} in {difference.metric}"
+def _cannot_tell(difference: Difference, context: SentenceContext) -> str:
+    what = "this sample" if context.estimator else f"these {difference.n_users:,} users"
+    return f"{what} cannot tell {difference.first} from {difference.second} in {difference.metric}"
+
+
+def users_needed(value: float, low: float, high: float, n_users: int) -> int | None:
+    """Return about how many users would tell the difference from 0; None where no thousandfold number would.
+
+    Examples
+    --------
+    >>> users_needed(0.01, -0.01, 0.03, 500)
+    2000
+    """
+    if not (low <= 0 <= high) or abs(value) <= ROUNDING:
+        return None
+    times = ((high - low) / 2 / abs(value)) ** 2
+    return math.ceil(times * n_users) if 1 < times < 1000 else None
 
 
 def _noise(difference: Difference, context: SentenceContext) -> str:
@@ -362,20 +392,23 @@ def _noise(difference: Difference, context: SentenceContext) -> str:
     if low is None or high is None or math.isnan(low):
         return "One user does not show how much users vary."
     margin = f" and exceeds the margin of {context.margin:g}" if context.margin is not None else ""
-    text = (
-        f"The difference of {difference.value:+.4f} has the interval {_interval(low, high)}, which contains "
-        f"0{margin}."
-    )
+    if context.estimator:
+        text = f"The difference of {difference.value:+.4f} has the interval {_interval(low, high)}"
+    else:
+        whom = "in the population of users" if difference.target == "population" else "over all test users"
+        text = (
+            f"On these users the difference is exactly {difference.value:+.4f}; its interval {whom} is "
+            f"{_interval(low, high)}"
+        )
+    text += f", which contains 0{margin}."
     if context.resolved is not None:
         text = f"{text[:-1]}; so does its posterior, {_interval(difference.low, difference.high)}."
-    if abs(difference.value) > 0 and low <= 0 <= high:
-        times = ((high - low) / 2 / abs(difference.value)) ** 2
-        if 1 < times < 1000:
-            more = " (or more negatives)" if context.estimator else ""
-            text += (
-                f" About {about(times * difference.n_users)} users{more} would be enough to tell, if the "
-                "difference stays this large."
-            )
+    if difference.needed_users is not None:
+        more = " (or more negatives)" if context.estimator else ""
+        text += (
+            f" About {about(difference.needed_users)} users{more} would be enough to tell, if the difference "
+            "stays this large."
+        )
     return text
 
 
@@ -418,23 +451,41 @@ def _claim(difference: Difference, context: SentenceContext) -> str:
 
 
 def _evidence(difference: Difference, context: SentenceContext) -> str:
+    """Return what a verdict rests on, with numbers that are positive for the model that it names first."""
+    value, interval = f"{_named_first(difference, difference.value):+.4f}", _oriented(difference)
     if difference.strength is Strength.RANKS:
-        bounds = _interval(difference.bound_low, difference.bound_high)
+        bounds = _oriented(difference, difference.bound_low, difference.bound_high)
         return f"whatever the ranks are: the difference lies in {bounds}."
     if difference.strength is Strength.EXACT:
-        text = f"on these {difference.n_users:,} users, exactly: {difference.value:+.4f}."
+        text = f"on these {difference.n_users:,} users, exactly: {value}."
         if difference.population_low is not None:
-            interval = _interval(difference.population_low, difference.population_high)
-            text += f" In the population of users: {interval}."
+            limits = _oriented(difference, difference.population_low, difference.population_high)
+            text += f" In the population of users: {limits}."
         return text
-    estimate = f"{difference.value:+.4f} {_interval(difference.low, difference.high)}"
     if difference.strength is Strength.USERS:
-        return f"in the population of users: {estimate}."
-    if difference.strength in (Strength.SAMPLE, Strength.PRIOR):
         return (
-            f"by the posterior: {_interval(difference.low, difference.high)}. {_ground(difference, context)}"
+            f"in the population of users: {value} {interval}. On these {difference.n_users:,} users the "
+            "difference is exact."
         )
-    return f"by the estimator {context.estimator}: {estimate}, its bias not counted."
+    if difference.strength in (Strength.SAMPLE, Strength.PRIOR):
+        text = f"by the posterior: {interval}. {_ground(difference, context)}"
+        if difference.target == "test-users" and difference.by_interval is Verdict.NOISE:
+            text += " That is about these users: noise leaves open what holds for others."
+        return text
+    return f"by the estimator {context.estimator}: {value} {interval}, its bias not counted."
+
+
+def _named_first(difference: Difference, value: float) -> float:
+    """Return a difference as the sentence says it: B minus A where B is the better one."""
+    return -value if difference.verdict is Verdict.SECOND else value
+
+
+def _oriented(difference: Difference, low: float | None = None, high: float | None = None) -> str:
+    """Return limits, those of the interval by default, as the sentence says the difference."""
+    limits = (difference.low, difference.high) if low is None and high is None else (low, high)
+    if limits[0] is None or limits[1] is None:
+        return _interval(*limits)
+    return _interval(*sorted(_named_first(difference, limit) for limit in limits if limit is not None))
 
 
 def _ground(difference: Difference, context: SentenceContext) -> str:
@@ -445,7 +496,7 @@ def _ground(difference: Difference, context: SentenceContext) -> str:
         text = f"The sample decides: it resolves ranks from {context.resolved:,} on"
     else:
         text = "The sample decides: it resolves all ranks"
-    text += f"; {context.estimator} estimates {difference.value:+.4f}"
+    text += f"; {context.estimator} estimates {_named_first(difference, difference.value):+.4f}"
     is_inside = (
         difference.low is not None
         and difference.high is not None
@@ -460,19 +511,44 @@ def _interval(low: float | None, high: float | None) -> str:
     return f"[{low:+.4f}, {high:+.4f}]"
 
 
-TABLE_COLUMNS = ("A", "B", "metric", "A - B", "P(A > B)", "adjusted p", "verdict")
-
-
 def difference_table(comparison: Comparison) -> Table:
-    """Return one row per pair and metric, the verdict last."""
-    return Table(TABLE_COLUMNS, tuple(_row(difference) for difference in comparison.differences))
+    """Return one row per pair and metric, the verdict last; columns that would be empty are left out."""
+    cells: dict[str, list[str]] = {
+        "A": [one.first for one in comparison.differences],
+        "B": [one.second for one in comparison.differences],
+        "metric": [one.metric for one in comparison.differences],
+        "A - B": [_with_interval(one) for one in comparison.differences],
+        "relative": [_relative(one) for one in comparison.differences],
+        "wins/ties/losses": [_record(one) for one in comparison.differences],
+        "adjusted p": [_p_value(one) for one in comparison.differences],
+        "users needed": [
+            "" if one.needed_users is None else f"about {about(one.needed_users)}"
+            for one in comparison.differences
+        ],
+        "verdict": [headline(one) for one in comparison.differences],
+    }
+    shown = {name: column for name, column in cells.items() if any(column)}
+    return Table(tuple(shown), tuple(zip(*shown.values(), strict=True)))
 
 
-def _row(difference: Difference) -> tuple[str, ...]:
+def _with_interval(difference: Difference) -> str:
     value = f"{difference.value:+.4f}"
-    if difference.low is not None and difference.high is not None:
-        value += f" {_interval(difference.low, difference.high)}"
-    probability = "" if difference.probability is None else f"{difference.probability:.3f}"
-    p_value = "" if difference.p_adjusted is None else f"{difference.p_adjusted:.2g}"
-    names = difference.first, difference.second, difference.metric
-    return *names, value, probability, p_value, headline(difference)
+    if difference.low is None or difference.high is None:
+        return value
+    return f"{value} {_interval(difference.low, difference.high)}"
+
+
+def _relative(difference: Difference) -> str:
+    return "" if difference.relative is None else f"{100 * difference.relative:+.1f} %"
+
+
+def _record(difference: Difference) -> str:
+    if difference.wins is None:
+        return ""
+    return f"{difference.wins:,}/{difference.ties:,}/{difference.losses:,}"
+
+
+def _p_value(difference: Difference) -> str:
+    if difference.p_adjusted is None:
+        return ""
+    return f"<= {difference.p_adjusted:.1g}" if difference.is_least_p else f"{difference.p_adjusted:.2g}"
