@@ -138,7 +138,7 @@ def about(number: float) -> str:
 
 
 _NUMBER = re.compile(
-    r"[+\-\N{MINUS SIGN}]?(\d[\d,]*(\.\d+)?|\.\d+)(e[+-]?\d+)?"  # the number itself
+    r"(<= )?[+\-\N{MINUS SIGN}]?(\d[\d,]*(\.\d+)?|\.\d+)(e[+-]?\d+)?"  # the number itself
     r"(\s?(%|[A-Za-z]{1,4}))?(\s*[\[(][^\])]*[\])])?"  # its unit; an interval in brackets
 )
 _MARKDOWN = re.compile(r"[\\`*<|$~]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|&(?=#?\w+;)|(?<=\])\(")

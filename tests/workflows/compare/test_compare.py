@@ -17,6 +17,7 @@ from scipy.stats import ttest_ind, ttest_rel
 from truerank.core.errors import InvalidData
 from truerank.core.ranks import Design, Ranks, SampledRanks
 from truerank.core.split import Split
+from truerank.core.table import about
 from truerank.data.demo import demo
 from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.simulate import simulate_sample
@@ -75,8 +76,8 @@ def test_one_row_answers_what_is_asked() -> None:
     assert one.low is not None and one.high is not None
     assert (one.relative_low, one.relative_high) == pytest.approx((one.low / 0.4, one.high / 0.4))
     half = (one.high - one.low) / 2
-    assert one.needed_users == np.ceil(5 * (half / one.value) ** 2)
-    assert f"{one.needed_users:,} users would be enough" in one.sentence or "About" in one.sentence
+    assert one.needed_users is not None and one.needed_users == np.ceil(5 * (half / one.value) ** 2)
+    assert f"About {about(one.needed_users)} users would be enough to tell" in one.sentence
     again = Comparison.from_json(found.to_json()).differences[0]
     assert again == one
     nothing = compare({"A": a, "B": Ranks.single([5] * 5, n_pool=10)}, metrics="recall@1").differences[0]

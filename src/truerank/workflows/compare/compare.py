@@ -463,7 +463,7 @@ def compare(
     sampler : how negatives are sampled where models are given; None ranks all items
     target : what intervals and verdicts are about: the mean over the ``population`` of users that the test
         users come from, or over these ``test-users`` alone. None takes the population where all ranks are
-        exact, and the test users where some are sampled: there the ranks of these users are the first question
+        exact, and the test users where some are sampled: there their own ranks are the first question
     level : simultaneous confidence level of all intervals, and of all bounds
     correction : for multiple comparisons: ``max-t``, ``holm`` (with Bonferroni intervals) or ``none``
     baseline : name of the model that every other one is compared with; None compares all pairs
