@@ -56,8 +56,9 @@ CLS_VARIANTS = {"any sign": "cls", "x >= 0": "cls(positive=true)", "clipped": "c
 X_SWEEPS, X_SEED = 6, 11
 #: starts of X whose spread is part of the errors of its numbers
 X_STARTS = 20
-_START_NOTE = "the paper gives neither the start nor the sweeps of X"
+_START = "the paper gives neither the start nor the sweeps of X"
 _REASON = "the paper's rank estimate of AUC fits a denominator of m + 1 better than its m"
+_CHOSEN = "X was chosen by its exact row, which is therefore no evidence"
 
 
 @dataclass(frozen=True)
@@ -280,12 +281,11 @@ def table3(settings: Settings) -> RecipeOutcome:
         spread = found.exact_starts[:, column].std(ddof=1) if name == "X" else 0.0
         error = np.hypot(spread, np.sqrt(found.tied[column, column]) if name == "Z" else 0.0)
         label, exact = f"{metric} {name}", float(found.exact[at, column])
-        note = _START_NOTE if name == "X" else ""
-        cells.append(PaperNumber(label, "Exact", row["values"]["Exact"], exact, float(error), note=note))
+        cells.append(PaperNumber(label, "Exact", row["values"]["Exact"], exact, float(error)))
         cells.extend(_sampled_cells(label, row["values"], at, column))
     return RecipeOutcome(
         tuple(cells),
-        notes=(*_before_and_after(), *_check_of_sds()),
+        notes=(*_before_and_after(), *_check_of_sds(), _CHOSEN),
         reason=_REASON,
         independent=independent_cells(_correlations(found)),
     )
@@ -397,8 +397,17 @@ def _check_of_sds() -> list[str]:
         f"the {len(cells)} printed standard deviations took no part in that choice: chi-square "
         f"{chi_square(cells):.0f}, {count_within(cells)} within 2 standard errors",
         f"AUC of Z varies from run to run by {shown[0]} to {shown[-1]} in print and by {tied[0].value:.2f} "
-        "here, where every run breaks ties at random",
+        f"here, where every run breaks ties at random, by {_spread_of_fixed_order():.2f} at most if their "
+        "order is the same in all runs",
     ]
+
+
+def _spread_of_fixed_order() -> float:
+    """Return the largest standard deviation of the sampled AUC of Z if ties are lost, won or halved."""
+    ranks = recommender_ranks()["Z"]
+    orders = (ranks.n_above + ranks.n_tied * half // 2 for half in range(3))
+    fixed = (sampled_metrics(Ranks.single(above, n_pool=ranks.n_pool)) for above in orders)
+    return max(float(each.sd[0, -1]) for each in fixed)
 
 
 def laws(settings: Settings) -> RecipeOutcome:
@@ -469,7 +478,7 @@ def table4(settings: Settings) -> RecipeOutcome:
                 theirs = rows[pair, metric][estimator]
                 value, cell_error = 100 * float(fraction[index, column]), float(error[index, column])
                 cells.append(PaperNumber(f"{metric} {pair}", estimator, theirs, value, cell_error, digits=0))
-    return RecipeOutcome(tuple(cells), reason="the paper gives neither the start nor the sweeps of X")
+    return RecipeOutcome(tuple(cells), reason=_START)
 
 
 def _ordered(
@@ -500,9 +509,10 @@ def fit_x(settings: Settings) -> RecipeOutcome:
     spread = metrics_of_fit.reshape(-1, len(metrics)).std(axis=0)
     distance = (((metrics_of_fit - target) / spread) ** 2).sum(axis=2)
     best = np.unravel_index(np.argmin(distance), distance.shape)
+    errors = metrics_of_fit[best[0]].std(axis=0, ddof=1)
     cells = tuple(
-        PaperNumber("X", name, float(theirs), float(ours), note=_START_NOTE)
-        for name, theirs, ours in zip(METRICS, target, metrics_of_fit[best], strict=True)
+        PaperNumber("X", name, float(theirs), float(ours), float(error))
+        for name, theirs, ours, error in zip(METRICS, target, metrics_of_fit[best], errors, strict=True)
     )
     notes = [f"nearest: {sweeps[best[0]]} sweeps, seed {seeds[best[1]]}"]
     for n_sweeps, runs in zip(sweeps, metrics_of_fit, strict=True):
@@ -511,4 +521,4 @@ def fit_x(settings: Settings) -> RecipeOutcome:
             for name, mean, sd in zip(METRICS, runs.mean(axis=0), runs.std(axis=0), strict=True)
         )
         notes.append(f"{n_sweeps} sweeps, {len(seeds)} starts: {shown}")
-    return RecipeOutcome(cells, {}, tuple(notes), repeats=len(seeds))
+    return RecipeOutcome(cells, {}, (_CHOSEN, *notes), reason=_START, repeats=len(seeds))

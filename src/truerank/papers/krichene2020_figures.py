@@ -132,15 +132,17 @@ def figure6(settings: Settings) -> RecipeOutcome:
     )
     notes = (
         f"samples without replacement, so at most {largest:,}, the smallest pool; corrected for n = "
-        f"{mean_pool():,}; errors are standard deviations over {X_STARTS} starts of X; tied targets stand in "
-        "the middle of their block",
+        f"{mean_pool():,}; errors are standard deviations over {X_STARTS} starts of X; tied targets are "
+        "spread evenly over their blocks",
     )
     return RecipeOutcome(cells, {"kr20.figure6": figure}, notes)
 
 
 def _untied(ranks: Ranks) -> Ranks:
-    """Return ranks with every tied target in the middle of its block."""
-    return Ranks.single(ranks.n_above + ranks.n_tied // 2, n_pool=ranks.n_pool)
+    """Return ranks in one order of ties, in which tied targets fill their blocks evenly."""
+    golden = (np.sqrt(5) - 1) / 2  # its multiples are the most even sequence in the unit interval
+    place = np.floor((np.arange(len(ranks)) * golden % 1) * (ranks.n_tied + 1)).astype(np.int64)
+    return Ranks.single(ranks.n_above + place, n_pool=ranks.n_pool)
 
 
 def recall_of(ranks: Ranks, n_negatives: int, spec: str) -> float:
