@@ -72,7 +72,8 @@ def answer_sentence(
     scenarios = ", ".join(scenario.key for scenario in plan.model_grids)
     n_certain, n_pairs = sum(b.n_certain for b in boards), sum(b.n_pairs for b in boards)
     where = f"{name} ({scenarios})"
-    if all(cell.tau is None for cell in overall.values()):
+    has_taus = any(cell.tau is not None for cell in overall.values())
+    if n_skipped == n_subsamples or (n_certain and not has_taus):
         return (
             f"On {where} no order could be compared: not one tau exists.{left_out} Use larger fractions, or "
             "models that can be fitted to fewer events."
