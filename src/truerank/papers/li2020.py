@@ -415,10 +415,23 @@ def citeulike(settings: Settings) -> RecipeOutcome:
             curves = _variant_curves(settings, model, *variant)
             shown = {k: row[model] for k, row in rows.items()}
             found, _ = hit_ratio_cells(f"{name}: {model}", shown, [curves], functions)
-            cells += found
+            cells += [*found, _first_ratio(f"{name}: {model}", found, curves.ranks.n_users)]
             gaps[name] += [abs(cell.difference) for cell in found if cell.difference is not None]
     notes += [f"{name}: mean distance from print {np.mean(gap):.4f}" for name, gap in gaps.items() if gap]
     return _outcome(settings, cells, notes, without)
+
+
+def _first_ratio(row: str, cells: Sequence[PaperNumber], n_users: int) -> PaperNumber:
+    """Return SHR@1 over HR@f(1), which depends on the protocol more than on how good the fit is."""
+    sampled, exact = (next(c for c in cells if c.column == name) for name in ("SHR", "Beta@0.5"))
+    theirs = None
+    if sampled.printed is not None and exact.printed is not None:
+        theirs = sampled.printed / exact.printed
+    ratio = sampled.value / exact.value
+    error = ratio * float(
+        np.sqrt(sum((1 - cell.value) / (cell.value * n_users) for cell in (sampled, exact)))
+    )
+    return PaperNumber(f"{row} k=1", "SHR / Beta@0.5", theirs, ratio, error, digits=3)
 
 
 def _variant_curves(
