@@ -203,7 +203,7 @@ def main() -> None:
         "strategies": STRATEGIES,
         "characteristics": CHARACTERISTICS,
         "data": [
-            {"name": name, "characteristics": a.tolist(), "psi": b.tolist(), **row}
+            {"name": name, "characteristics": a.tolist(), "measured": b.tolist(), **row}
             for name, a, b, row in zip(names, known, psi, rows, strict=True)
         ],
         "means": means,

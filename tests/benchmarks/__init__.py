@@ -1,0 +1,1 @@
+"""Tests of what benchmarks compute beside times."""
