@@ -15,6 +15,7 @@ from truerank.core.errors import InvalidData
 from truerank.papers.outcome import (
     LEVEL,
     NO_EVIDENCE,
+    UNDECIDED,
     PaperNumber,
     RecipeOutcome,
     independent_cells,
@@ -96,6 +97,9 @@ def test_chi_square_is_that_of_scipy() -> None:
     assert found.p_largest == pytest.approx(5 * 2 * stats.norm.sf(2.2))
     assert joint_test([]) is None
     assert joint_test([0.0, 0.0]).p == 1  # type: ignore[union-attr]
+    rounding = joint_test([1e-15, 0.5])
+    assert rounding is not None
+    assert (rounding.below, rounding.above) == (0, 1)
 
 
 def test_correlated_cells_count_less() -> None:
@@ -110,6 +114,21 @@ def test_correlated_cells_count_less() -> None:
     assert alone is not None
     assert alone.p_signs < 1e-5
     assert independent_cells([np.eye(4)] * 2).signs == pytest.approx(8)
+
+
+def test_many_far_cells_that_are_correlated_are_undecided() -> None:
+    """One fluctuation puts a quarter of the cells beyond 2: no proof of a difference, and no agreement."""
+    cells = tuple(
+        PaperNumber(str(n), "HR", 0.5, 0.5 + (0.021 if n < 5 else 0.005), 0.01, 4) for n in range(20)
+    )
+    copies = independent_cells([np.ones((20, 20))])
+    found = RecipeOutcome(cells, independent=copies)
+    assert found.joint is not None
+    assert found.joint.p >= LEVEL
+    assert found.status == UNDECIDED
+    assert found.verdict.startswith("undecided (15 of 20 cells, joint p = ")
+    assert RecipeOutcome(cells[4:], independent=copies).status == "agrees"  # one of 16 is chance
+    assert replace(found, short="10 repeats").status == NO_EVIDENCE
 
 
 @pytest.mark.parametrize("wrong", [[], [np.ones(3)], [np.ones((2, 3))]])

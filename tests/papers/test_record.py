@@ -186,5 +186,13 @@ def test_the_committed_record_says_what_recipes_say() -> None:
             replace(c, value=0, error=0) for c in again.cells
         ]
         assert (kept.status, kept.reason, kept.repeats) == (again.status, again.reason, again.repeats)
-    ours = {name for name, recipe in RECIPES.items() if recipe.function and not recipe.is_ours}
-    assert ours <= set(held)
+
+
+def test_no_quick_run_is_a_reference() -> None:
+    """Every reference run is a full one or says that it is short; recipes without one are not run in full."""
+    held = reference_runs()
+    assert set(held) <= set(RECIPES)
+    assert [name for name, one in held.items() if one.quick] == []
+    for name, one in held.items():
+        assert (one.outcome.short != "") == ((one.outcome.repeats or 0) < RECIPES[name].needed), name
+        assert one.outcome.status != "agrees" or not one.outcome.short

@@ -26,8 +26,12 @@ WIDTH = 2.0
 #: a table whose joint p-value is smaller does not agree
 LEVEL = 0.01
 WITHIN, BEYOND = f"within {WIDTH:g} standard errors", f"beyond {WIDTH:g} standard errors"
+#: smaller z-scores are rounding errors of the computer and have no sign
+_NO_SIGN = 1e-6
 #: status of cells and tables of a run that is too short to tell
 NO_EVIDENCE = "no evidence"
+#: status of a table whose joint test says nothing but of which too many cells are far off
+UNDECIDED = "undecided"
 #: status of a recipe that has no number to compare
 UNCOMPARED = "no printed numbers"
 
@@ -239,7 +243,7 @@ def joint_test(z_scores: Sequence[float], independent: IndependentCells | None =
     if not z_scores:
         return None
     z = np.asarray(z_scores, dtype=np.float64)
-    below, above = int((z < 0).sum()), int((z > 0).sum())
+    below, above = int((z < -_NO_SIGN).sum()), int((z > _NO_SIGN).sum())
     chi_square = float((z**2).sum())
     degrees, signs = float(len(z)), float(below + above)
     if independent is not None:
@@ -320,11 +324,12 @@ class RecipeOutcome:
 
     @property
     def status(self) -> str:
-        """``matches``, ``agrees``, ``no evidence``, ``explained``, ``differs`` or ``no printed numbers``.
+        """``matches``, ``agrees``, ``undecided``, ``no evidence``, ``explained``, ``differs`` or unprinted.
 
         A table differs where a number without error does, or where the joint test of all cells that are not
-        explained says so; it is explained where reasons account for every such difference. A run that is too
-        short differs or is no evidence, so that fewer repetitions never improve a status.
+        explained says so; it is explained where reasons account for every such difference. It is undecided
+        where more cells lie beyond 2 standard errors than chance puts there if they are independent. A run
+        that is too short differs or is no evidence, so that fewer repetitions never improve a status.
 
         Examples
         --------
@@ -348,7 +353,17 @@ class RecipeOutcome:
             return NO_EVIDENCE
         if "explained" in exact or (joint is not None and joint.p < LEVEL):
             return "explained"
+        if self._has_many_beyond():
+            return UNDECIDED
         return "matches" if statuses == {"matches"} else "agrees"
+
+    def _has_many_beyond(self) -> bool:
+        """Whether more cells lie beyond the width than all but 1 % of tables of independent cells have."""
+        from scipy.special import bdtrc, ndtr
+
+        z_scores = [abs(cell.z) for cell in self.cells if cell.z is not None and not cell.is_accounted_for]
+        beyond = sum(z > WIDTH for z in z_scores)
+        return beyond > 0 and float(bdtrc(beyond - 1, len(z_scores), 2 * ndtr(-WIDTH))) < LEVEL
 
     @property
     def verdict(self) -> str:
@@ -366,13 +381,13 @@ class RecipeOutcome:
         status = self.status
         if status == NO_EVIDENCE:
             return f"{self.short}, {NO_EVIDENCE}"
-        if status not in ("agrees", "explained", "differs"):
+        if status not in ("agrees", UNDECIDED, "explained", "differs"):
             return status
         compared = [cell for cell in self.cells if cell.printed is not None]
         agreeing = sum(cell.status in ("matches", WITHIN) for cell in compared)
         joint = "" if self.joint is None else f", joint {equals_p(self.joint.p)}"
-        if status == "agrees":
-            return f"agrees ({agreeing} of {len(compared)} cells{joint})"
+        if status in ("agrees", UNDECIDED):
+            return f"{status} ({agreeing} of {len(compared)} cells{joint})"
         cells = f"({len(compared) - agreeing} of {len(compared)} cells{joint})"
         notes = dict.fromkeys(cell.note for cell in compared if cell.status == "explained")
         reason = self.reason or ("; ".join(notes) if status == "explained" else "")
