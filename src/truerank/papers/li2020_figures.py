@@ -21,7 +21,6 @@ from truerank.papers.li2020 import (
     book_ranks,
     hit_ratio_curves,
     repeated_samples,
-    single_error,
     why_missing,
 )
 from truerank.papers.mapping_errors import hit_curve, sampled_at_global, sampled_hit_ratios
@@ -242,14 +241,18 @@ def figure8(settings: Settings) -> RecipeOutcome:
                     for s in repeated_samples(settings, ranks, "binom", n, f"book-X {name}")
                 ]
             )
-            mean, error = sampled.mean(axis=0), float(single_error(sampled)[0])
+            mean = sampled.mean(axis=0)
+            users = float(np.sqrt(mean[0] * (1 - mean[0]) / ranks.n_users))
+            error = float(
+                np.hypot(np.hypot(users, sampled[:, 0].std(ddof=1) / np.sqrt(len(sampled))), READING)
+            )
             first = float(BetaMapping(1.0).locations(1, n, n_items))
             line = sampled_at_global(mean, BetaMapping(1.0), n_items, cutoffs)
             lines[f"n = {n}"] = np.where(cutoffs >= first, line, np.nan)
             shown = row["HR"] if name == "NeuMF" else None
             where = f"{name} n={n}"
             cells.append(PaperNumber(where, "f(1), beta(a=1)", None, first, digits=0))
-            cells.append(PaperNumber(where, READ_OFF, shown, float(mean[0]), float(np.hypot(error, READING))))
+            cells.append(PaperNumber(where, READ_OFF, shown, float(mean[0]), error))
             gap = np.abs(
                 hit_curve(ranks).at(BetaMapping(0.5).rounded_locations(np.arange(1, n + 1), n, n_items))
                 - mean
