@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import kendalltau
 
 from tests.cli.conftest import Truerank, truerank
+from truerank.core.digest import events_hash
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.data.catalogue import find_local, load
@@ -20,19 +21,20 @@ from truerank.data.demo import demo
 from truerank.metrics.registry import make_metrics, values
 from truerank.models.registry import MODELS
 from truerank.papers import sachdeva2021, sachdeva2021_figures
-from truerank.papers import sachdeva2021 as setup
+from truerank.papers import sachdeva2021_protocol as setup
 from truerank.papers.recipe import RECIPES, Settings, printed, run_recipe
 from truerank.papers.store import PaperStore
 from truerank.ranking.exact import exact_ranks
 from truerank.split.base import make_split
 from truerank.subsampling.subsample import subsample
 from truerank.workflows.agreement.result import Agreement
-from truerank.workflows.agreement.scenarios import SCENARIOS
 
 __all__ = ["truerank"]
 
 FRACTIONS = (0.5, 0.1)
 MODELS_OF = setup.PaperData.models
+QUICK_ML = replace(setup.DATA[1], is_slow=False)
+KEYWORDS = dict(setup.plan_of.__kwdefaults__ or {})
 CHEAP = {
     "popularity": "popularity",
     "bias-only": "bias-only(epochs=3)",
@@ -53,10 +55,13 @@ def rated() -> Interactions:
 def small() -> Iterator[None]:
     """Let the demo data stand in for ML-100k, with models that are fitted in no time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(setup.PaperData, "models", lambda self, full: CHEAP)
-        patch.setattr(setup, "PAPER_FRACTIONS", FRACTIONS)
+        patch.setattr(setup.PaperData, "models", lambda self, full=False, quick=False: CHEAP)
         patch.setattr(setup, "find_local", lambda name: Path(name) if name == "ml-100k" else None)
-        patch.setattr(setup, "load", lambda name, **_: rated())
+        for module in (setup, sachdeva2021):
+            patch.setattr(module, "load", lambda name, **_: rated())
+        patch.setattr(setup, "SEARCH", "none")
+        patch.setattr(sachdeva2021, "DATA", (setup.DATA[0], QUICK_ML, *setup.DATA[2:]))
+        patch.setattr(setup.plan_of, "__kwdefaults__", {**KEYWORDS, "fractions": FRACTIONS})
         yield
 
 
@@ -67,14 +72,27 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> PaperStore:
 
 @pytest.fixture(scope="module")
 def found(store: PaperStore) -> Agreement:
-    return setup.measure_agreement_on(Settings(store=store), setup.DATA[1])
+    return sachdeva2021.measure_agreement_on(one_seed(store), setup.DATA[1])
+
+
+def one_seed(store: PaperStore | None, **given: Any) -> Settings:
+    """Return settings of a run with one seed."""
+    return Once(store=store or PaperStore(), **given)
+
+
+class Once(Settings):
+    """Settings with one repetition, which ``--repeats`` does not offer."""
+
+    def repeated(self, usual: int, *, quick: int | None = None) -> int:
+        """Return 1."""
+        return 1
 
 
 def literal_psi(strategy: str) -> float:
     """Draw, fit, judge and compare one by one."""
     taus: list[float] = []
     for name in ("explicit", "implicit", "sequential"):
-        scenario = SCENARIOS.make(name)
+        scenario = next(one for one in setup.PROTOCOLS["ours"].scenarios if one.key == name)
         full = make_split(min_history(rated(), 3), scenario.split, seed=0)
         parts = [full.train] + [
             subsample(full.train, strategy, fraction, seed=0).train for fraction in FRACTIONS
@@ -111,13 +129,13 @@ def literal_psi(strategy: str) -> float:
 
 def test_psi_is_that_of_a_literal_computation(store: PaperStore, found: Agreement) -> None:
     """The cell of one strategy from scratch: 7 metrics times the fractions, tau-b by scipy."""
-    cells = {(cell.row, cell.column): cell for cell in sachdeva2021.table1(Settings(store=store)).cells}
+    cells = {(cell.row, cell.column): cell for cell in sachdeva2021.table1(one_seed(store)).cells}
     for row, strategy in (("interaction Random", "random"), ("user Head", "head-user")):
         assert cells[row, "ML-100k"].value == pytest.approx(literal_psi(strategy), abs=1e-12)
 
 
 def test_table1_has_all_strategies_beside_print(store: PaperStore, found: Agreement) -> None:
-    outcome = sachdeva2021.table1(Settings(store=store))
+    outcome = sachdeva2021.table1(one_seed(store))
     *psi, mean = [cell for cell in outcome.cells if cell.column == "ML-100k"]
     assert [cell.printed for cell in psi] == [row["values"]["ML-100k"] for row in printed("s21", "table1")]
     ends = {cell.row: cell.value for cell in outcome.cells if cell.column == "ML-100k low"}
@@ -136,25 +154,74 @@ def test_table1_has_all_strategies_beside_print(store: PaperStore, found: Agreem
     assert outcome.joint is not None
     assert outcome.joint.degrees == 16  # means count for nothing of their own
     notes = " ".join(outcome.notes)
-    assert "Search s21-reduced" in notes
+    assert "Protocol ours" in notes
     assert "one seed" in notes
     assert "Goodreads Comics: data not at hand (goodreads-comics); it runs once it is" in outcome.without
-    assert "of 16 printed numbers lie in our intervals" in notes
+    assert "Pearson's correlation of our sixteen Psi" in notes
     assert "pairs of models are certain on the full data; " in notes
 
 
-def test_a_quick_run_has_the_small_data_set_alone(
-    store: PaperStore, found: Agreement, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_left_out_and_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert [data.name for data in setup.DATA if not data.is_slow] == ["Amazon Magazine"]
-    monkeypatch.setattr(setup, "DATA", (replace(setup.DATA[1], is_slow=False), setup.DATA[2]))
     monkeypatch.setattr(setup, "find_local", lambda name: Path(name))
-    outcome = sachdeva2021.table1(Settings(store=store, quick=True))
-    assert {cell.column.split()[0] for cell in outcome.cells} == {"ML-100k"}
-    assert "Amazon Luxury: left out of a quick run for the time it takes" in outcome.without
+    quick = {data.name: sachdeva2021._missing(data, Settings(quick=True)) for data in setup.DATA}
+    assert quick["Amazon Magazine"] == ""
+    assert quick["ML-100k"] == "left out of a quick run for the time it takes"
+    plain = sachdeva2021._missing(setup.DATA[1], Settings(store=PaperStore(tmp_path)))
+    assert plain == "no result by stacks of networks is stored; its 1,485 fits run one by one with --full"
     monkeypatch.setattr(setup, "find_local", lambda name: None)
-    with pytest.raises(InvalidData, match="a quick run needs the data set 'ml-100k'"):
-        sachdeva2021.table1(Settings(store=store, quick=True))
+    with pytest.raises(InvalidData, match=r"needs the data set 'amazon-magazine-svpcf'.*--full"):
+        sachdeva2021.table1(Settings(quick=True))
+
+
+def test_a_result_by_stacks_is_taken_where_it_is_stored(found: Agreement, tmp_path: Path) -> None:
+    """Three seeds, so errors come from the spread over seeds and the full data have a floor of noise."""
+    store = PaperStore(tmp_path)
+    settings = Settings(store=store, protocol="published")
+    plan = setup.plan_of(setup.DATA[1], "published")
+    key = sachdeva2021.key_of(plan, setup.DATA[1], events_hash(rated()))
+    draw = np.random.default_rng(0)
+    boards = [
+        replace(board, tau=draw.uniform(-1, 1, (16, len(FRACTIONS), 3)).tolist(), ceiling=0.25)
+        for board in found.boards
+    ]
+    three = replace(found, boards=boards, seeds=[0, 1, 2])
+    store.value(sachdeva2021.stacked(key), three.to_dict)
+    assert sachdeva2021.measure_agreement_on(settings, setup.DATA[1]).boards == boards
+    outcome = sachdeva2021.table1(settings)
+    psi = np.mean([board.tau for board in boards], axis=(0, 2))
+    cells = {cell.row: cell for cell in outcome.cells if cell.column == "ML-100k"}
+    assert cells["user Head"].error == pytest.approx(np.sqrt(psi.var(axis=1, ddof=1).mean() * 4 / 3))
+    assert cells["full data with themselves"].value == pytest.approx(0.25)
+    assert "Protocol published" in outcome.notes[0]
+    claims = {cell.row: cell for cell in sachdeva2021_figures.figure1(settings).cells}
+    assert claims["enough data"].printed == 0.6
+
+
+def test_enough_data_ends_at_the_first_fraction_below_the_floor(found: Agreement) -> None:
+    three = replace(found, boards=[replace(board, ceiling=0.5) for board in found.boards])
+    for line, expected in (([0.6, 0.5], 0.1), ([0.6, 0.4], 0.5), ([0.4, 0.6], 1.0), ([0.6, np.nan], 0.5)):
+        (cell, *_) = sachdeva2021_figures._claims("ML-100k", three, np.array(line))
+        assert (cell.row, cell.value) == ("enough data", expected)
+
+
+def test_protocols(tmp_path: Path) -> None:
+    """What the published protocol is made of, and which recipes know it."""
+    published, ours = (setup.plan_of(setup.DATA[0], name) for name in ("published", "ours"))
+    assert (published.least_events, published.least_users, published.least_items) == (100, 50, 50)
+    assert not ours.has_limits
+    assert [scenario.selection for scenario in published.model_grids] == ["test"] * 3
+    assert {scenario.selection for scenario in ours.model_grids} == {"validation"}
+    assert [scenario.select_by for scenario in ours.model_grids] == ["mse", "auc", "recall(norm=min)@100"]
+    assert list(published.strategies) == list(ours.strategies) == list(setup.STRATEGIES.values())
+    assert str(published.strategies["random-walk"]) == "random-walk(exact=false, legacy=true)"
+    assert set(setup.AS_CODED) == set(setup.STRATEGIES.values()) - {"random"}
+    with pytest.raises(InvalidParameter, match="protocol must be ours or published, got 'theirs'"):
+        setup.find_protocol("theirs")
+    with pytest.raises(InvalidParameter, match=r"'s21.table2' has one protocol, got 'published'\. Leave"):
+        run_recipe("s21.table2", Settings(protocol="published"))
+    with pytest.raises(InvalidParameter, match=r"protocol of 's21.figure1' must be ours or published, got"):
+        run_recipe("s21.figure1", Settings(protocol="theirs"))
 
 
 def test_average_is_that_of_the_data_at_hand(found: Agreement) -> None:
@@ -170,14 +237,14 @@ def test_a_finished_experiment_is_read_and_an_unfinished_one_goes_on(
     store: PaperStore, found: Agreement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert store.folder is not None
-    pieces = store.folder / "s21-ml-100k"
+    pieces = store.folder / "s21-ml-100k-ours"
     before = {path.name: path.stat().st_mtime_ns for path in pieces.glob("agreement-*")}
     assert len(before) > 16 * len(FRACTIONS) * 15
     (result,) = store.folder.glob("s21-agreement-ml-100k-*.json")
     result.unlink()
     lost = next(iter(sorted(pieces.glob("agreement-fit-*"))))
     lost.unlink()
-    again = setup.measure_agreement_on(Settings(store=PaperStore(store.folder)), setup.DATA[1])
+    again = sachdeva2021.measure_agreement_on(one_seed(PaperStore(store.folder)), setup.DATA[1])
     after = {path.name: path.stat().st_mtime_ns for path in pieces.glob("agreement-*")}
     assert {name for name in after if after[name] != before[name]} == {lost.name}
     assert again.scores == found.scores
@@ -185,27 +252,13 @@ def test_a_finished_experiment_is_read_and_an_unfinished_one_goes_on(
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("a finished experiment must not be run again")
 
-    monkeypatch.setattr(setup, "AgreementExperiment", refuse)
+    monkeypatch.setattr(sachdeva2021, "AgreementExperiment", refuse)
     assert (
-        setup.measure_agreement_on(Settings(store=PaperStore(store.folder)), setup.DATA[1]).scores
+        sachdeva2021.measure_agreement_on(one_seed(PaperStore(store.folder)), setup.DATA[1]).scores
         == found.scores
     )
     with pytest.raises(AssertionError, match="must not be run again"):
-        setup.measure_agreement_on(Settings(seed=1, store=PaperStore(store.folder)), setup.DATA[1])
-
-
-def test_psi_without_some_models(found: Agreement) -> None:
-    everyone = sachdeva2021.psi_without(found, ())
-    assert everyone == pytest.approx([score.psi for score in found.scores])
-    taus = []
-    for board in found.boards:
-        kept = [place for place, model in enumerate(board.models) if model not in ("svae", "sasrec")]
-        for fraction in range(len(FRACTIONS)):
-            full, small = np.array(board.full)[0, kept], np.array(board.small)[0, fraction, 0, kept]
-            taus.append(kendalltau(full, small).statistic)
-    fewer = sachdeva2021.psi_without(found, ("svae", "sasrec"))
-    assert fewer[0] == pytest.approx(np.mean(taus))
-    assert fewer[0] != everyone[0]
+        sachdeva2021.measure_agreement_on(one_seed(PaperStore(store.folder), seed=1), setup.DATA[1])
 
 
 def test_strategies_that_have_no_tau_are_named(found: Agreement) -> None:
@@ -218,7 +271,7 @@ def test_strategies_that_have_no_tau_are_named(found: Agreement) -> None:
 
 
 def test_figures_hold_the_means_of_what_was_found(store: PaperStore, found: Agreement) -> None:
-    settings = Settings(store=store)
+    settings = one_seed(store)
     first = sachdeva2021_figures.figure1(settings)
     cells = {(cell.row, cell.column): cell.value for cell in first.cells}
     taus = [found.cell(strategy, 0.1).tau for strategy in found.strategies]
@@ -233,7 +286,10 @@ def test_figures_hold_the_means_of_what_was_found(store: PaperStore, found: Agre
         assert np.mean(one) == pytest.approx(0.5)  # who moves up pushes others down
     third = sachdeva2021_figures.figure3(settings)
     by_metric = {(cell.row, cell.column): cell.value for cell in third.cells}
-    both = [found.cell("temporal", 0.5, "ndcg@10", scenario).tau for scenario in ("implicit", "sequential")]
+    both = [
+        found.cell("temporal", 0.5, "ndcg@10", str(scenario)).tau
+        for scenario in setup.PROTOCOLS["ours"].scenarios[1:]
+    ]
     assert by_metric["nDCG@k Temporal", "50 %"] == pytest.approx(np.mean([tau for tau in both if tau]))
     assert len(by_metric) == 3 * 8 * len(FRACTIONS)
     assert [list(one.figures) for one in (first, second, third)] == [
@@ -256,7 +312,7 @@ def test_table2_is_what_the_scenarios_have(monkeypatch: pytest.MonkeyPatch) -> N
 )
 def test_table3_counts_the_data_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setup, "find_local", find_local)
-    monkeypatch.setattr(setup, "load", load)
+    monkeypatch.setattr(sachdeva2021, "load", load)
     outcome = run_recipe("s21.table3")
     assert outcome.count()["matches"] >= 8
     assert "differs" not in outcome.count()
@@ -276,9 +332,9 @@ def test_strategies_and_models_of_both_searches(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(setup.PaperData, "models", MODELS_OF)
     assert [(row["group"], row["sampler"]) for row in printed("s21", "table1")] == list(setup.STRATEGIES)
     for data in setup.DATA:
-        small, large = setup.plan_of(data), setup.plan_of(data, full=True)
+        small, large = (setup.plan_of(data, full=full, quick=not full, seeds=1) for full in (False, True))
         assert len({str(strategy) for strategy in large.strategies.values()}) == 16
-        assert (small.grid, large.grid) == ("s21-reduced", data.grid)
+        assert (small.grid, large.grid) == ("none", data.grid)
         assert setup.n_fits(small) == (15, 15 * 16 * len(FRACTIONS))
         counts = {
             (scenario.key, one.name): len(one.configurations)

@@ -97,6 +97,10 @@ def run_recipes(
         list[str] | None,
         typer.Option(help="Leave out MODEL, or DATASET:MODEL, by the paper's name; can be repeated."),
     ] = None,
+    protocol: Annotated[
+        str,
+        typer.Option(help="How an experiment is made: ours or published, for s21.table1 and its figures."),
+    ] = "",
     full: Annotated[
         bool,
         typer.Option("--full", help="Search the paper's whole grid where a recipe searches a reduced one."),
@@ -127,7 +131,7 @@ def run_recipes(
     for name in chosen:
         started, used = time.perf_counter(), _cpu_seconds()
         with shown_progress() as progress:
-            settings = Settings(repeats, seed, progress, store, n_workers, full, quick, left_models)
+            settings = Settings(repeats, seed, progress, store, n_workers, full, quick, left_models, protocol)
             try:
                 outcome = run_recipe(name, settings)
             except InvalidData as error:  # of all recipes, one without its data must not stop the others
@@ -139,7 +143,7 @@ def run_recipes(
         today = datetime.now(UTC).date().isoformat()
         figures = tuple(outcome.figures)
         made = Run(name, outcome, figures, today, seconds, used, quick, full, repeats, seed)
-        runs.append(replace(made, without=left_models))
+        runs.append(replace(made, without=left_models, protocol=protocol))
         if store.folder is not None:
             keep_run(store.folder, runs[-1])
         _show(runs[-1], format, out)

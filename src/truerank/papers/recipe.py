@@ -35,6 +35,7 @@ class Settings:
     full : the paper's whole search where a recipe has a reduced one
     quick : fewer repetitions, and without what takes long to fit
     without : models that are left out, by the paper's names; ``dataset:model`` leaves it out there alone
+    protocol : how an experiment is made, for recipes that know several ways; empty takes the recipe's own
 
     Examples
     --------
@@ -52,6 +53,7 @@ class Settings:
     full: bool = False
     quick: bool = False
     without: tuple[str, ...] = ()
+    protocol: str = ""
 
     def __post_init__(self) -> None:
         check_at_least("workers", self.workers, 1)
@@ -80,6 +82,7 @@ class Recipe:
     data : the data set it needs; empty for none
     slow : why a quick run leaves it out; empty where it does not
     is_ours : whether it is an experiment of this library rather than a table or figure of the paper
+    protocols : the ways in which its experiment can be made
     """
 
     name: str
@@ -88,6 +91,7 @@ class Recipe:
     data: str = ""
     slow: str = ""
     is_ours: bool = False
+    protocols: tuple[str, ...] = ()
 
     @property
     def paper(self) -> str:
@@ -131,6 +135,7 @@ _L23 = "truerank.papers.li2023"
 _L23_FIGURES = "truerank.papers.li2023"
 _S21 = "truerank.papers.sachdeva2021"
 _S21_FIGURES = "truerank.papers.sachdeva2021_figures"
+_PROTOCOLS = ("ours", "published")
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
@@ -240,15 +245,37 @@ RECIPES: dict[str, Recipe] = {
             slow="seven models on three data sets with every estimator take hours",
             is_ours=True,
         ),
-        Recipe("s21.table1", "Psi of the sixteen strategies", f"{_S21}:table1", "ml-100k"),
+        Recipe(
+            "s21.table1",
+            "Psi of the sixteen strategies",
+            f"{_S21}:table1",
+            "amazon-magazine-svpcf",
+            protocols=_PROTOCOLS,
+        ),
         Recipe("s21.table2", "Algorithms and metrics of the scenarios", f"{_S21}:table2"),
         Recipe("s21.table3", "Sizes of the data sets", f"{_S21}:table3", "ml-100k"),
         Recipe("s21.table4", "CO2 of a development cycle, and the models trained", f"{_S21}:table4"),
         Recipe(
-            "s21.figure1", "Kendall's tau against the fraction kept", f"{_S21_FIGURES}:figure1", "ml-100k"
+            "s21.figure1",
+            "Kendall's tau against the fraction kept",
+            f"{_S21_FIGURES}:figure1",
+            "amazon-magazine-svpcf",
+            protocols=_PROTOCOLS,
         ),
-        Recipe("s21.figure2", "Which models move up on sub-samples", f"{_S21_FIGURES}:figure2", "ml-100k"),
-        Recipe("s21.figure3", "Kendall's tau by strategy and metric", f"{_S21_FIGURES}:figure3", "ml-100k"),
+        Recipe(
+            "s21.figure2",
+            "Which models move up on sub-samples",
+            f"{_S21_FIGURES}:figure2",
+            "amazon-magazine-svpcf",
+            protocols=_PROTOCOLS,
+        ),
+        Recipe(
+            "s21.figure3",
+            "Kendall's tau by strategy and metric",
+            f"{_S21_FIGURES}:figure3",
+            "amazon-magazine-svpcf",
+            protocols=_PROTOCOLS,
+        ),
     )
 }
 
@@ -282,6 +309,13 @@ def run_recipe(name: str, settings: Settings | None = None) -> RecipeOutcome:
     settings = settings or Settings()
     if not recipe.function:
         raise InvalidParameter(f"'{name}' holds no numbers ({recipe.title.lower()}). Choose another recipe.")
+    if settings.protocol and settings.protocol not in recipe.protocols:
+        known = " or ".join(recipe.protocols)
+        raise InvalidParameter(
+            f"protocol of '{name}' must be {known}, got {settings.protocol!r}."
+            if known
+            else f"'{name}' has one protocol, got {settings.protocol!r}. Leave --protocol out."
+        )
     if settings.quick and recipe.slow:
         raise InvalidParameter(f"'{name}' is no part of a quick run: {recipe.slow}. Run it without --quick.")
     if not recipe.is_ready:

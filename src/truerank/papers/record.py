@@ -42,6 +42,7 @@ class Run:
     seed : of everything random
     version : of truerank
     without : models that were left out
+    protocol : how the experiment was made, where the user said so
     """
 
     name: str
@@ -56,6 +57,7 @@ class Run:
     seed: int = 0
     version: str = __version__
     without: tuple[str, ...] = ()
+    protocol: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON; a cell is a list."""
@@ -71,6 +73,7 @@ class Run:
             "seed": self.seed,
             "version": self.version,
             "left_out": list(self.without),
+            "protocol": self.protocol,
             "repeats": outcome.repeats,
             "short": outcome.short,
             "independent": None if outcome.independent is None else list(astuple(outcome.independent)),
@@ -102,6 +105,7 @@ class Run:
         options = [name for name, is_so in (("--quick", self.quick), ("--full", self.full)) if is_so]
         options += [f"--repeats {self.repeats}"] if self.repeats is not None else []
         options += [f"--seed {self.seed}"] if self.seed else []
+        options += [f"--protocol {self.protocol}"] if self.protocol else []
         options += [f"--without {model}" for model in self.without]
         return " ".join(["truerank paper run", self.name, *options])
 
@@ -121,6 +125,7 @@ class Run:
         names = ("name", "date", "seconds", "cpu_seconds", "quick", "full", "seed", "version")
         plain = {name: fields[name] for name in names}
         figures, without = tuple(fields["figures"]), tuple(fields["left_out"])
+        plain["protocol"] = fields.get("protocol", "")  # records of older versions have none
         return cls(outcome=outcome, figures=figures, repeats=fields["told"], without=without, **plain)
 
 

@@ -1,0 +1,247 @@
+"""Results of stacks as an agreement, put where ``truerank paper run s21.table1`` finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.svp_cf.job import MODELS, StackName, stack_names
+from truerank.core.digest import events_hash
+from truerank.core.types import FloatArray
+from truerank.papers.sachdeva2021 import key_of, stacked
+from truerank.papers.sachdeva2021_protocol import DATA, PROTOCOLS, PaperData, plan_of
+from truerank.papers.store import PaperStore
+from truerank.workflows.agreement.order import kendall, mean_ignoring_nan, move_up_terms, psi
+from truerank.workflows.agreement.plan import AgreementPlan
+from truerank.workflows.agreement.result import (
+    Agreement,
+    MetricTaus,
+    ModelMove,
+    StrategyAgreement,
+    StrategyScore,
+    nested_lists,
+    none_if_nan,
+)
+from truerank.workflows.agreement.scenarios import Scenario
+
+Results = Mapping[str, np.ndarray]
+
+
+def read_results(paths: Sequence[Path]) -> dict[str, np.ndarray]:
+    """Return the arrays of all files; of the same stack, seeds that one file lacks are taken from another."""
+    merged: dict[str, np.ndarray] = {}
+    for path in paths:
+        with np.load(path) as file:
+            for key in file.files:
+                array = file[key]
+                if key in merged and array.dtype.kind == "f":
+                    array = np.where(np.isnan(array), merged[key], array)
+                elif key in merged:
+                    array = np.maximum(array, merged[key])
+                merged[key] = array
+    return merged
+
+
+class Board:
+    """Values of all models of one scenario, at the configuration that is chosen for each train set.
+
+    Parameters
+    ----------
+    name : data set and protocol
+    scenario : with the part and the metric by which configurations are chosen
+    plan : strategies, fractions, seeds
+    results : arrays of the stacks
+    """
+
+    def __init__(
+        self, name: tuple[str, str], scenario: Scenario, plan: AgreementPlan, results: Results
+    ) -> None:
+        self.scenario, self.models = scenario, MODELS[scenario.key]
+        self.sign = 1.0 if scenario.higher_is_better else -1.0
+        self.metrics = scenario.metric_names()
+        outer = (len(plan.strategies), len(plan.fractions), len(plan.seeds))
+        inner = (len(self.metrics), len(self.models))
+        self.full, self.small = np.full((outer[2], *inner), np.nan), np.full((*outer, *inner), np.nan)
+        self.full_work, self.small_work = np.zeros(outer[2]), np.zeros(outer)
+        self.missing: list[str] = []
+        self.holes: list[str] = []
+        is_counted = {
+            fraction: any(
+                np.isfinite(results[f"{stack}/test"]).any()
+                for stack in stack_names(*name, scenario.key, plan.fractions)
+                if stack.fraction == fraction and f"{stack}/test" in results
+            )
+            for fraction in (1.0, *plan.fractions)
+        }
+        for stack in stack_names(*name, scenario.key, plan.fractions):
+            if f"{stack}/test" not in results and is_counted[stack.fraction]:
+                self.missing.append(f"{stack.model} of width {stack.width} at {stack.fraction:g}")
+        for column, model in enumerate(self.models):
+            for f, fraction in enumerate((1.0, *plan.fractions)):
+                found = [
+                    stack
+                    for stack in stack_names(*name, scenario.key, plan.fractions)
+                    if (stack.model, stack.fraction) == (model, fraction) and f"{stack}/test" in results
+                ]
+                if not found:
+                    self.holes += [f"{model} at {fraction:g}"] if is_counted[fraction] else []
+                    continue
+                values, work = self._chosen(found, results)
+                if f == 0:
+                    self.full[:, :, column] = values[0]
+                    self.full_work += work[0]
+                else:
+                    self.small[:, f - 1, :, :, column] = values
+                    self.small_work[:, f - 1] += fraction * work
+
+    def _chosen(self, found: Sequence[StackName], results: Results) -> tuple[FloatArray, FloatArray]:
+        """Return (strategies, seeds, metrics) values, and the epochs that all configurations took."""
+        part = "test" if self.scenario.selection == "test" else "valid"
+        test = np.concatenate([results[f"{stack}/test"] for stack in found], axis=2)
+        by = np.concatenate([results[f"{stack}/{part}"] for stack in found], axis=2)
+        by = self.sign * by[..., self.metrics.index(self.scenario.select_by)]
+        best = np.where(np.isnan(by), -np.inf, by).argmax(axis=-1)
+        values = self.sign * np.take_along_axis(test, best[..., None, None], axis=2)[..., 0, :]
+        work = np.concatenate([results[f"{stack}/last"] for stack in found], axis=2).sum(axis=-1)
+        return values, work.astype(np.float64)
+
+
+def collect(
+    data: PaperData, protocol: str, results: Results, *, seeds: int
+) -> tuple[str, Agreement] | list[str]:
+    """Return key and agreement of one data set under one protocol, or what is missing for it."""
+    plan = plan_of(data, protocol, seeds=seeds)
+    boards = [Board((data.dataset, protocol), scenario, plan, results) for scenario in plan.model_grids]
+    holes = [f"{board.scenario.key}, {text}" for board in boards for text in board.holes]
+    if holes:
+        return holes
+    missing = [f"{board.scenario.key}, {text}" for board in boards for text in board.missing]
+    remarks = [
+        "trained as stacks of networks on one GPU (benchmarks/svp_cf); times faster are ratios of epochs "
+        "times train events, without sampling and proxies."
+    ]
+    if missing:
+        remarks.append(
+            f"not trained for want of device time, so that the other width was taken: {'; '.join(missing)}."
+        )
+    chosen = [
+        Board((data.dataset, protocol), replace(scenario, selection="validation"), plan, results)
+        for scenario in plan.model_grids
+    ]
+    agreement = assembled(plan, boards, remarks)
+    other = np.mean([score.psi for score in assembled(plan, chosen, []).scores if score.psi is not None])
+    if any(scenario.selection == "test" for scenario in plan.model_grids):
+        remarks.append(f"of the same fits, chosen on the validation part, mean Psi is {other:.3f}.")
+    key = key_of(plan, data, events_hash(data.events(PROTOCOLS[protocol])))
+    return stacked(key), agreement
+
+
+def assembled(plan: AgreementPlan, boards: Sequence[Board], remarks: list[str]) -> Agreement:
+    """Return the agreement of some boards, without resampled users."""
+    metric_taus, taus = [], []
+    for board in boards:
+        for k, metric in enumerate(board.metrics):
+            full, small = board.full[:, k], board.small[..., k, :]
+            tau = kendall(full, small)
+            first, second = np.triu_indices(len(plan.seeds), k=1)
+            empty = nested_lists(np.full(tau.shape, np.nan))
+            ceiling = none_if_nan(mean_ignoring_nan(kendall(full[first], full[second])))
+            metric_taus.append(
+                MetricTaus(
+                    scenario=str(board.scenario),
+                    metric=metric,
+                    higher_is_better=board.scenario.higher_is_better,
+                    models=list(board.models),
+                    full=nested_lists(board.sign * full),
+                    small=nested_lists(board.sign * small),
+                    tau=nested_lists(tau),
+                    expected=empty,
+                    certain=empty,
+                    n_pairs=len(board.models) * (len(board.models) - 1) // 2,
+                    n_certain=0,
+                    ceiling=ceiling,
+                )
+            )
+            taus.append(tau)
+    every = np.array(taus)
+    return Agreement(
+        answer="",
+        strategies=list(plan.strategies),
+        fractions=list(plan.fractions),
+        seeds=list(plan.seeds),
+        boards=metric_taus,
+        cells=_cells(plan, boards, metric_taus, every),
+        scores=[
+            StrategyScore(name, none_if_nan(psi(every[:, a])), *[None] * 7)
+            for a, name in enumerate(plan.strategies)
+        ],
+        moves=[move for board in boards for move in _moves(plan, board)],
+        problems=[],
+        level=plan.level,
+        threshold=plan.threshold,
+        provenance={"grid": plan.grid, "seed": plan.seed, "engine": "stacks", "remarks": remarks},
+    )
+
+
+def _cells(
+    plan: AgreementPlan, boards: Sequence[Board], metric_taus: Sequence[MetricTaus], every: FloatArray
+) -> list[StrategyAgreement]:
+    full = np.sum([board.full_work.mean() for board in boards])
+    small = np.sum([board.small_work.mean(axis=-1) for board in boards], axis=0)
+    is_skipped = np.asarray(np.isnan(every).all(axis=0))
+    cells = []
+    for index, board in [(None, None), *enumerate(metric_taus)]:
+        part = every if index is None else every[index : index + 1]
+        tau, lost = mean_ignoring_nan(part, axis=(0, 3)), np.isnan(part).sum(axis=(0, 3))
+        for a, strategy in enumerate(plan.strategies):
+            for f, fraction in enumerate(plan.fractions):
+                skipped = int(is_skipped[a, f].sum())
+                is_timed = board is None and not skipped and small[a, f] > 0
+                cells.append(
+                    StrategyAgreement(
+                        strategy=strategy,
+                        fraction=fraction,
+                        scenario="" if board is None else board.scenario,
+                        metric="" if board is None else board.metric,
+                        tau=none_if_nan(tau[a, f]),
+                        low=None,
+                        high=None,
+                        expected=None,
+                        certain=None,
+                        certain_low=None,
+                        certain_high=None,
+                        n_missing=int(lost[a, f]),
+                        n_skipped=skipped if board is None else 0,
+                        speedup=float(full / small[a, f]) if is_timed else None,
+                    )
+                )
+    return cells
+
+
+def _moves(plan: AgreementPlan, board: Board) -> list[ModelMove]:
+    terms = move_up_terms(board.full, board.small)
+    probability = mean_ignoring_nan(terms, axis=(0, 2, 3))
+    return [
+        ModelMove(str(board.scenario), model, fraction, none_if_nan(probability[f, m]), None, None)
+        for m, model in enumerate(board.models)
+        for f, fraction in enumerate(plan.fractions)
+    ]
+
+
+def keep_results(folder: Path, results: Results, *, seeds: int) -> list[str]:
+    """Write every complete agreement to the store of recipes; return a sentence for each data set."""
+    store = PaperStore(folder)
+    told = []
+    for data in DATA[:2]:
+        for protocol in PROTOCOLS:
+            found = collect(data, protocol, results, seeds=seeds)
+            if isinstance(found, list):
+                told.append(f"{data.name}, {protocol}: incomplete, {len(found)} stacks ({found[0]}, ...)")
+                continue
+            key, agreement = found
+            store.value(key, agreement.to_dict)
+            told.append(f"{data.name}, {protocol}: Psi of {len(agreement.scores)} strategies kept")
+    return told

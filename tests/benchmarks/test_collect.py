@@ -1,0 +1,79 @@
+"""From the values of stacks to Psi: configurations chosen by one metric, taus by scipy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau
+
+pytest.importorskip("torch")
+
+from benchmarks.svp_cf.collect import Board, assembled, read_results
+from benchmarks.svp_cf.job import stack_names
+from truerank.papers.sachdeva2021_protocol import DATA, plan_of
+
+NAME = ("ml-100k", "published")
+
+
+def random_results(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Return values of all stacks of the implicit scenario, at one fraction."""
+    results: dict[str, np.ndarray] = {}
+    for stack in stack_names(*NAME, "implicit", (0.5,)):
+        shape = (1 if stack.fraction == 1 else 16, 3, 1 if stack.model == "popularity" else 3)
+        results |= {f"{stack}/{part}": rng.random((*shape, 3)) for part in ("valid", "test")}
+        results[f"{stack}/last"] = np.full(shape, 10, np.int16)
+    return results
+
+
+@pytest.mark.parametrize("selection", ["test", "validation"])
+def test_psi_of_random_values(selection: Literal["test", "validation"]) -> None:
+    plan = plan_of(DATA[1], "published", fractions=(0.5,))
+    scenario = replace(list(plan.model_grids)[1], selection=selection)
+    plan = replace(plan, model_grids={scenario: plan.model_grids[list(plan.model_grids)[1]]})
+    results = random_results(np.random.default_rng(0))
+    board = Board(NAME, scenario, plan, results)
+    assert board.missing == board.holes == []
+    agreement = assembled(plan, [board], [])
+    part = "test" if selection == "test" else "valid"
+
+    def chosen(model: str, fraction: float, a: int, s: int) -> Any:
+        """Return the test values of the configuration with the best AUC on the part."""
+        fits = [
+            (results[f"{stack}/{part}"][a, s, r, 0], results[f"{stack}/test"][a, s, r])
+            for stack in stack_names(*NAME, "implicit", (0.5,))
+            if (stack.model, stack.fraction) == (model, fraction)
+            for r in range(results[f"{stack}/test"].shape[2])
+        ]
+        return max(fits, key=lambda fit: fit[0])[1]
+
+    for a in (0, 7):
+        taus = []
+        for s in range(3):
+            full = np.array([chosen(model, 1.0, 0, s) for model in board.models])
+            small = np.array([chosen(model, 0.5, a, s) for model in board.models])
+            taus += [kendalltau(full[:, k], small[:, k]).statistic for k in range(3)]
+        assert agreement.scores[a].psi == pytest.approx(np.mean(taus))
+    assert agreement.cell("random", 0.5).speedup == pytest.approx(2.0)  # as many epochs, half the events
+    assert np.mean([move.probability for move in agreement.moves if move.probability]) == pytest.approx(0.5)
+
+
+def test_missing_stacks_are_named_and_files_are_joined(tmp_path: Path) -> None:
+    plan = plan_of(DATA[1], "published", fractions=(0.5,))
+    scenario = list(plan.model_grids)[1]
+    results = random_results(np.random.default_rng(1))
+    few = {key: value for key, value in results.items() if " mf " not in key and " neumf 32 " not in key}
+    board = Board(NAME, scenario, plan, few)
+    assert board.holes == ["mf at 1", "mf at 0.5"]
+    assert "neumf of width 32 at 0.5" in board.missing
+    key = next(key for key in results if key.endswith("mf 8 0.5/test"))
+    first, second = results[key].copy(), results[key].copy()
+    first[:, 1:], second[:, :1] = np.nan, np.nan
+    halves: dict[str, dict[str, Any]] = {"a": {key: first}, "b": {key: second}}
+    for name, arrays in halves.items():
+        np.savez(tmp_path / f"{name}.npz", **arrays)
+    joined = read_results([tmp_path / "a.npz", tmp_path / "b.npz"])
+    np.testing.assert_array_equal(joined[key], results[key])
