@@ -111,14 +111,16 @@ def test_one_recipe_that_cannot_run_does_not_stop_all(
         "truerank.papers.recipe.RECIPES", {n: RECIPES[n] for n in ("s21.figure1", "r19.table1")}
     )
     monkeypatch.setattr("truerank.papers.recipe.find_local", lambda name: Path(name))
-    monkeypatch.setattr("truerank.papers.sachdeva2021.find_local", lambda name: None)
+    monkeypatch.setattr("truerank.papers.sachdeva2021_protocol.find_local", lambda name: None)
     done = truerank("paper", "run", "all", "--quick", "--format", "json")
     assert done.code == 0
     assert list(json.loads(done.out)) == ["r19.table1"]
-    assert "s21.figure1: not run, a quick run needs the data set 'amazon-magazine-svpcf'" in done.err
+    assert (
+        "s21.figure1: not run, a run that is not full needs the data set 'amazon-magazine-svpcf'" in done.err
+    )
     alone = truerank("paper", "run", "s21.figure1", "--quick")
     assert alone.code == 2
-    assert "Run without --quick" in alone.err
+    assert "Run it with --full" in alone.err
 
 
 def test_bad_options_end_with_one_sentence(truerank: Truerank, tmp_path: Path) -> None:
@@ -126,6 +128,7 @@ def test_bad_options_end_with_one_sentence(truerank: Truerank, tmp_path: Path) -
         (("r19.table1", "--quick", "--full"), "either quick or full, not both"),
         (("l23.table4",), "holds no numbers"),
         (("kr20.fit-x", "--quick"), "Run it without --quick"),
+        (("r19.table1", "--protocol", "published"), "'r19.table1' has one protocol, got 'published'. Leave"),
         (("r19.table1", "--report", tmp_path), "--report must be a file"),
         (("r19.table1", "--report", tmp_path / "page.txt"), "--report must end in .html or .htm"),
         (("r19.table1", "--out", tmp_path / "none"), "--out must be an existing folder"),
