@@ -191,7 +191,7 @@ def test_a_flipped_order_is_no_verdict(estimator: str) -> None:
     golden = {name: one["Recall@10"]["mean"] for name, one in TOY["binomial"].items()}
     assert golden["A"] > golden["C"]
     exact = compare(toy(), metrics="recall@10").difference("A", "C", "recall@10")
-    assert (exact.verdict, exact.strength) == (Verdict.SECOND, Strength.EXACT)
+    assert (exact.verdict, exact.strength) == (Verdict.SECOND, Strength.USERS)
     sampled = {
         name: simulate_sample(one, 99, replacement=True, label=name)
         for name, one in toy().items()
@@ -387,7 +387,7 @@ def test_models_on_a_split(small: Split) -> None:
         assert one.value == pytest.approx(
             result.value(one.metric, "popularity") - result.value(one.metric, "ease")
         )
-        assert one.strength is Strength.EXACT
+        assert one.strength is Strength.USERS and one.target == "population"
     sampled = compare(names, small, "ndcg@10,auc", sampler="uniform(m=50)", estimator="naive")
     assert {one.pairing for one in sampled.differences} == {"paired users, shared negatives"}
     apart = compare(names, small, "auc", sampler="uniform(m=50, shared=false)", estimator="naive")
