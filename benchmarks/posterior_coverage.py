@@ -3,13 +3,15 @@
     python -m benchmarks.rank_corpus --keep CORPUS
     python -m benchmarks.rank_prior CORPUS --leave-out
     python -m benchmarks.posterior_coverage CORPUS --keep FOLDER [--repeats 20] [--most 14] [--finished]
+    python -m benchmarks.posterior_coverage CORPUS --keep FOLDER --designs 20,200,1000 [--users 100]
 
 From the exact ranks of each model samples are drawn again and again: 99 and 499 negatives, and adaptive ones
 of 100 to 1,600, with seen items removed and kept. Each sample gives 95 % intervals of seven metrics, under
 the prior that was learnt without the data set (and without other versions of it). Counted is how often the
 exact value lies inside. Widths are compared with those of the delta interval of ``smooth`` and of the
 identification bounds on the same first samples. Finished pieces (a model, a design) are kept, so the run can
-be interrupted and taken up again; ``--finished`` prints what there is.
+be interrupted and taken up again; ``--finished`` prints what there is. Other numbers of negatives are designs
+too, and with ``--users`` every sample is one of so many users, drawn anew; bounds are then left out.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ from truerank.inference.posterior.prior import RankPrior
 from truerank.inference.user_interval import Band
 from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.simulate import simulate_adaptive, simulate_sample
+from truerank.workflows.agreement.order import mean_ignoring_nan
 
 METRICS = ("recall@1", "recall@10", "recall@50", "ndcg@10", "ndcg@50", "ap@10", "ap@50")
 DESIGNS: dict[str, int | str] = {"99": 99, "499": 499, "adaptive": "adaptive(start=100, max=1600)"}
@@ -116,17 +119,23 @@ def choose_cases(corpus: Path, most: int) -> list[Case]:
 
 def draw(ranks: Ranks, design: str, repeat: int, label: str) -> SampledRanks:
     """Return one sample."""
-    rule = DESIGNS[design]
+    rule = DESIGNS[design] if design in DESIGNS else int(design)
     if isinstance(rule, str):
         return simulate_adaptive(ranks, rule, seed=1, repeat=repeat, label=label)
     size = min(rule, int(ranks.n_pool.min()) - 1)
     return simulate_sample(ranks, size, seed=1, repeat=repeat, label=label)
 
 
-def measure(case: Case, design: str, repeats: int) -> dict[str, Any]:
+def some_users(ranks: Ranks, n: int, repeat: int) -> Ranks:
+    """Return the ranks of n users, drawn at random."""
+    users = np.random.default_rng(repeat).choice(len(ranks), min(n, len(ranks)), replace=False)
+    return Ranks.single(ranks.n_above[users], n_pool=ranks.n_pool[users], n_tied=ranks.n_tied[users])
+
+
+def measure(case: Case, design: str, repeats: int, n_users: int | None = None) -> dict[str, Any]:
     """Return how often the intervals of one case hold the exact values, and their widths."""
     metrics = make_metrics(METRICS)
-    ranks = case.ranks(break_ties=design == "adaptive")
+    everybody = ranks = case.ranks(break_ties=design == "adaptive")
     exact = values(metrics, ranks).mean(axis=0)
     seen = {"remove": "removed", "keep": "kept"}[case.parts[3]]
     smooth, prior = ESTIMATORS.make("smooth"), case.prior()
@@ -141,9 +150,13 @@ def measure(case: Case, design: str, repeats: int) -> dict[str, Any]:
     value: list[list[float]] = []
     methods: dict[str, int] = defaultdict(int)
     seconds = 0.0
-    is_bounded = zlib.crc32(Path(case.path).stem.encode()) % BOUNDED[design] == 0
-    most = {"posterior": repeats, "delta": WIDTHS[design], "bounds": int(is_bounded)}
+    is_bounded = design in BOUNDED and zlib.crc32(Path(case.path).stem.encode()) % BOUNDED[design] == 0
+    is_bounded &= n_users is None
+    most = {"posterior": repeats, "delta": WIDTHS.get(design, 1), "bounds": int(is_bounded)}
     for repeat in range(repeats):
+        if n_users is not None:
+            ranks = some_users(everybody, n_users, repeat)
+            exact = values(metrics, ranks).mean(axis=0)
         sample = draw(ranks, design, repeat, Path(case.path).stem)
         counted = tally(sample)
         estimate = smooth.estimate(counted, metrics).value
@@ -175,16 +188,17 @@ def measure(case: Case, design: str, repeats: int) -> dict[str, Any]:
     }
 
 
-def key_of(case: Case, design: str, repeats: int) -> str:
+def key_of(case: Case, design: str, repeats: int, n_users: int | None = None) -> str:
     """Return everything that a piece depends on."""
-    return f"posterior coverage: {Path(case.path).stem}, {design}, {repeats} repeats, {case.prior()}"
+    users = "" if n_users is None else f", {n_users} users"
+    return f"posterior coverage: {Path(case.path).stem}, {design}, {repeats} repeats{users}, {case.prior()}"
 
 
-def finished(case: Case, design: str, repeats: int, keep: Path | None) -> dict[str, Any]:
+def finished(case: Case, design: str, repeats: int, n_users: int | None, keep: Path | None) -> dict[str, Any]:
     """Return a piece, measured unless the folder has it."""
     with threadpool_limits(1):
         piece: dict[str, Any] = Store(keep).value(
-            key_of(case, design, repeats), lambda: measure(case, design, repeats)
+            key_of(case, design, repeats, n_users), lambda: measure(case, design, repeats, n_users)
         )
     return piece
 
@@ -240,7 +254,7 @@ def _row(design: str, seen: str, group: list[tuple[Case, dict[str, Any]]]) -> di
         "least_data_set": min(by_family.values()),
         "least_case": min(cases),
         "delta_coverage": float(np.nanmean([held(piece, "delta") for _, piece in group])),
-        "bounds_coverage": float(np.nanmean([held(piece, "bounds") for _, piece in group])),
+        "bounds_coverage": float(mean_ignoring_nan(np.array([held(piece, "bounds") for _, piece in group]))),
         "width_to_delta": ratio("delta"),
         "width_to_bounds": ratio("bounds"),
         "summed_width_to_delta": ratio_of_sums("delta"),
@@ -278,7 +292,8 @@ def plot(rows: list[dict[str, Any]]) -> Figure:
     """Return coverage by data set left out, and width relative to delta and bounds, one row per design."""
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(2.2, 1), sharey=True)
-    names = [f"{_NEGATIVES[row['negatives']]}, seen {row['seen']}" for row in rows]
+    negatives = [_NEGATIVES.get(row["negatives"], f"{row['negatives']} negatives") for row in rows]
+    names = [f"{of}, seen {row['seen']}" for of, row in zip(negatives, rows, strict=True)]
     heights = np.arange(len(rows))[::-1]
     for height, row in zip(heights, rows, strict=True):
         by_set = list(row["coverage_by_data_set"].values())
@@ -323,7 +338,8 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, required=True, help="folder of finished pieces")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--most", type=int, default=14, help="cases of a data set and seen policy")
-    parser.add_argument("--designs", default=",".join(DESIGNS))
+    parser.add_argument("--designs", default=",".join(DESIGNS), help="adaptive, or numbers of negatives")
+    parser.add_argument("--users", type=int, help="users of each sample; default: all")
     parser.add_argument("--finished", action="store_true", help="print what is finished, measure nothing")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, help="JSON file for the rows")
@@ -335,14 +351,18 @@ def main() -> None:
     store = Store(options.keep)
     if options.finished:
         for case, design in jobs:
-            path = store.path_of(key_of(case, design, options.repeats), ".json")
+            path = store.path_of(key_of(case, design, options.repeats, options.users), ".json")
             if path is not None and path.exists():
-                pieces.append((case, design, finished(case, design, options.repeats, options.keep)))
+                piece = finished(case, design, options.repeats, options.users, options.keep)
+                pieces.append((case, design, piece))
     else:
         began = time.monotonic()
         with ProcessPoolExecutor(options.workers) as pool:
             futures = {
-                pool.submit(finished, case, design, options.repeats, options.keep): (case, design)
+                pool.submit(finished, case, design, options.repeats, options.users, options.keep): (
+                    case,
+                    design,
+                )
                 for case, design in jobs
             }
             for future in as_completed(futures):
