@@ -68,7 +68,19 @@ def test_many_models_have_a_map_best_first() -> None:
     page = comparison_document(comparison)
     values = {e.model: e.value for e in comparison.estimates}
     best = max(values, key=lambda name: values[name])
-    assert page.lead.startswith(f"{best} has the highest recall@10, {values[best]:.4f}. Of 6 comparisons")
+    rivals = [
+        one.second if one.first == best else one.first
+        for one in comparison.differences
+        if best in (one.first, one.second) and not one.verdict.is_decided
+    ]
+    equals = f"; {' and '.join(rivals)} {'is' if len(rivals) == 1 else 'are'} not distinguishable from it"
+    start = (
+        f"{best} has the highest recall@10, {values[best]:.4f}{equals if rivals else ''}. Of 6 comparisons"
+    )
+    assert page.lead.startswith(start)
+    assert page.sections[0].tables[0].columns[:5] == ("A", "B", "metric", "verdict", "A - B")
+    again = compare({**RANKS, "z": RANKS[best]}, metrics="recall@10")  # the best one under another name
+    assert "not distinguishable from it" in comparison_document(again).lead
     _, shown = page.sections[1].charts
     assert isinstance(shown, HeatMap)
     assert list(shown.rows) == sorted(values, key=lambda name: -values[name])

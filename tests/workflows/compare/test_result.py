@@ -266,6 +266,9 @@ def test_headlines() -> None:
     assert headline(one(S, Strength.ESTIMATOR, S)) == "pop, by the estimator"
     assert headline(one(U, Strength.NONE, S)) == "cannot tell: not resolved (by the estimator: pop)"
     assert headline(one(N, Strength.NONE, N)) == "cannot tell: noise"
+    assert headline(one(N, Strength.NONE, N, needed_users=26_900)) == (
+        "cannot tell: noise (about 27,000 users needed)"
+    )
     assert headline(one(E, Strength.EXACT, E)) == "equivalent within the margin, exactly"
 
 

@@ -182,7 +182,7 @@ def comparison_document(comparison: Comparison) -> Document:
                     _capital(sentence, models)
                     for sentence in (*(one.sentence for one in comparison.differences), *comparison.notes)
                 ),
-                tables=(replace(comparison.to_table(), title="Differences and verdicts"),),
+                tables=(_with_verdict_in_view(comparison.to_table()),),
             ),
             Section("Differences", charts=tuple(_comparison_charts(comparison))),
             Section("Values", tables=(_values(comparison),)),
@@ -192,15 +192,32 @@ def comparison_document(comparison: Comparison) -> Document:
     )
 
 
+def _with_verdict_in_view(table: Table) -> Table:
+    """Return the table with the verdict, its last column, after pair and metric: pages may be narrow."""
+    order = [0, 1, 2, len(table.columns) - 1, *range(3, len(table.columns) - 1)]
+    return Table(
+        tuple(table.columns[at] for at in order),
+        tuple(tuple(row[at] for at in order) for row in table.rows),
+        "Differences and verdicts",
+    )
+
+
 def _lead(comparison: Comparison) -> str:
-    """Return the verdict on two models in the first metric; of more, the best one and the decided pairs."""
+    """Return the verdict on two models in the first metric; of more, the best ones and the decided pairs."""
     differences = comparison.differences
     metric = differences[0].metric
     if len(comparison.models()) == 2:
         start = _capital(differences[0].sentence, comparison.models())
     else:
         best = max((one for one in comparison.estimates if one.metric == metric), key=lambda one: one.value)
-        start = f"{best.model} has the highest {metric}, {best.value:.4f}."
+        start = f"{best.model} has the highest {metric}, {best.value:.4f}"
+        rivals = [
+            one.second if one.first == best.model else one.first
+            for one in differences
+            if one.metric == metric and best.model in (one.first, one.second) and not one.verdict.is_decided
+        ]
+        verb = "is" if len(rivals) == 1 else "are"
+        start += f"; {listed_in_words(rivals)} {verb} not distinguishable from it." if rivals else "."
     if len(differences) == 1:
         return start
     decided = sum(one.verdict.is_decided for one in differences)

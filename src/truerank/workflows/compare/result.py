@@ -359,7 +359,8 @@ def headline(difference: Difference) -> str:
     if difference.verdict is Verdict.UNRESOLVED:
         return f"{difference.verdict.value} (by the estimator: {_winner(difference, difference.by_interval)})"
     if difference.verdict is Verdict.NOISE:
-        return difference.verdict.value
+        needed = difference.needed_users
+        return difference.verdict.value + ("" if needed is None else f" (about {about(needed)} users needed)")
     return f"{_winner(difference, difference.verdict)}, {difference.strength.value}"
 
 
@@ -521,10 +522,6 @@ def difference_table(comparison: Comparison) -> Table:
         "relative": [_relative(one) for one in comparison.differences],
         "wins/ties/losses": [_record(one) for one in comparison.differences],
         "adjusted p": [_p_value(one) for one in comparison.differences],
-        "users needed": [
-            "" if one.needed_users is None else f"about {about(one.needed_users)}"
-            for one in comparison.differences
-        ],
         "verdict": [headline(one) for one in comparison.differences],
     }
     shown = {name: column for name, column in cells.items() if any(column)}
