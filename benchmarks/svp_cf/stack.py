@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from truerank.core.errors import InvalidParameter
+
 TRIES = 10  # candidates for a negative; the last one is taken where the user has met them all
 
 
@@ -357,8 +359,8 @@ class Stack(ABC):
         """Return (m, users, n_items) scores."""
 
     def ratings(self, user: Tensor, item: Tensor) -> Tensor:
-        """Return (m, n) predicted ratings."""
-        raise NotImplementedError
+        """Return (m, n) predicted ratings, which only models that learn from single events have."""
+        raise InvalidParameter(f"{type(self).__name__} ranks items and predicts no ratings. Leave it out.")
 
     def unmet(self, user: Tensor, chance: Tensor) -> Tensor:
         """Return an item that each user (m, ...) has not met, given (m, ..., TRIES) uniform numbers."""

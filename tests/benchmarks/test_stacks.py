@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 from benchmarks.svp_cf.fitting import fit, part_values  # noqa: E402 - torch may be missing
 from benchmarks.svp_cf.networks import STACKS, Multinomial  # noqa: E402
 from benchmarks.svp_cf.stack import Events, Members, Problem, Training, front  # noqa: E402
+from truerank.core.errors import InvalidParameter  # noqa: E402
 from truerank.core.interactions import Interactions  # noqa: E402
 from truerank.core.scorer import DenseScores  # noqa: E402
 from truerank.core.split import Split  # noqa: E402
@@ -182,3 +183,10 @@ def test_kept_values_come_in_front() -> None:
     kept, count = front(torch.tensor([[5, 6, 7]]), torch.tensor([[True, False, True], [False, False, True]]))
     assert kept.tolist() == [[5, 7], [7, 0]]
     assert count.tolist() == [2, 1]
+
+
+def test_models_that_rank_predict_no_ratings() -> None:
+    posed = problem(is_explicit=True)
+    stack = STACKS["multi-vae"](posed, members(posed), TRAINING, 4)
+    with pytest.raises(InvalidParameter, match="ranks items and predicts no ratings"):
+        stack.ratings(posed.test.user, posed.test.item)
