@@ -114,7 +114,7 @@ def test_one_recipe_that_cannot_run_does_not_stop_all(
     monkeypatch.setattr("truerank.papers.sachdeva2021_protocol.find_local", lambda name: None)
     done = truerank("paper", "run", "all", "--quick", "--format", "json")
     assert done.code == 0
-    assert list(json.loads(done.out)) == ["r19.table1"]
+    assert list(json.loads(done.out)["recipes"]) == ["r19.table1"]
     assert (
         "s21.figure1: not run, a run that is not full needs the data set 'amazon-magazine-svpcf'" in done.err
     )
@@ -154,7 +154,7 @@ def test_a_whole_paper_by_its_name(truerank: Truerank, monkeypatch: pytest.Monke
     monkeypatch.setattr("truerank.papers.recipe.find_local", lambda name: None)
     done = truerank("paper", "run", "kr20", "kr20.table1", "--format", "json")
     assert done.code == 0
-    assert list(json.loads(done.out)) == ["kr20.figure1", "kr20.table1"]
+    assert list(json.loads(done.out)["recipes"]) == ["kr20.figure1", "kr20.table1"]
     assert "kr20.table3: not run, data set ml-1m is not at hand." in done.err
     assert "kr20.fit-x: not run, data set ml-1m is not at hand." in done.err
     chosen, left_out = _chosen(["r19", "kr20.fit-x"], False)

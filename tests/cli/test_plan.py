@@ -34,7 +34,7 @@ def test_plan_from_a_table(truerank: Truerank, pilot: Path) -> None:
     flags = ("--metrics", "recall@20", "--half-width", "0.05", "--budget", "5000")
     done = truerank("plan", "--pilot", pilot, *flags, "--format", "json")
     assert done.code == 0, done.err
-    (found,) = json.loads(done.out).values()
+    (found,) = json.loads(done.out)["plans"].values()
     assert found["n_users"] == 200
     assert found["needs"][0]["metric"] == "recall@20"
     assert found["divisions"][0]["budget"] == 5000
@@ -56,7 +56,7 @@ def test_plan_takes_a_pilot_itself_and_measures(truerank: Truerank, data: Path) 
         *("--target", "population", "--format", "json"),
     )
     assert done.code == 0, done.err
-    found = json.loads(done.out)["popularity"]
+    found = json.loads(done.out)["plans"]["popularity"]
     assert found["target"] == "population"
     assert found["costs"]["exact_user"] > 0
     assert "is cheaper" in done.err
@@ -96,11 +96,11 @@ def test_bad_flags(truerank: Truerank, pilot: Path, flags: tuple[str, ...], sent
 def test_scale_needs_no_pilot(truerank: Truerank) -> None:
     done = truerank("plan", "--scale", "1e8x1e7x64", "--workers", "100", "--format", "json")
     assert done.code == 0, done.err
-    exact, few, many = json.loads(done.out)
+    exact, few, many = json.loads(done.out)["costs"]
     assert (exact["users"], exact["items"], exact["negatives"]) == (10**8, 10**7, None)
     assert (few["negatives"], many["negatives"]) == (99, 999)
     assert exact["seconds"] > 100 * many["seconds"] > 100 * few["seconds"] > 0
-    alone = json.loads(truerank("plan", "--scale", "1e8x1e7x64", "--format", "json").out)[0]
+    alone = json.loads(truerank("plan", "--scale", "1e8x1e7x64", "--format", "json").out)["costs"][0]
     assert 90 < alone["seconds"] / exact["seconds"] <= 100
     table = truerank("plan", "--scale", "1e8x1e7", "--workers", "100").out.splitlines()
     assert table[0].split()[:2] == ["ranks", "workers"] and table[1].split()[0] == "exact"

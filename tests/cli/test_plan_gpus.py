@@ -14,7 +14,7 @@ def test_seconds_and_memory_of_gpus(truerank: Truerank) -> None:
     for gpus in ("1", "8"):
         done = truerank("plan", "--scale", "1e8x1e7x64", "--gpus", gpus, "--format", "json")
         assert done.code == 0, done.err
-        found[gpus] = json.loads(done.out)
+        found[gpus] = json.loads(done.out)["costs"]
     assert [row["negatives"] for row in found["8"]] == [None, 99, 999]
     assert [row["gpus"] for row in found["8"]] == [8, 8, 8]
     exact, few, many = (row["seconds"] for row in found["1"])

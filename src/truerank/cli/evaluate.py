@@ -183,8 +183,18 @@ def _explain(result: Result) -> None:
 
 def _write_ranks(result: Result, path: Path, parts: Split) -> None:
     from truerank.core.checkpoint import replace_file
+    from truerank.core.provenance import file_metadata
     from truerank.ranking.files import ranks_table
 
     table = ranks_table(result.ranks, parts.train.users, parts.train.items)
-    replace_file(path, table.write_parquet if path.suffix == ".parquet" else table.write_csv, "--ranks-out")
+    told = {name: value for name, value in result.provenance.items() if name not in ("seconds", "versions")}
+    metadata = file_metadata(**told)
+
+    def write(part: Path) -> None:
+        if path.suffix == ".parquet":
+            table.write_parquet(part, metadata=metadata)
+        else:
+            table.write_csv(part)
+
+    replace_file(path, write, "--ranks-out")
     say(f"wrote {path}")

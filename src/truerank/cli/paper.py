@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -114,7 +115,8 @@ def run_recipes(
     The last run of each recipe is kept, with its figures, and shown by paper list; where is said at the end.
     """
     from truerank.core.parallel import available_threads
-    from truerank.papers.recipe import Settings, run_recipe
+    from truerank.core.provenance import head, versions
+    from truerank.papers.recipe import RECIPES, Settings, run_recipe
     from truerank.papers.record import RUNS, Run, keep_run
     from truerank.papers.store import PaperStore
 
@@ -148,7 +150,18 @@ def run_recipes(
             keep_run(store.folder, runs[-1])
         _show(runs[-1], format, out)
     if format is Format.json:
-        emit(json.dumps({run.name: run.outcome.cells_to_dicts() for run in runs}, indent=2))
+        recipes = {run.name: run.outcome.cells_to_dicts() for run in runs}
+        provenance = {
+            "repeats": repeats,
+            "seed": seed,
+            "quick": quick,
+            "full": full,
+            "protocol": protocol,
+            "without": list(left_models),
+            "data_hash": _data_hashes({RECIPES[run.name].data for run in runs}),
+            "versions": versions(),
+        }
+        emit(json.dumps({**head("paper run"), "recipes": recipes, "provenance": provenance}, indent=2))
     if len(runs) > 1:
         rows = [(run.name, run.verdict, f"{run.seconds:.1f}") for run in runs]
         say(table_text(("recipe", "status", "seconds"), rows, Format.table))
@@ -158,6 +171,15 @@ def run_recipes(
         say(f"kept {len(runs)} run{'s' if len(runs) > 1 else ''} in {store.folder / RUNS}")
     if report is not None:
         _write_report(report, runs, left_out)
+
+
+def _data_hashes(names: Iterable[str]) -> dict[str, str]:
+    """Return a digest of the file of each data set that recipes name; those on toy data name none."""
+    from truerank.core.digest import file_hash
+    from truerank.data.catalogue import find_local
+
+    paths = {name: find_local(name) for name in sorted(names) if name}
+    return {name: file_hash(path) for name, path in paths.items() if path is not None and path.is_file()}
 
 
 def _chosen(names: list[str], quick: bool) -> tuple[list[str], list[str]]:

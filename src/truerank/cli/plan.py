@@ -43,6 +43,7 @@ GPU_COLUMNS: dict[str, Callable[[Any], str]] = {
 
 def show_scale(size: str, workers: int, gpus: int | None, negatives: tuple[int, ...], style: Format) -> None:
     """Print what ranking USERSxITEMSxDIMENSIONS costs on cores, or on GPUs where there are any."""
+    from truerank.core.provenance import head, versions
     from truerank.distributed.cost import Work, predict, predict_gpu
     from truerank.workflows.evaluate_on_engine import MOST_RANKS
 
@@ -73,7 +74,7 @@ def show_scale(size: str, workers: int, gpus: int | None, negatives: tuple[int, 
     if style is Format.json:
         number = {} if gpus is None else {"workers": 0, "gpus": gpus}
         rows = [{**asdict(work), **asdict(cost), **number} for work, cost in zip(works, costs, strict=True)]
-        emit(json.dumps(rows, indent=2))
+        emit(json.dumps({**head("plan"), "costs": rows, "provenance": {"versions": versions()}}, indent=2))
         return
     cells = [
         (
@@ -189,6 +190,7 @@ def plan(
     format: opt.OutputFormat = Format.table,
 ) -> None:
     """Print how many negatives or users a wanted half-width needs, and what exact evaluation costs."""
+    from truerank.core.provenance import ranks_hash, versions
     from truerank.workflows.options import DEFAULT_ESTIMATOR
     from truerank.workflows.plan.plan import plan as make_plan
 
@@ -229,7 +231,15 @@ def plan(
             )
             for name, ranks in pilots.items()
         }
-    _show(plans, format)
+    provenance = {
+        "metrics": metrics,
+        "sampler": None if pilot is not None else sampler,
+        "ties": ties,
+        "seed": seed,
+        "data_hash": {name: ranks_hash(ranks) for name, ranks in pilots.items()},
+        "versions": versions(),
+    }
+    _show(plans, provenance, format)
 
 
 def _read_pilots(path: Path, n_items: int | None, negatives: int | None) -> dict[str, SampledRanks]:
@@ -278,7 +288,9 @@ def _sample_pilots(
     return pilots, costs
 
 
-def _show(plans: Mapping[str, SamplePlan], style: Format) -> None:
+def _show(plans: Mapping[str, SamplePlan], provenance: Mapping[str, Any], style: Format) -> None:
+    from truerank.core.provenance import head
+
     first = next(iter(plans.values()))
     whose = "all test users" if first.target == "test-users" else "the user population"
     say(
@@ -289,13 +301,9 @@ def _show(plans: Mapping[str, SamplePlan], style: Format) -> None:
         for line in sample_plan.sentences():
             say(f"{name}: {line}")
     if style is Format.json:
-        emit(
-            json.dumps(
-                {name: sample_plan.to_dict() for name, sample_plan in plans.items()},
-                indent=2,
-                allow_nan=False,
-            )
-        )
+        made = {name: sample_plan.to_dict() for name, sample_plan in plans.items()}
+        document = {**head("plan"), "plans": made, "provenance": provenance}
+        emit(json.dumps(document, indent=2, allow_nan=False))
         return
     emit(
         table_text(

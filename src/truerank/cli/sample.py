@@ -25,11 +25,12 @@ def sample(
 ) -> None:
     """Rank targets against sampled negatives and write the table that truerank estimate reads."""
     from truerank.cli.dataset import read_split
+    from truerank.core.digest import data_hash
     from truerank.ranking.files import write_sampled
     from truerank.ranking.sampled import sample_ranks
     from truerank.ranking.samplers.registry import SAMPLERS
     from truerank.split.base import sample_users
-    from truerank.workflows.fitting import fit_scorer, make_validate, name_models
+    from truerank.workflows.fitting import described, fit_scorer, make_validate, name_models
 
     check_file(out, "--out")
     chosen = SAMPLERS.make(sampler)
@@ -55,5 +56,14 @@ def sample(
             )
             sampled[name] = outcome.ranks
             n_scores += outcome.n_scores
-    write_sampled(out, sampled, parts.train.users, parts.train.items)
+    provenance = {
+        "models": {name: described(named) for name, named in models.items()},
+        "split": parts.method,
+        "sampler": str(chosen),
+        "users": users,
+        "seen": seen,
+        "seed": seed,
+        "data_hash": data_hash(parts),
+    }
+    write_sampled(out, sampled, parts.train.users, parts.train.items, provenance=provenance)
     say(f"{len(sampled)} models, {n_scores:,} scores computed; wrote {out}")

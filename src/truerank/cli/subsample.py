@@ -92,6 +92,7 @@ def subsample(
         )
         return
     from truerank.cli.dataset import read_split
+    from truerank.core.digest import events_hash
     from truerank.core.random import check_seed
     from truerank.data.catalogue import open_data
     from truerank.subsampling.base import check_fraction
@@ -114,7 +115,8 @@ def subsample(
             small = sample_events(parts, chosen, fraction, seed=seed, progress=progress)
     write_events(out, small.train if small.split is None else small.split)
     counts = {} if small.split is None else {"split": small.split.summary()}
-    _print(small.loss, format, counts)
+    sampled_from = events if split is None else parts.train
+    _print(small.loss, format, {**counts, "provenance": _provenance(events_hash(sampled_from))})
     _say_kept(small.loss, out)
     if small.split is not None:
         counted = small.split.counts
@@ -138,16 +140,24 @@ def _subsample_files(
 
     with shown_progress() as progress:
         written = subsample_files(data, out, strategy, fraction, progress=progress, tell=say, **options)
-    _print(written.loss, format, {"files": written.n_files})
+    _print(written.loss, format, {"files": written.n_files, "provenance": _provenance(written.data_hash)})
     _say_kept(written.loss, f"{written.n_files:,} files to {out}")
 
 
 def _print(loss: SubsampleLoss, format: Format, further: dict[str, Any]) -> None:
+    from truerank.core.provenance import head
+
     if format is Format.json:
-        emit(json.dumps({**loss.to_dict(), **further}, indent=2))
+        emit(json.dumps({**head("subsample"), **loss.to_dict(), **further}, indent=2))
         return
     rows = [(name, _shown(before), _shown(after)) for name, before, after in loss.rows()]
     emit(table_text(("", "before", "after"), rows, format))
+
+
+def _provenance(data_hash: str) -> dict[str, Any]:
+    from truerank.core.provenance import versions
+
+    return {"data_hash": data_hash, "versions": versions()}
 
 
 def _say_kept(loss: SubsampleLoss, out: str) -> None:

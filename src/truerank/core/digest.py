@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -39,6 +40,12 @@ def data_hash(split: Split) -> str:
     """Return a digest of the (user, item) pairs in each part; equal for equal data in any row order."""
     lists = [part.by_user() for part in (split.train, split.test, split.valid) if part is not None]
     return content_digest(array for one in lists for array in (one.indptr, one.items))
+
+
+def file_hash(path: Path) -> str:
+    """Return a digest of the bytes of a file, read piece by piece."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def events_hash(*parts: Interactions | None) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from truerank.core.chart import Picture
 from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.provenance import check_schema, head
 from truerank.core.ranks import Ranks, SampledRanks
 from truerank.core.table import MISSING, Table, decimals, fixed
 from truerank.version import __version__
@@ -227,8 +228,7 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON."""
         return {
-            "command": self.command,
-            "version": self.version,
+            **head(self.command, self.version),
             "data": dict(self.data),
             "estimates": [estimate.to_dict() for estimate in self.estimates],
             "provenance": dict(self.provenance),
@@ -245,6 +245,7 @@ class Result:
         """Read what ``to_json`` wrote."""
         try:
             fields = json.loads(text)
+            check_schema(fields, "a result")
             return cls(
                 command=fields["command"],
                 estimates=tuple(Estimate.from_dict(entry) for entry in fields["estimates"]),
@@ -254,7 +255,7 @@ class Result:
                 bounds=tuple(Estimate.from_dict(entry) for entry in fields.get("bounds", ())),
                 notes=tuple(fields.get("notes", ())),
             )
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
+        except (json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
             raise InvalidData(f"a result must be the JSON that truerank wrote ({error!r}).") from None
 
 

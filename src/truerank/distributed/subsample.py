@@ -76,11 +76,13 @@ class SampledFiles:
     out : the folder, with one file ``part-*.parquet`` per partition that had events
     n_files : number of these files
     loss : users, items and events before and after
+    data_hash : digest of the files that were read: their names, sizes and times of change
     """
 
     out: str
     n_files: int
     loss: SubsampleLoss
+    data_hash: str = ""
 
 
 @dataclass(frozen=True)
@@ -204,7 +206,7 @@ def subsample_files(
     request = f"{chosen} {fraction!r} {seed}"
     _check_free(target, request)
     with work_folder(work_dir) as folder, started(made) as running:
-        digest = file_digest(layout, partitions)
+        digest = data_hash = file_digest(layout, partitions)
         if gather is not None:
             digest = f"{digest}-{gather}"
         plan_folder = join(folder, f"truerank-{digest}")
@@ -223,7 +225,7 @@ def subsample_files(
         loss = _keep(running, chosen, fraction, seed, counted, plan, partitions, target, progress)
         _check_written(target, counted)
     _mark(target, {"done": True, "asked": request, **loss.to_dict()})
-    return SampledFiles(target, len(counted.parts), loss)
+    return SampledFiles(target, len(counted.parts), loss, data_hash)
 
 
 def _keep(

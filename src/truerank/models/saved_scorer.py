@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from truerank.core.digest import events_hash
 from truerank.core.errors import InvalidData, InvalidParameter, check_choice, suggests_arguments
 from truerank.core.interactions import Interactions, Lists, Vocabulary
 from truerank.core.model import Model
+from truerank.core.provenance import versions
 from truerank.core.scorer import DenseScores, Factors, HasSparseRows, Scorer, SparseScores
 from truerank.core.types import AnyArray, FloatArray, IntArray
 from truerank.models.adapters.alignment import UNKNOWN, Alignment, Unknown, align_ids
@@ -377,7 +379,14 @@ def save_scorer(
             )
         for side, vocabulary in zip(_SIDES, (data.users, data.items), strict=True):
             named.update({f"ids/{name}": array for name, array in pack_ids(vocabulary, side).items()})
-    fields = {"model": str(model), "kind": kind, "n_users": n_users, "n_items": scorer.n_items}
+    fields = {
+        "model": str(model),
+        "kind": kind,
+        "n_users": n_users,
+        "n_items": scorer.n_items,
+        "data_hash": None if data is None else events_hash(data),
+        "versions": versions(),
+    }
     write_arrays(Path(path), fields, named)
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from truerank.core.checkpoint import replace_file
 from truerank.core.errors import InvalidData, InvalidParameter, suggests_arguments
 from truerank.core.interactions import Vocabulary
+from truerank.core.provenance import file_metadata
 from truerank.core.ranks import Design, Ranks, SampledRanks
 from truerank.core.types import IntArray
 from truerank.ranking.file_columns import (
@@ -106,8 +107,13 @@ def write_sampled(
     ranks: SampledRanks | Mapping[str, SampledRanks],
     users: Vocabulary,
     items: Vocabulary | None = None,
+    *,
+    provenance: Mapping[str, Any] | None = None,
 ) -> None:
     """Write sampled ranks, of one model or of several by name, to a .csv, .tsv or .parquet file.
+
+    Parquet files hold the provenance, such as split, sampler, seed and data hash, as JSON in their metadata,
+    under the key ``truerank``, with the versions of the software; the other forms have no place for it.
 
     Raises
     ------
@@ -122,7 +128,8 @@ def write_sampled(
         )
     frame = sampled_frame(ranks, users, items)
     write = writers[path.suffix.lower()]
-    replace_file(path, lambda part: write(frame, part), "the table of sampled ranks")
+    metadata = file_metadata(**(provenance or {}))
+    replace_file(path, lambda part: write(frame, part, metadata), "the table of sampled ranks")
 
 
 @suggests_arguments
@@ -275,16 +282,16 @@ def _ranks(
         raise InvalidData(f"{where}, sorted by user, cannot be used: {error}") from None
 
 
-def _write_csv(frame: pl.DataFrame, path: Path) -> None:
+def _write_csv(frame: pl.DataFrame, path: Path, _: dict[str, str]) -> None:
     frame.write_csv(path)
 
 
-def _write_tsv(frame: pl.DataFrame, path: Path) -> None:
+def _write_tsv(frame: pl.DataFrame, path: Path, _: dict[str, str]) -> None:
     frame.write_csv(path, separator="\t")
 
 
-def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
-    frame.write_parquet(path)
+def _write_parquet(frame: pl.DataFrame, path: Path, metadata: dict[str, str]) -> None:
+    frame.write_parquet(path, metadata=metadata)
 
 
 def ranks_table(ranks: Mapping[str, Ranks], users: Vocabulary, items: Vocabulary) -> pl.DataFrame:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from truerank.core.provenance import versions
 from truerank.core.ranks import Ranks, SampledRanks
 from truerank.core.result import Estimate, Result
 from truerank.core.types import FloatArray
@@ -70,7 +70,7 @@ def assemble_result(
             **provenance,
             "ties": settings.ties,
             "seen": settings.seen,
-            "target": settings.target,
+            "asked_target": settings.target,
             "seed": settings.seed,
             "data_hash": data_hash,
             "versions": versions(),
@@ -80,11 +80,6 @@ def assemble_result(
         ranks={model.name: model.ranks for model in models if model.ranks is not None},
         sampled={model.name: model.sampled for model in models if model.sampled is not None},
     )
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that a result depends on."""
-    return {"python": platform.python_version(), "numpy": np.__version__}
 
 
 def metric_estimates(

@@ -15,6 +15,7 @@ from truerank.core.errors import (
     suggests_arguments,
 )
 from truerank.core.progress import SILENT, Progress
+from truerank.core.provenance import ranks_hash, versions
 from truerank.core.ranks import SampledRanks, TiePolicy
 from truerank.core.result import Estimate, Result
 from truerank.estimation.registry import ESTIMATORS
@@ -109,6 +110,8 @@ def estimate(
             "target": target,
             "seed": seed,
             "pool_bins": options.width,
+            "data_hash": {name: ranks_hash(sample) for name, sample in named.items()},
+            "versions": versions(),
         },
         sampled=dict(named),
     )

@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from truerank.core.digest import data_hash
+from truerank.core.digest import data_hash, file_hash
 from truerank.core.errors import DataWarning, suggests_arguments
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress
+from truerank.core.provenance import versions
 from truerank.core.ranks import SampledRanks, SeenPolicy, TiePolicy
 from truerank.core.result import Estimate, Result
 from truerank.core.scorer import Scorer
@@ -320,5 +321,7 @@ def evaluate_trec(
             "ties": options.ties,
             "interval": str(options.interval),
             "seed": options.seed,
+            "data_hash": {"run": file_hash(run), "qrels": file_hash(qrels)},
+            "versions": versions(),
         },
     )

@@ -7,7 +7,7 @@ applied to every sample. Finished parts are kept in a store under keys that say 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from truerank.core.digest import data_hash
 from truerank.core.errors import CannotEstimate, InvalidParameter, check_choice, suggests_arguments
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress, tracked
+from truerank.core.provenance import head, versions
 from truerank.core.random import check_seed
 from truerank.core.ranks import SEEN_POLICIES, TIE_POLICIES, SeenPolicy, TiePolicy
 from truerank.core.scorer import Scorer
@@ -35,7 +36,7 @@ from truerank.ranking.exact import exact_ranks
 from truerank.ranking.negatives import Sampler
 from truerank.ranking.sampled import sample_ranks
 from truerank.ranking.samplers.registry import SAMPLERS
-from truerank.workflows.fitting import fit_scorer, make_validate, name_models
+from truerank.workflows.fitting import described, fit_scorer, make_validate, name_models
 from truerank.workflows.options import DEFAULT_ESTIMATOR, Estimators, RunSettings
 
 PriorMode: TypeAlias = Literal["per-run", "averaged", "both"]
@@ -69,6 +70,7 @@ class Study:
     exact : (n_models, n_families, n_cutoffs)
     runs : (n_estimators, n_models, n_repeats, n_families, n_cutoffs)
     items_per_user : (n_models,) scores computed per user and repeat, the targets included
+    provenance : sampler, options, seed, data hash and versions
     named : (n_repeats, n_families, n_winner_cutoffs) the model that the posterior names best, -1 where it is
         open; None where there is no posterior
     """
@@ -81,6 +83,7 @@ class Study:
     runs: FloatArray
     items_per_user: FloatArray
     named: IntArray | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def winner_cutoffs(self) -> tuple[int, ...]:
@@ -141,6 +144,7 @@ class Study:
         """Return a plain dictionary for JSON: errors and winners, and the values they come from."""
         mean, spread = self.errors()
         return {
+            **head("study"),
             "models": list(self.models),
             "estimators": list(self.estimators),
             "metrics": list(self.families),
@@ -162,6 +166,7 @@ class Study:
                 for cutoff in self.winner_cutoffs
                 if self.named is not None
             },
+            "provenance": dict(self.provenance),
         }
 
     def _exact(self, family: str, cutoff: int) -> FloatArray:
@@ -258,6 +263,17 @@ def study(
         runs=np.stack([runs.reshape(len(runs), repeats, *shape) for _, runs, _ in parts], axis=1),
         items_per_user=np.array([items for _, _, items in parts]),
         named=_name_best(found, repeats).reshape(repeats, len(names), -1) if found else None,
+        provenance={
+            "models": {name: described(model) for name, model in named.items()},
+            "split": split.method,
+            "sampler": str(job.sampler),
+            "prior_mode": prior_mode,
+            "ties": ties,
+            "seen": seen,
+            "seed": seed,
+            "data_hash": data_hash(split),
+            "versions": versions(),
+        },
     )
 
 

@@ -55,7 +55,7 @@ class ChartSettings(RunSettings):
             level=levels[0] if levels else plain.level,
             seed=int(given.get("seed") or 0),
             uncertainty=UNCERTAINTIES.make(given.get("uncertainty") or "auto"),
-            target=given.get("target") or plain.target,
+            target=given.get("asked_target") or given.get("target") or plain.target,
         )
 
     @property

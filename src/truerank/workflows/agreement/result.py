@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from truerank.core.errors import InvalidData, check_choice
+from truerank.core.provenance import check_schema, head
 from truerank.core.table import Table
 from truerank.core.types import FloatArray
 from truerank.version import __version__
@@ -207,7 +208,7 @@ class Agreement:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON."""
-        return {"command": "agreement", **asdict(self)}
+        return {**head("agreement"), **asdict(self)}
 
     def to_json(self) -> str:
         """Return the JSON text."""
@@ -224,6 +225,8 @@ class Agreement:
         }
         try:
             fields = json.loads(text)
+            check_schema(fields, "an agreement")
+            fields.pop("schema_version", None)
             if fields.pop("command") != "agreement":
                 raise KeyError("command")
             for name, kind in kinds.items():

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from truerank.core.progress import Progress, tracked
+from truerank.core.provenance import versions
 from truerank.core.table import percent
 from truerank.core.types import FloatArray
 from truerank.workflows.agreement.leaderboards import Leaderboards, read_leaderboards
@@ -241,6 +242,8 @@ def assemble_agreement(plan: AgreementPlan, runner: TaskRunner, name: str, progr
                 str(scenario): {grid.name: [str(model) for model in grid.configurations] for grid in grids}
                 for scenario, grids in plan.model_grids.items()
             },
+            "data_hash": {str(scenario): digest for scenario, digest in runner.digests.items()},
+            "versions": versions(),
         },
     )
 

@@ -20,6 +20,7 @@ from scipy.special import stdtr
 from truerank.core.errors import InvalidParameter, suggests_arguments
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress
+from truerank.core.provenance import ranks_hash, versions
 from truerank.core.ranks import Ranks, SampledRanks, SeenPolicy, TiePolicy
 from truerank.core.result import Estimate
 from truerank.core.scorer import Scorer
@@ -340,6 +341,8 @@ class ComparisonBuilder:
             "resamples": options.resamples,
             "seed": options.seed,
             "n_test_users": self.n_test_users,
+            "data_hash": {model.name: ranks_hash(model.ranks) for model in self.models},
+            "versions": versions(),
         }
 
 

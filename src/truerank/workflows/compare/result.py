@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from truerank.core.errors import InvalidData
+from truerank.core.provenance import check_schema, head
 from truerank.core.result import Estimate
 from truerank.core.table import Table, about
 from truerank.version import __version__
@@ -281,8 +282,7 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON."""
         return {
-            "command": "compare",
-            "version": self.version,
+            **head("compare", self.version),
             "estimates": [estimate.to_dict() for estimate in self.estimates],
             "differences": [difference.to_dict() for difference in self.differences],
             "notes": list(self.notes),
@@ -297,6 +297,7 @@ class Comparison:
     def from_dict(cls, entries: Mapping[str, Any]) -> Comparison:
         """Build from what ``to_dict`` returned."""
         try:
+            check_schema(entries, "a comparison")
             return cls(
                 estimates=tuple(Estimate.from_dict(entry) for entry in entries["estimates"]),
                 differences=tuple(Difference.from_dict(entry) for entry in entries["differences"]),
@@ -304,7 +305,7 @@ class Comparison:
                 provenance=entries["provenance"],
                 version=entries["version"],
             )
-        except (KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError) as error:
             raise InvalidData(f"a comparison must be the JSON that truerank wrote ({error!r}).") from None
 
     @classmethod
