@@ -2,7 +2,8 @@
 
 Everything public is here: functions (``evaluate``, ``estimate``, ``compare``, ``plan``, ``bounds``,
 ``subsample``, ``agreement``, ``study``), the types that travel between them, registries (mappings in upper
-case) and errors. Names are imported on first use, so that ``import truerank`` stays fast.
+case), the base classes of plug-ins (``GainMetric``, ``Model``, ...) and errors. Names are imported on first
+use, so that ``import truerank`` stays fast.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from truerank.version import __version__
 
 if TYPE_CHECKING:
     from truerank.core.errors import (
+        BrokenPlugin,
         CannotEstimate,
         DataWarning,
         InvalidData,
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
         UnknownName,
     )
     from truerank.core.interactions import Interactions
+    from truerank.core.model import Model
     from truerank.core.ranks import Ranks, SampledRanks
     from truerank.core.result import Estimate, Result
     from truerank.core.scorer import Factors, as_scorer
@@ -32,12 +35,14 @@ if TYPE_CHECKING:
     from truerank.data.catalogue import load
     from truerank.data.clean import k_core, min_history
     from truerank.data.read import from_arrays, from_csr, from_frame, read_interactions
-    from truerank.distributed.engine import ENGINES
+    from truerank.distributed.engine import ENGINES, Engine
+    from truerank.estimation.base import Estimator
     from truerank.estimation.mapping.functions import MAPPINGS
     from truerank.estimation.registry import ESTIMATORS, PRIORS
     from truerank.inference.bounds.identify import identification_bounds as bounds
     from truerank.inference.estimate_interval.registry import UNCERTAINTIES
     from truerank.inference.user_interval import INTERVALS
+    from truerank.metrics.base import GainMetric, Metric, RankMetric
     from truerank.metrics.registry import METRICS
     from truerank.models.adapters.arrays import scorer_from_arrays
     from truerank.models.adapters.cornac import from_cornac
@@ -51,11 +56,13 @@ if TYPE_CHECKING:
     from truerank.models.saved_scorer import load_scorer, save_scorer
     from truerank.ranking.exact import exact_ranks
     from truerank.ranking.files import read_sampled_ranks
+    from truerank.ranking.negatives import Sampler
     from truerank.ranking.sampled import sampled_ranks
     from truerank.ranking.samplers.registry import SAMPLERS
+    from truerank.ranking.samplers.weighted import WeightedSampler
     from truerank.report.page import write_report
-    from truerank.split.base import SPLITS, make_split, sample_users
-    from truerank.subsampling.base import STRATEGIES
+    from truerank.split.base import SPLITS, Splitter, make_split, sample_users
+    from truerank.subsampling.base import STRATEGIES, Strategy
     from truerank.subsampling.subsample import subsample
     from truerank.workflows.agreement.experiment import measure_agreement as agreement
     from truerank.workflows.agreement.scenarios import SCENARIOS
@@ -81,26 +88,37 @@ _HOMES = {
     "SPLITS": "truerank.split.base:SPLITS",
     "STRATEGIES": "truerank.subsampling.base:STRATEGIES",
     "UNCERTAINTIES": "truerank.inference.estimate_interval.registry:UNCERTAINTIES",
+    "BrokenPlugin": "truerank.core.errors:BrokenPlugin",
     "CannotEstimate": "truerank.core.errors:CannotEstimate",
     "Comparison": "truerank.workflows.compare.result:Comparison",
     "DataWarning": "truerank.core.errors:DataWarning",
+    "Engine": "truerank.distributed.engine:Engine",
     "Estimate": "truerank.core.result:Estimate",
+    "Estimator": "truerank.estimation.base:Estimator",
     "Factors": "truerank.core.scorer:Factors",
+    "GainMetric": "truerank.metrics.base:GainMetric",
     "Interactions": "truerank.core.interactions:Interactions",
     "InvalidData": "truerank.core.errors:InvalidData",
     "InvalidParameter": "truerank.core.errors:InvalidParameter",
     "JobFailed": "truerank.core.errors:JobFailed",
+    "Metric": "truerank.metrics.base:Metric",
     "MissingDependency": "truerank.core.errors:MissingDependency",
     "MlflowLogger": "truerank.workflows.tracking:MlflowLogger",
+    "Model": "truerank.core.model:Model",
     "NotConverged": "truerank.core.errors:NotConverged",
     "RankAccumulator": "truerank.workflows.estimate:RankAccumulator",
+    "RankMetric": "truerank.metrics.base:RankMetric",
     "Ranks": "truerank.core.ranks:Ranks",
     "Result": "truerank.core.result:Result",
     "SampledRanks": "truerank.core.ranks:SampledRanks",
+    "Sampler": "truerank.ranking.negatives:Sampler",
     "Split": "truerank.core.split:Split",
+    "Splitter": "truerank.split.base:Splitter",
+    "Strategy": "truerank.subsampling.base:Strategy",
     "TruerankError": "truerank.core.errors:TruerankError",
     "UnknownArgument": "truerank.core.errors:UnknownArgument",
     "UnknownName": "truerank.core.errors:UnknownName",
+    "WeightedSampler": "truerank.ranking.samplers.weighted:WeightedSampler",
     "agreement": "truerank.workflows.agreement.experiment:measure_agreement",
     "as_scorer": "truerank.core.scorer:as_scorer",
     "bounds": "truerank.inference.bounds.identify:identification_bounds",
@@ -149,26 +167,37 @@ __all__ = [
     "SPLITS",
     "STRATEGIES",
     "UNCERTAINTIES",
+    "BrokenPlugin",
     "CannotEstimate",
     "Comparison",
     "DataWarning",
+    "Engine",
     "Estimate",
+    "Estimator",
     "Factors",
+    "GainMetric",
     "Interactions",
     "InvalidData",
     "InvalidParameter",
     "JobFailed",
+    "Metric",
     "MissingDependency",
     "MlflowLogger",
+    "Model",
     "NotConverged",
     "RankAccumulator",
+    "RankMetric",
     "Ranks",
     "Result",
     "SampledRanks",
+    "Sampler",
     "Split",
+    "Splitter",
+    "Strategy",
     "TruerankError",
     "UnknownArgument",
     "UnknownName",
+    "WeightedSampler",
     "__version__",
     "agreement",
     "as_scorer",

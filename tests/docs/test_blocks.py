@@ -90,7 +90,7 @@ def _problems(block: Block, names: dict[str, Any], truerank: Truerank) -> list[s
     """Run one block; say what went wrong."""
     if block.kind == "python":
         try:
-            exec(compile(block.text, block.where, "exec"), names)
+            exec(compile(block.text, block.where, "exec", dont_inherit=True), names)
         except Exception as error:
             return [f"{block.where}: {type(error).__name__}: {error}"]
         return []

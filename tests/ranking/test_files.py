@@ -154,7 +154,11 @@ FLAGS: dict[str, Any] = {"n_items": 50, "n_negatives": 9}
             "must have been sampled in one way, but replacement is both false and true. Split the file",
         ),
         ("user_id,rank,law\n1,2,uniform\n2,3,popularity\n", FLAGS, "law is both popularity and uniform"),
-        ("user_id,rank,law\n1,2,zipf\n", FLAGS, "law of .* must be uniform, popularity or given, got 'zipf'"),
+        (
+            "user_id,rank,law\n1,2,zipf\n",
+            FLAGS,
+            "law of .* must be uniform, popularity, weighted or given, got 'zipf'",
+        ),
         (
             "user_id,rank,replacement\n1,2,maybe\n",
             FLAGS,

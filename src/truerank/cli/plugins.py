@@ -63,5 +63,8 @@ def list_plugins(
     if format is Format.json:
         emit(json.dumps([asdict(entry) for entry in entries], indent=2))
         return
-    rows = [(entry.name, entry.parameters, entry.summary, entry.source) for entry in entries]
-    emit(table_text(("name", "parameters", "summary", "source"), rows, format))
+    columns = ["name", "parameters", "summary", "source"]
+    if any(entry.package != "truerank" for entry in entries):
+        columns.append("package")
+    rows = [[getattr(entry, column) for column in columns] for entry in entries]
+    emit(table_text(columns, rows, format))

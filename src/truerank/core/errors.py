@@ -8,6 +8,7 @@
     |-- UnknownName(LookupError)        a metric, model, split, ... that is not registered
     |-- UnknownArgument(TypeError)      a keyword that a public function does not have
     |-- MissingDependency(ImportError)  an optional library that is not installed
+    |-- BrokenPlugin(ImportError)       a plug-in of another package that cannot be used
     |-- NotConverged(RuntimeError)      an iteration that stopped too early
     |-- CannotEstimate(TypeError)       a method that cannot treat this kind of sample
     `-- JobFailed(RuntimeError)         tasks that an engine could not run to their end
@@ -96,6 +97,10 @@ class MissingDependency(TruerankError, ImportError):  # noqa: N818
 
     def __init__(self, what: str, library: str, *, extra: str) -> None:
         super().__init__(f"{what} needs {library}. Install it with: pip install 'truerank[{extra}]'")
+
+
+class BrokenPlugin(TruerankError, ImportError):  # noqa: N818
+    """A plug-in of another package that cannot be used; the others can."""
 
 
 class NotConverged(TruerankError, RuntimeError):  # noqa: N818

@@ -9,8 +9,8 @@
 Python, on the command line, in JSON and in the documentation.
 
 A plug-in is a frozen dataclass with a default for every field. A ``Registry`` finds it by name in a literal
-table, imports its module when the name is first used, and turns spec strings into objects; ``Source`` says
-which publication a plug-in follows.
+table or among those that installed packages offer (`entry_point`), imports its module when the name is first
+used, and turns spec strings into objects; ``Source`` says which publication a plug-in follows.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ import math
 import re
 import types
 import typing
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, Union, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar, Union, cast
 
-from truerank.core.errors import InvalidParameter, UnknownName, suggestion
+from truerank.core.errors import BrokenPlugin, DataWarning, InvalidParameter, UnknownName, suggestion
+
+if TYPE_CHECKING:
+    from truerank.core.entry_point import InstalledPlugin
 
 Value: TypeAlias = Union[int, float, bool, str, "Spec", None]
 
@@ -251,12 +255,13 @@ PluginT = TypeVar("PluginT")
 
 @dataclass(frozen=True)
 class PluginSummary:
-    """One line of ``truerank list``."""
+    """One line of ``truerank list``; ``package`` is the distribution that the plug-in belongs to."""
 
     name: str
     summary: str
     parameters: str
     source: str
+    package: str = "truerank"
 
 
 class Registry(Mapping[str, type[PluginT]]):
@@ -267,16 +272,39 @@ class Registry(Mapping[str, type[PluginT]]):
     kind : what an entry is called in messages, such as ``metric``
     table : name to ``module:Class``; the module is imported when the name is first used
     presets : further names for specs, such as ``{"hit": "recall"}`` or ``{"kr20-y": "item-knn(power=3)"}``
+    base : the public class that plug-ins of other packages are derived from; these are found by the entry
+        points of the group ``truerank.`` and the plural of ``kind``. None takes no plug-ins of others.
     """
 
-    def __init__(self, kind: str, table: Mapping[str, str], presets: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        table: Mapping[str, str],
+        presets: Mapping[str, str] | None = None,
+        *,
+        base: type[Any] | None = None,
+    ) -> None:
         self.kind = kind
         self.table = dict(table)
         self.presets = dict(presets or {})
+        self.base = base
+
+    def installed(self) -> dict[str, InstalledPlugin]:
+        """Return what other packages offer, by name; none of it is imported."""
+        if self.base is None:
+            return {}
+        from truerank.core.entry_point import installed_plugins
+
+        return installed_plugins(self.kind, self.base, self.group, self.table.keys() | self.presets.keys())
+
+    @property
+    def group(self) -> str:
+        """The group of entry points that other packages offer plug-ins of this kind in."""
+        return f"truerank.{self.plural}"
 
     def names(self) -> list[str]:
-        """All names, presets included, sorted."""
-        return sorted([*self.table, *self.presets])
+        """All names, presets and those of other packages included, sorted."""
+        return sorted({*self.table, *self.presets, *self.installed()})
 
     def __getitem__(self, name: str) -> type[PluginT]:
         return self.type_of(name if name in self.table else self._expand(Spec(name)).name)
@@ -285,10 +313,10 @@ class Registry(Mapping[str, type[PluginT]]):
         return iter(self.names())
 
     def __len__(self) -> int:
-        return len(self.table) + len(self.presets)
+        return len(self.names())
 
     def __contains__(self, name: object) -> bool:
-        return name in self.table or name in self.presets
+        return name in self.table or name in self.presets or name in self.installed()
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the class behind a name, or the default where there is none."""
@@ -311,7 +339,10 @@ class Registry(Mapping[str, type[PluginT]]):
     def type_of(self, name: str) -> type[PluginT]:
         """Import and return the class behind a name."""
         if name not in self.table:
-            raise UnknownName(self.kind, name, self.names())
+            plugin = self.installed().get(name)
+            if plugin is None:
+                raise UnknownName(self.kind, name, self.names())
+            return cast(type[PluginT], plugin.load())
         module, _, attribute = self.table[name].partition(":")
         return cast(type[PluginT], getattr(importlib.import_module(module), attribute))
 
@@ -353,19 +384,18 @@ class Registry(Mapping[str, type[PluginT]]):
         return made
 
     def entries(self) -> list[PluginSummary]:
-        """One line per name, presets last."""
-        lines = []
-        for name in sorted(self.table):
-            cls = self.type_of(name)
-            shown = [
-                f"{field.name}={format_value(default_of(field))}"
-                for field in fields(cast(Any, cls))
-                if field.name != "cutoff"
-            ]
-            source = getattr(cls, "source", None)
-            lines.append(PluginSummary(name, _first_line(cls), ", ".join(shown), str(source or "")))
+        """One line per name: truerank's own, its presets, those of other packages.
+
+        Warns of plug-ins of other packages that cannot be used.
+        """
+        lines = [_summary(name, self.type_of(name)) for name in sorted(self.table)]
         for name in sorted(self.presets):
             lines.append(PluginSummary(name, f"preset: {self.presets[name]}", "", ""))
+        for name, plugin in sorted(self.installed().items()):
+            try:
+                lines.append(_summary(name, plugin.load(), plugin.package))
+            except BrokenPlugin as error:
+                warnings.warn(str(error), DataWarning, stacklevel=2)
         return lines
 
     def _expand(self, spec: Spec) -> Spec:
@@ -428,6 +458,14 @@ def _wanted(option: Any) -> str:
         return " or ".join(str(choice) for choice in typing.get_args(option))
     names = {int: "an integer", float: "a number", bool: "true or false", str: "text", type(None): "none"}
     return names.get(option, "a spec such as name(key=value)")
+
+
+def _summary(name: str, cls: Any, package: str = "truerank") -> PluginSummary:
+    shown = [
+        f"{field.name}={format_value(default_of(field))}" for field in fields(cls) if field.name != "cutoff"
+    ]
+    source = str(getattr(cls, "source", None) or "")
+    return PluginSummary(name, _first_line(cls), ", ".join(shown), source, package)
 
 
 def _first_line(cls: type) -> str:

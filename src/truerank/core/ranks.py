@@ -160,14 +160,14 @@ class Design:
 
     Parameters
     ----------
-    law : ``uniform``, ``popularity`` or ``given`` (candidate lists of the user's own)
+    law : ``uniform``, ``popularity``, ``weighted`` (by other weights) or ``given`` (lists of the user's own)
     replacement : whether an item can be drawn twice
     shared : whether several models were ranked against the same draws
     stopping : the rule by which each target's sample grew; None when its size was fixed beforehand
     n_test_users : the test users from which those evaluated were drawn at random; None when all were taken
     """
 
-    law: Literal["uniform", "popularity", "given"] = "uniform"
+    law: Literal["uniform", "popularity", "given", "weighted"] = "uniform"
     replacement: bool = False
     shared: bool = False
     stopping: Stopping | None = None

@@ -198,6 +198,7 @@ ENGINES: Registry[Engine] = Registry(
         "local": "truerank.distributed.local:Local",
         "spark": "truerank.distributed.spark:Spark",
     },
+    base=Engine,
 )
 
 

@@ -158,11 +158,9 @@ def cell_gains(tally: Tally, metrics: Sequence[Metric], n_pool: IntArray) -> Flo
     metrics : what is measured
     n_pool : (n_contexts,) the length of the list in which the rank counts
     """
-    contexts = tally.contexts
-    each = np.repeat(np.arange(len(contexts)), contexts.n_negatives + 1)
-    j = np.arange(tally.n_cells) - np.repeat(tally.offsets[:-1], contexts.n_negatives + 1)
-    above, relevant, pool = contexts.n_relevant_above[each], contexts.n_relevant[each], n_pool[each]
-    columns = [metric.gain(j + 1 + above, above, relevant, pool) for metric in metrics]
+    j, each = tally.cells()
+    above, pool = each.n_relevant_above, np.repeat(n_pool, tally.contexts.n_negatives + 1)
+    columns = [metric.gain(j + 1 + above, above, each.n_relevant, pool) for metric in metrics]
     return np.stack([np.broadcast_to(column, j.shape) for column in columns], axis=1).astype(np.float64)
 
 

@@ -21,6 +21,7 @@ ESTIMATORS: Registry[Estimator] = Registry(
         "rank-estimate": "truerank.estimation.corrections.rank_estimate:RankEstimate",
         "smooth": "truerank.estimation.distribution.smooth:Smooth",
     },
+    base=Estimator,
 )
 
 PRIORS: Registry[Prior] = Registry(

@@ -123,6 +123,19 @@ class Tally:
         """All pairs (context, n_above)."""
         return int(self.offsets[-1])
 
+    def cells(self) -> tuple[IntArray, Contexts]:
+        """Return for each cell the sampled irrelevant items above the target, and the context.
+
+        Examples
+        --------
+        >>> n_above, each = tally(SampledRanks.single([0, 2], n_negatives=2, n_pool=9)).cells()
+        >>> n_above.tolist(), each.n_candidates.tolist()
+        ([0, 1, 2], [8, 8, 8])
+        """
+        sizes = self.contexts.n_negatives + 1
+        n_above = np.arange(self.n_cells) - np.repeat(self.offsets[:-1], sizes)
+        return n_above, self.contexts.take(np.repeat(np.arange(len(self.contexts)), sizes))
+
     @cached_property
     def cell_weights(self) -> FloatArray:
         """Weight of each cell; they sum to ``n_rows``."""
@@ -138,9 +151,10 @@ class Tally:
         """Whether every candidate of every target was ranked, so that all global ranks are known.
 
         Never for draws with replacement, which do not say whether all items were among them, nor for draws by
-        popularity, whose candidates leave out items without train events.
+        popularity or other weights, whose candidates leave out items of weight 0.
         """
-        if self.design.replacement or self.design.law == "popularity" or not len(self.contexts):
+        is_weighted = self.design.law in ("popularity", "weighted")
+        if self.design.replacement or is_weighted or not len(self.contexts):
             return False
         return bool((self.contexts.n_negatives == self.contexts.n_candidates).all())
 

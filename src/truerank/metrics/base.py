@@ -15,7 +15,7 @@ from truerank.core.errors import InvalidParameter, check_cutoff
 from truerank.core.plugin import Plugin
 from truerank.core.ranks import Ranks, TiePolicy
 from truerank.core.types import FloatArray, IntArray
-from truerank.metrics.ties import ResolvedRanks, TiedBlocks
+from truerank.metrics.ties import ResolvedRanks, TiedBlocks, mean_over_slots
 
 
 @dataclass(frozen=True)
@@ -100,3 +100,73 @@ class RankMetric(Metric):
         """
         self.check_pool(ranks)
         return self.totals(ResolvedRanks.of(ranks, ties, seed))
+
+
+@dataclass(frozen=True)
+class GainMetric(RankMetric):
+    r"""A metric defined by the gain of a target at its rank: the sum of gains over that of an ideal list.
+
+    A subclass defines ``gain_at``. Ties, cut-offs, several targets, estimates from sampled ranks, intervals
+    and bounds follow from it: the gain is 0 beyond the cut-off, and the mean over the orders of a tied block
+    is exact.
+
+    .. math:: \text{value} = \sum_{R \in S} 1[R \le K]\, g(R, a_R) \Big/ \sum_{i=1}^{\min(s, K)} g(i, i - 1)
+
+    with a_R the number of relevant items above the one at rank R, and s that of all relevant items.
+
+    Examples
+    --------
+    >>> class Halving(GainMetric):
+    ...     key = "halving"
+    ...     def gain_at(self, rank, n_relevant_above):
+    ...         return 0.5 ** (rank - 1)
+    >>> Halving(10).per_user(Ranks.single([0, 2, 10], n_pool=100)).tolist()
+    [1.0, 0.25, 0.0]
+    """
+
+    @abstractmethod
+    def gain_at(self, rank: IntArray, n_relevant_above: IntArray) -> FloatArray:
+        """Return what a target at a rank adds, given the number of relevant items above it.
+
+        Parameters
+        ----------
+        rank : from 1, the best; the cut-off need not be looked at
+        n_relevant_above : other targets of the user above it, from 0; the two arrays broadcast
+        """
+
+    def normaliser(self, n_relevant: IntArray) -> FloatArray:
+        """Return what the sum over targets is divided by: that of a list with all relevant items on top.
+
+        Override it for another one, such as ``n_relevant`` or 1.
+        """
+        count = n_relevant if self.cutoff is None else np.minimum(n_relevant, self.cutoff)
+        first = np.arange(int(np.max(count, initial=0)))
+        ideal: FloatArray = np.concatenate([[0.0], self._checked(first + 1, first)]).cumsum()[count]
+        if not (ideal > 0).all():
+            raise InvalidParameter(
+                f"gain_at of '{self}' must add up to more than 0 for an ideal list, got {ideal.min():g}. "
+                "Correct it, or define normaliser."
+            )
+        return ideal
+
+    def gain(
+        self, rank: IntArray, n_relevant_above: IntArray, n_relevant: IntArray, n_pool: IntArray
+    ) -> FloatArray:
+        """Return 1[rank <= K] gain_at(rank, n_relevant_above) / normaliser."""
+        gains = self.is_within(rank) * self._checked(rank, n_relevant_above)
+        return gains / self.normaliser(np.asarray(n_relevant))
+
+    def expected_gain(self, blocks: TiedBlocks) -> FloatArray:
+        """Return the mean gain over the block's slots, 0 beyond the cut-off, / normaliser."""
+        return mean_over_slots(self._checked, blocks, self.cutoff) / self.normaliser(blocks.n_relevant)
+
+    def _checked(self, rank: IntArray, n_relevant_above: IntArray) -> FloatArray:
+        gains = np.asarray(self.gain_at(np.asarray(rank), np.asarray(n_relevant_above)), dtype=np.float64)
+        shape = np.broadcast_shapes(np.shape(rank), np.shape(n_relevant_above))
+        has_shape = gains.shape in ((), shape)
+        if not has_shape or not np.isfinite(gains).all():
+            came = "NaN or infinity" if has_shape else f"shape {gains.shape} for ranks of shape {shape}"
+            raise InvalidParameter(
+                f"gain_at of '{self}' must return one finite number for each rank, got {came}. Correct it."
+            )
+        return np.broadcast_to(gains, shape)

@@ -68,7 +68,7 @@ PRESETS = {
     "torchmetrics.recall": "recall",
 }
 
-METRICS: Registry[Metric] = Registry("metric", TABLE, PRESETS)
+METRICS: Registry[Metric] = Registry("metric", TABLE, PRESETS, base=Metric)
 
 
 def make_metrics(written: str | Metric | Sequence[str | Metric]) -> tuple[Metric, ...]:

@@ -16,6 +16,7 @@ of its own, ``mean_over_retrieved``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
@@ -257,6 +258,8 @@ def _random_subset(uniform: FloatArray, size: IntArray) -> IntArray:
 
 
 Discount: TypeAlias = Literal["log2", "clip"]
+#: the gain of a target by its rank and the number of relevant items above it
+Gain: TypeAlias = Callable[[IntArray, IntArray], FloatArray]
 
 _SMALL = 32
 _HARMONIC = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, _SMALL + 1))])
@@ -507,3 +510,57 @@ def _hypergeometric(
     weight = np.exp(climb)
     probability: FloatArray = weight / np.repeat(np.add.reduceat(weight, starts), counts)
     return probability
+
+
+_MOST_CELLS = 1 << 20  # slots times relevant items computed at once
+
+
+def mean_over_slots(gain: Gain, blocks: TiedBlocks, cutoff: int | None) -> FloatArray:
+    """Return the exact mean of any gain over all orders of each tied block; beyond the cut-off it is 0.
+
+    Where the target is the only relevant item of its block, a table of sums of gains serves all blocks. Other
+    blocks take the sum over slots and over the number of relevant items before the target; equal blocks are
+    computed once.
+
+    Parameters
+    ----------
+    gain : of a target at a rank with so many relevant items above it; arguments broadcast
+    blocks : the blocks
+    cutoff : K; None for the whole list
+    """
+    slots = blocks.slots(cutoff)
+    total = np.zeros(len(slots))
+    is_alone = blocks.n_tied_relevant == 1
+    for above in np.unique(blocks.n_relevant_above[is_alone & (slots > 0)]):
+        rows = np.flatnonzero(is_alone & (slots > 0) & (blocks.n_relevant_above == above))
+        start, end = blocks.n_above[rows], blocks.n_above[rows] + slots[rows]
+        gains = gain(np.arange(1, int(end.max()) + 1), np.asarray(above))
+        sums = np.concatenate([[0.0], gains]).astype(np.longdouble).cumsum()
+        total[rows] = (sums[end] - sums[start]).astype(np.float64)
+    several = np.flatnonzero(~is_alone & (slots > 0))
+    if len(several):
+        columns = [blocks.n_above, blocks.size, blocks.n_tied_relevant, blocks.n_relevant_above, slots]
+        columns = [column[several] for column in columns]
+        first, inverse = _distinct(columns)
+        rows = np.stack([column[first] for column in columns], axis=1).tolist()
+        total[several] = np.array([_sum_over_slots(gain, *row) for row in rows])[inverse]
+    return total / blocks.size
+
+
+def _sum_over_slots(gain: Gain, n_above: int, size: int, relevant: int, earlier: int, slots: int) -> float:
+    """Return the sum over the first slots of a block of the mean gain there, given that slot."""
+    total = 0.0
+    step = max(1, _MOST_CELLS // relevant)
+    for begin in range(0, slots, step):
+        before = np.arange(begin, min(begin + step, slots))  # items of the block before the target
+        least = np.maximum(before - (size - relevant), 0)
+        counts = np.minimum(before, relevant - 1) - least + 1
+        starts = np.cumsum(counts) - counts
+        row = np.repeat(np.arange(len(before)), counts)
+        x = np.arange(len(row)) - starts[row] + least[row]
+        ones = np.ones_like(row)
+        probability = _hypergeometric(
+            x, starts, size=ones * (size - 1), relevant=ones * (relevant - 1), slots=before[row]
+        )
+        total += float(probability @ gain(n_above + before[row] + 1, earlier + x))
+    return total

@@ -45,4 +45,5 @@ MODELS: Registry[Model] = Registry(
         "anneal_start=0.2, anneal_cap=1.2, anneal_epochs=100, learning_rate=0.006, weight_decay=1e-6, "
         "batch=1024, epochs=100, patience=5, every=5)",
     },
+    base=Model,
 )

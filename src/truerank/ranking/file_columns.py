@@ -189,7 +189,8 @@ def read_design(frame: pl.DataFrame, replacement: bool | None, where: str) -> De
         constants[name] = _read_constant(name, values[0], where)
     if "law" in constants and constants["law"] not in get_args(get_type_hints(Design)["law"]):
         raise InvalidData(
-            f"law of {where} must be uniform, popularity or given, got {constants['law']!r}. Correct it."
+            f"law of {where} must be uniform, popularity, weighted or given, got {constants['law']!r}. "
+            "Correct it."
         )
     if replacement is not None and constants.setdefault("replacement", replacement) != replacement:
         raise InvalidData(

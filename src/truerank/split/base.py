@@ -154,6 +154,7 @@ SPLITS: Registry[Splitter] = Registry(
         "ratio": "truerank.split.ratio:Ratio",
         "temporal": "truerank.split.temporal:Temporal",
     },
+    base=Splitter,
 )
 
 

@@ -217,4 +217,5 @@ STRATEGIES: Registry[Strategy] = Registry(
         "s21-svp-cf-prop-mf": "svp-cf-prop(proxy=mf)",
         "s21-svp-cf-prop-mf-user": "svp-cf-prop(proxy=mf, unit=user)",
     },
+    base=Strategy,
 )

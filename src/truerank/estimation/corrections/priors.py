@@ -403,9 +403,9 @@ def make_prior(written: object) -> Prior:
         raise InvalidParameter(
             f"prior must be a prior or a spec such as uniform, beta(a=0.5) or mle, got {written!r}."
         )
-    if written.name in PRIORS.table or written.name in PRIORS.presets:
+    if written.name in PRIORS:
         return PRIORS.make(written)
-    if written.name in ESTIMATORS.table or written.name in ESTIMATORS.presets:
+    if written.name in ESTIMATORS:
         return make_fitted(written)
     raise UnknownName("prior", written.name, [*PRIORS.names(), *_fitting()])
 

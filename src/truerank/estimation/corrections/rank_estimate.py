@@ -54,8 +54,7 @@ class RankEstimate(Estimator):
         """Return the corrected value of each metric in each cell, (n_cells, n_metrics)."""
         check_uniform(self, tally)
         check_fixed(self, tally, _REASON)
-        each = tally.contexts.take(np.repeat(np.arange(len(tally.contexts)), tally.contexts.n_negatives + 1))
-        j = np.arange(tally.n_cells) - np.repeat(tally.offsets[:-1], tally.contexts.n_negatives + 1)
+        j, each = tally.cells()
         low, fraction = self._ranks(j, each)
         return np.stack([_interpolated(metric, low, fraction, each) for metric in metrics], axis=1)
 

@@ -15,4 +15,5 @@ SAMPLERS: Registry[Sampler] = Registry(
         "uniform": "truerank.ranking.samplers.uniform:UniformSampler",
     },
     presets={"uni100": "uniform(m=100)"},
+    base=Sampler,
 )
