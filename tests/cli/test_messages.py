@@ -69,7 +69,10 @@ def test_messages_about_data_name_options(truerank: Truerank, tmp_path: Path) ->
     [
         ("users and n_threads must be positive.", "--users and --threads must be positive."),
         ("Leave out users, or leave seen out.", "Leave out --users, or leave --seen out."),
-        ("Name it with columns={'user': 'my id', 'item': ID}.", "Name it with --columns user=my id,item=ID."),
+        (
+            "Name it with columns={'user': 'my id', 'item': ID}.",
+            "Name it with --columns user='my id',item=ID.",
+        ),
         (
             "a user has no item (see users). Use seen=keep.",
             "a user has no item (see users). Use --seen keep.",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from truerank.data import encode as coding
 from truerank.data.encode import encode
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 50) | st.integers(0, 2**62), min_size=1))
 def test_integers_agree_with_numpy(ids: list[int]) -> None:
     codes, vocabulary = encode(pl.Series(ids))

@@ -68,6 +68,8 @@ def agreement(
     resamples: opt.Resamples = 400,
     by_metric: Annotated[bool, typer.Option("--by-metric", help="Also show each metric separately.")] = False,
     columns: opt.Columns = None,
+    time_format: opt.TimeFormat = None,
+    drop_missing: opt.DropMissing = False,
     duplicates: opt.Duplicates = "last",
     seed: opt.Seed = 0,
     format: opt.OutputFormat = Format.table,
@@ -101,7 +103,15 @@ def agreement(
     )
     names = parse_columns(columns) if columns is not None else None
     with shown_progress() as progress:
-        events = open_data(data, columns=names, duplicates=duplicates, progress=progress, tell=say)
+        events = open_data(
+            data,
+            columns=names,
+            duplicates=duplicates,
+            time_format=time_format,
+            drop_missing=drop_missing,
+            progress=progress,
+            tell=say,
+        )
         experiment = AgreementExperiment(plan, events, folder=keep, workers=workers, engine=engine)
         done, total = experiment.progress()
         if done:

@@ -21,6 +21,8 @@ def fit(
     out: Annotated[Path, typer.Option(help="Write the fitted model to this file, such as ease.truerank.")],
     split: opt.SplitRule = "leave-last-out",
     columns: opt.Columns = None,
+    time_format: opt.TimeFormat = None,
+    drop_missing: opt.DropMissing = False,
     seed: opt.Seed = 0,
 ) -> None:
     """Fit a model to the train part and write it to a file.
@@ -36,7 +38,15 @@ def fit(
     check_file(out, "--out")
     chosen = MODELS.make(model)
     with shown_progress() as progress:
-        parts = read_split(data, split=split, columns=columns, seed=seed, progress=progress)
+        parts = read_split(
+            data,
+            split=split,
+            columns=columns,
+            time_format=time_format,
+            drop_missing=drop_missing,
+            seed=seed,
+            progress=progress,
+        )
         started = time.perf_counter()
         scorer = chosen.fit(parts.train, validate=make_validate(parts), seed=seed, progress=progress)
         seconds = time.perf_counter() - started

@@ -117,4 +117,5 @@ def _assign(option: str, value: str) -> str:
 
 
 def _bare(value: str) -> str:
-    return value.strip("'")
+    """Return a value without quotes, unless a shell would take it apart."""
+    return value if " " in value else value.strip("'")

@@ -82,6 +82,15 @@ Columns = Annotated[
     str | None,
     typer.Option(help="Names of columns: user=NAME,item=NAME,rating=NAME,timestamp=NAME"),
 ]
+TimeFormat = Annotated[
+    str | None,
+    typer.Option(
+        help="How times are written, such as '%d/%m/%Y %H:%M', or the unit of numbers: s, ms, us, ns."
+    ),
+]
+DropMissing = Annotated[
+    bool, typer.Option("--drop-missing", help="Leave out rows without a user, item, rating or time.")
+]
 Duplicates = Annotated[
     str, typer.Option(help="Repeated user-item pairs: last, first, sum, max, error or keep.")
 ]

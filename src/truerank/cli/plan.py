@@ -185,6 +185,8 @@ def plan(
     seen: opt.Seen = "remove",
     ties: opt.Ties = "expected",
     columns: opt.Columns = None,
+    time_format: opt.TimeFormat = None,
+    drop_missing: opt.DropMissing = False,
     seed: opt.Seed = 0,
     threads: opt.Threads = None,
     format: opt.OutputFormat = Format.table,
@@ -212,7 +214,16 @@ def plan(
         )
     else:
         pilots, costs = _sample_pilots(
-            data, model, sampler=sampler, split=split, seen=seen, columns=columns, seed=seed, threads=threads
+            data,
+            model,
+            sampler=sampler,
+            split=split,
+            seen=seen,
+            columns=columns,
+            time_format=time_format,
+            drop_missing=drop_missing,
+            seed=seed,
+            threads=threads,
         )
     with shown_progress() as progress:
         plans = {
@@ -257,6 +268,8 @@ def _sample_pilots(
     split: str,
     seen: str,
     columns: str | None,
+    time_format: str | None,
+    drop_missing: bool,
     seed: int,
     threads: int | None,
 ) -> tuple[dict[str, SampledRanks], dict[str, RankingSeconds]]:
@@ -270,7 +283,15 @@ def _sample_pilots(
     chosen, models = SAMPLERS.make(sampler), name_models(list(model))
     pilots, costs = {}, {}
     with shown_progress() as progress:
-        parts = read_split(data, split=split, columns=columns, seed=seed, progress=progress)
+        parts = read_split(
+            data,
+            split=split,
+            columns=columns,
+            time_format=time_format,
+            drop_missing=drop_missing,
+            seed=seed,
+            progress=progress,
+        )
         validate = make_validate(parts, n_threads=threads)
         for name, named in models.items():
             scorer = fit_scorer(named, parts, validate=validate, seed=seed, progress=progress)

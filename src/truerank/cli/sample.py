@@ -19,6 +19,8 @@ def sample(
     split: opt.SplitRule = "leave-last-out",
     seen: opt.Seen = "remove",
     columns: opt.Columns = None,
+    time_format: opt.TimeFormat = None,
+    drop_missing: opt.DropMissing = False,
     users: opt.Users = None,
     seed: opt.Seed = 0,
     threads: opt.Threads = None,
@@ -38,7 +40,15 @@ def sample(
     sampled = {}
     n_scores = 0
     with shown_progress() as progress:
-        parts = read_split(data, split=split, columns=columns, seed=seed, progress=progress)
+        parts = read_split(
+            data,
+            split=split,
+            columns=columns,
+            time_format=time_format,
+            drop_missing=drop_missing,
+            seed=seed,
+            progress=progress,
+        )
         if users is not None:
             parts = sample_users(parts, users, seed=seed)
         validate = make_validate(parts, n_threads=threads)

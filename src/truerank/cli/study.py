@@ -41,6 +41,8 @@ def study(
     seen: opt.Seen = "remove",
     ties: opt.Ties = "expected",
     columns: opt.Columns = None,
+    time_format: opt.TimeFormat = None,
+    drop_missing: opt.DropMissing = False,
     seed: opt.Seed = 0,
     threads: opt.Threads = None,
     keep: opt.Keep = None,
@@ -59,7 +61,15 @@ def study(
 
     wanted = parse_cutoffs(cutoffs)
     with shown_progress() as progress:
-        parts = read_split(data, split=split, columns=columns, seed=seed, progress=progress)
+        parts = read_split(
+            data,
+            split=split,
+            columns=columns,
+            time_format=time_format,
+            drop_missing=drop_missing,
+            seed=seed,
+            progress=progress,
+        )
         measured = run_study(
             list(model),
             parts,

@@ -46,6 +46,8 @@ def subsample(
         ),
     ] = None,
     columns: opt.Columns = None,
+    time_format: opt.TimeFormat = None,
+    drop_missing: opt.DropMissing = False,
     duplicates: opt.Duplicates = "last",
     engine: Annotated[
         str | None,
@@ -77,6 +79,10 @@ def subsample(
             )
         if Path(out).suffix.lower() in (".parquet", ".csv", ".tsv"):
             raise InvalidParameter(f"--out must name a folder where DATA is a folder, got '{out}'.")
+        if time_format is not None or drop_missing:
+            raise InvalidParameter(
+                "--time-format and --drop-missing need one file, but DATA is a folder. Leave them out."
+            )
         _subsample_files(
             data,
             out,
@@ -106,11 +112,26 @@ def subsample(
     chosen = make_strategy(strategy)
     with shown_progress() as progress:
         if split is None:
-            events = open_data(data, columns=names, duplicates=duplicates, progress=progress, tell=say)
+            events = open_data(
+                data,
+                columns=names,
+                duplicates=duplicates,
+                time_format=time_format,
+                drop_missing=drop_missing,
+                progress=progress,
+                tell=say,
+            )
             small = sample_events(events, chosen, fraction, seed=seed, progress=progress)
         else:
             parts = read_split(
-                data, split=split, columns=columns, duplicates=duplicates, seed=seed, progress=progress
+                data,
+                split=split,
+                columns=columns,
+                time_format=time_format,
+                drop_missing=drop_missing,
+                duplicates=duplicates,
+                seed=seed,
+                progress=progress,
             )
             small = sample_events(parts, chosen, fraction, seed=seed, progress=progress)
     write_events(out, small.train if small.split is None else small.split)

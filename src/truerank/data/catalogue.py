@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import polars as pl
 
@@ -187,6 +188,9 @@ def load(
     keep: Sequence[str] = (),
     duplicates: str = "last",
     folder: str | Path | None = None,
+    time_format: str | None = None,
+    times: Literal["needed", "optional"] = "needed",
+    drop_missing: bool = False,
     progress: Progress = SILENT,
     tell: Callable[[str], None] | None = None,
 ) -> Interactions:
@@ -216,7 +220,16 @@ def load(
         tell(f"columns of {paths[0]}: {choice}")
     is_filtered = entry.min_rating is not None or entry.min_history > 0
     with tracked(progress, f"reading {name}"):
-        events = read_table(table, choice, duplicates="keep" if is_filtered else duplicates, name=name)
+        events = read_table(
+            table,
+            choice,
+            duplicates="keep" if is_filtered else duplicates,
+            name=name,
+            time_format=time_format,
+            times=times,
+            drop_missing=drop_missing,
+            tell=tell,
+        )
         if local is not None and local.is_partial:
             events = replace(events, origin={**events.origin, "partial": 1})
         return merge_duplicates(_defined(events, entry), duplicates) if is_filtered else events
@@ -229,6 +242,9 @@ def open_data(
     keep: Sequence[str] = (),
     duplicates: str = "last",
     format: str | None = None,
+    time_format: str | None = None,
+    times: Literal["needed", "optional"] = "needed",
+    drop_missing: bool = False,
     progress: Progress = SILENT,
     tell: Callable[[str], None] | None = None,
 ) -> Interactions:
@@ -241,7 +257,11 @@ def open_data(
     """
     text = str(data)
     is_known = text == "demo" or text in datasets()
-    looks_like_path = any(mark in text for mark in (os.sep, "/")) or Path(text).suffix in _SUFFIXES
+    looks_like_path = any(mark in text for mark in (os.sep, "/")) or Path(text).suffix in (
+        *_SUFFIXES,
+        ".xlsx",
+        ".xls",
+    )
     if Path(data).is_file() or (not is_known and (looks_like_path or Path(data).exists())):
         return read_interactions(
             data,
@@ -249,10 +269,23 @@ def open_data(
             keep=keep,
             duplicates=duplicates,
             format=format,
+            time_format=time_format,
+            times=times,
+            drop_missing=drop_missing,
             progress=progress,
             tell=tell,
         )
-    return load(text, columns=columns, keep=keep, duplicates=duplicates, progress=progress, tell=tell)
+    return load(
+        text,
+        columns=columns,
+        keep=keep,
+        duplicates=duplicates,
+        time_format=time_format,
+        times=times,
+        drop_missing=drop_missing,
+        progress=progress,
+        tell=tell,
+    )
 
 
 def _defined(events: Interactions, entry: Dataset) -> Interactions:

@@ -5,8 +5,8 @@ The code of an id is its position in the sorted vocabulary, so it does not depen
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -15,6 +15,7 @@ from truerank.core.errors import InvalidData
 from truerank.core.interactions import Vocabulary
 from truerank.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from truerank.data.table import OpenTable, readable
+from truerank.data.times import AmbiguousTimes, Times, read_times
 
 CHUNK = 1 << 20  # rows treated at once, so that scratch stays small whatever the number of rows
 
@@ -111,18 +112,10 @@ def _encode_sparse(ids: pl.Series) -> tuple[IntArray, Vocabulary]:
 
 
 _SAMPLE = 1000
-_DATE_FORMATS = (
-    "%Y-%m-%dT%H:%M:%S%.f%#z",
-    "%Y-%m-%d %H:%M:%S%.f%#z",
-    "%Y-%m-%dT%H:%M:%S%.f",
-    "%Y-%m-%d %H:%M:%S%.f",
-    "%Y-%m-%d %H:%M",
-    "%Y-%m-%d",
-    "%Y/%m/%d %H:%M:%S",
-    "%Y/%m/%d",
-    "%d.%m.%Y",
-    "%a %b %d %H:%M:%S %z %Y",
-)
+_SIGNED_OR_PADDED = r"^(?:\+|-?0\d|-0)"  # 007, +5: as numbers they would be other ids
+_WITHIN_INT64 = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
+#: What programs write for a missing value in a text file, in lower case; meant only where rows are dropped.
+_MISSING_WORDS = ("", "nan", "null", "na", "n/a", "none")
 
 
 @dataclass(frozen=True)
@@ -136,9 +129,51 @@ class Reader:
 
     def check_lines(self) -> None:
         """Read a delimited text file once as a whole, to find lines with too many fields."""
-        if self.table.is_delimited:
-            with readable(self.table.where, "text"):
+        with readable(self.table.where, "text"):
+            if self.table.is_delimited:
                 self.table.frame.select(pl.all().null_count()).collect(engine="streaming")
+            elif self.table.excess is not None:
+                is_long = pl.col(self.table.excess).is_not_null()
+                longer = (
+                    self.table.frame.with_row_index("row").filter(is_long).select("row").head(1).collect()
+                )
+                if longer.height:
+                    raise InvalidData(
+                        f"lines of {self.table.where} must have {len(self.table.names)} fields like the "
+                        f"first one, but row {longer.item() + 1} has more. Correct the line."
+                    )
+
+    def without_missing(self, columns: Sequence[str]) -> tuple[Reader, int]:
+        """Return a reader of the rows that have a value in all the columns, and how many do not.
+
+        In text files the words that programs write for a missing value (NaN, NULL, NA, None) count as missing
+        too.
+        """
+        frame = self.table.frame
+        if self.table.is_text:
+            words = [
+                ~pl.col(name).str.strip_chars().str.to_lowercase().is_in(_MISSING_WORDS) for name in columns
+            ]
+            is_there = [pl.col(name).is_not_null() & word for name, word in zip(columns, words, strict=True)]
+        else:
+            kinds = frame.collect_schema()
+            is_there = [
+                pl.col(name).is_not_null() & (~pl.col(name).is_nan() if kinds[name].is_float() else True)
+                for name in columns
+            ]
+        complete = pl.all_horizontal(is_there)
+        with readable(self.table.where, "data"):
+            total, kept = (
+                frame.select(pl.len(), complete.sum().alias("kept")).collect(engine="streaming").row(0)
+            )
+        if total and not kept:
+            raise InvalidData(
+                f"{self.table.where} must hold at least one event without missing values, but every row "
+                f"lacks one of {', '.join(map(repr, columns))}. Choose other columns."
+            )
+        if kept == total:
+            return self, 0
+        return Reader(replace(self.table, frame=frame.filter(complete))), total - kept
 
     def ids(self, column: str) -> pl.Series:
         """Return ids as Int64 (all >= 0) or String, without nulls."""
@@ -153,6 +188,13 @@ class Reader:
         self._check_complete(column, series, "ids")
         if series.dtype.is_float() or series.dtype.is_decimal():
             series = self._whole(column, series)
+        if (
+            series.dtype.is_integer() and series.dtype not in _WITHIN_INT64
+        ):  # codes are looked up by signed 64-bit numbers
+            small = series.cast(pl.Int64, strict=False)
+            series = series.cast(pl.String) if small.null_count() else small
+        if series.dtype == pl.String and not self.table.may_be_damaged:
+            self._check_encoding(column, series)
         if series.dtype.is_integer() and (series < 0).any():
             raise self._error(column, "ids must be integers >= 0 or text", *self._first(series, series < 0))
         return series
@@ -170,28 +212,52 @@ class Reader:
             raise self._error(column, "ratings must be finite numbers", *self._first(raw, bad))
         return narrow(series)
 
-    def times(self, column: str) -> AnyArray:
-        """Return times as integers if all are whole, in seconds where the column holds dates."""
+    def times(self, column: str, time_format: str | None = None) -> tuple[AnyArray, str]:
+        """Return times as integers if all are whole, and how dates among them were read, in words.
+
+        Parameters
+        ----------
+        column : numbers of any unit, or dates, which become seconds since 1970
+        time_format : see `read_times`
+        """
         raw = self._collect(_text(column) if self.table.is_text else pl.col(column))
-        self._check_complete(column, raw, "times")
-        series = raw
         if raw.dtype == pl.String:
-            series = raw.cast(pl.Int64, strict=False)
-            if series.null_count():
-                series = raw.cast(pl.Float64, strict=False)
-            if series.null_count():
-                series = _dates(raw)
-        if series.dtype == pl.Date:
-            series = series.cast(pl.Datetime("us"))
-        if isinstance(series.dtype, pl.Datetime):
-            series = series.dt.timestamp("us").cast(pl.Float64) / 1e6
-        if not series.dtype.is_numeric():
+            raw = raw.str.strip_chars()
+        self._check_complete(column, raw, "times")
+        if not (raw.dtype.is_numeric() or raw.dtype in (pl.String, pl.Date, pl.Datetime)):
             raise self._error(column, "times must be numbers or dates", f"the column is {raw.dtype}")
-        bad = ~series.is_finite() if series.dtype.is_float() else series.is_null()
+        try:
+            read = read_times(raw, time_format)
+        except AmbiguousTimes as error:
+            raise InvalidData(
+                f"times in column {column!r} of {self.table.where} must be dates that can be read in one "
+                f"way, but {error}. Say how they are written, such as time_format='%d/%m/%Y %H:%M' or "
+                f"time_format='%m/%d/%Y'."
+            ) from None
+        bad = ~read.seconds.is_finite() if read.seconds.dtype.is_float() else read.seconds.is_null()
         bad = bad.fill_null(True)
+        if read.seconds.dtype.is_integer() and read.seconds.dtype not in _WITHIN_INT64:
+            bad = read.seconds.cast(pl.Int64, strict=False).is_null()
         if bad.any():
-            raise self._error(column, "times must be finite numbers or dates", *self._first(raw, bad))
-        return narrow(series, whole=True)
+            raise self._unread(column, raw, bad, read, time_format)
+        return narrow(read.seconds, whole=True), str(read) if read.form else ""
+
+    def _unread(
+        self, column: str, raw: pl.Series, bad: pl.Series, read: Times, time_format: str | None
+    ) -> InvalidData:
+        rule = "times must be finite numbers or dates"
+        first = str(raw[int(bad.arg_max() or 0)])
+        if first.lstrip("+-").isdigit() and time_format is None:
+            rule = "times must be numbers below 2^63"
+        elif time_format is not None:
+            rule = f"times must be written as time_format={time_format!r} says"
+        elif read.form and not bad.all():
+            rule = f"times must be dates like the others, read as {read.form}"
+        (came,) = self._first(raw, bad)
+        return InvalidData(
+            f"{rule}, but in column {column!r} of {self.table.where} {came}. Say how times are written, such "
+            f"as time_format='%d/%m/%Y %H:%M', clean the column, or choose another one by columns."
+        )
 
     def labels(self, column: str) -> AnyArray:
         """Return a further column: numbers as they are, everything else as text."""
@@ -216,7 +282,7 @@ class Reader:
     def _text_ids(self, column: str) -> pl.Series:
         text = pl.col(column)
         number = text.cast(pl.Int64, strict=False)
-        odd = text.is_not_null() & (number.is_null() | _is_padded(text))
+        odd = text.is_not_null() & (number.is_null() | text.str.contains(_SIGNED_OR_PADDED))
         with readable(self.table.where, "data"):
             is_odd = self.table.frame.head(_SAMPLE).select(odd.any()).collect().item()
         if not is_odd:
@@ -224,14 +290,30 @@ class Reader:
             if not odds.any():
                 return numbers
             del numbers, odds
-        texts = self._collect(_text(column))
-        if texts.to_frame().select(_is_padded(pl.col(column)).any()).item():
+        return self._typed_ids(column, self._collect(_text(column)))
+
+    def _typed_ids(self, column: str, texts: pl.Series) -> pl.Series:
+        """Return numbers where every text is one in plain form, so that no two ids become one."""
+        numbers = texts.cast(pl.Float64, strict=False)
+        is_other = texts.str.contains(_SIGNED_OR_PADDED) | texts.str.contains(r"\d[eE]")
+        if numbers.null_count() > texts.null_count() or is_other.any():
             return texts
-        for dtype in (pl.Int64, pl.Float64):
-            numbers = texts.cast(dtype, strict=False)
-            if numbers.null_count() == texts.null_count():
-                return numbers
-        return texts
+        whole = texts.str.replace(r"\.0*$", "").cast(pl.Int64, strict=False)
+        if whole.null_count() > texts.null_count():
+            is_long = texts.str.contains(r"^\d+$") | texts.is_null()
+            return texts if is_long.all() else numbers  # numbers with a fraction are refused by their row
+        if whole.n_unique() < texts.n_unique():
+            twice = (
+                texts.unique()
+                .to_frame("text")
+                .with_columns(number=pl.col("text").str.replace(r"\.0*$", "").cast(pl.Int64))
+            )
+            both = twice.filter(pl.col("number").is_duplicated()).sort("number", "text")["text"].head(2)
+            raise InvalidData(
+                f"ids must be written in one way, but {both[0]!r} and {both[1]!r} in column {column!r} of "
+                f"{self.table.where} are the same number. Write them alike."
+            )
+        return whole
 
     def _whole(self, column: str, series: pl.Series) -> pl.Series:
         series = series.cast(pl.Float64)
@@ -250,7 +332,17 @@ class Reader:
             row = int(missing.arg_max() or 0) + 1
             raise InvalidData(
                 f"{what} must not be missing, but {count} of {len(series)} in column {column!r} of "
-                f"{self.table.where} are, first in row {row}. Fill or remove these rows."
+                f"{self.table.where} are, first in row {row}. Fill these rows, or leave them out with "
+                f"drop_missing=True."
+            )
+
+    def _check_encoding(self, column: str, series: pl.Series) -> None:
+        damaged = series.str.contains("\ufffd", literal=True)
+        if damaged.any():
+            raise InvalidData(
+                f"ids must be text in UTF-8, but {series[int(damaged.arg_max() or 0)]!r} in column "
+                f"{column!r} of {self.table.where} is not. Convert the file, such as by "
+                f"iconv -f latin1 -t utf8."
             )
 
     def _first(self, series: pl.Series, bad: pl.Series) -> tuple[str]:
@@ -296,23 +388,6 @@ def _is_exact(block: AnyArray, dtype: type[np.generic]) -> bool:
         return bool((block.astype(dtype) == block).all())
 
 
-def _is_padded(text: pl.Expr) -> pl.Expr:
-    """Whether an id has leading zeros, which a number would lose: '007' must not become 7."""
-    return text.str.contains("^0[0-9]")
-
-
 def _text(column: str) -> pl.Expr:
     text = pl.col(column).str.strip_chars()
     return pl.when(text != "").then(text).alias(column)
-
-
-def _dates(texts: pl.Series) -> pl.Series:
-    """Parse dates by the first format that reads the first value; what it cannot read is null."""
-    for format in _DATE_FORMATS:
-        is_date = "%H" not in format
-        parse = texts.head(1).str.to_date if is_date else texts.head(1).str.to_datetime
-        if parse(format, strict=False).null_count() == 0:
-            if is_date:
-                return texts.str.to_date(format, strict=False).cast(pl.Datetime("us"))
-            return texts.str.to_datetime(format, strict=False, time_unit="us")
-    return texts.cast(pl.Int64, strict=False)

@@ -29,10 +29,13 @@ def read_interactions(
     vocabularies: tuple[Vocabulary, Vocabulary] | None = None,
     unknown: Literal["error", "drop"] = "error",
     format: str | None = None,
+    time_format: str | None = None,
+    times: Literal["needed", "optional"] = "needed",
+    drop_missing: bool = False,
     progress: Progress = SILENT,
     tell: Callable[[str], None] | None = None,
 ) -> Interactions:
-    """Read a csv, tsv, parquet, .inter, .dat or JSON-lines file of interactions.
+    """Read a csv, tsv, parquet, .inter, .dat, JSON-lines or Excel file of interactions.
 
     Only the needed columns are read, one by one, so that peak memory is close to that of the result.
 
@@ -46,9 +49,14 @@ def read_interactions(
     name : name of the data in results; the file's name by default
     vocabularies : users and items to encode by, such as those of the train data
     unknown : what to do with ids that are not in the given vocabularies
-    format : one of ``csv, tsv, parquet, inter, dat, json, lists, dicts``; by default the suffix decides
+    format : one of ``csv, tsv, parquet, inter, dat, json, lists, dicts, excel``; by default the suffix
+        decides
+    time_format : how times are written, such as ``%d/%m/%Y %H:%M``, or the unit of numbers: ``s``, ``ms``,
+        ``us`` or ``ns``; None recognises the usual forms
+    times : ``needed`` raises where a time cannot be read, ``optional`` leaves all times out and says so
+    drop_missing : whether rows without a user, item, rating or time are left out and counted
     progress : where progress is reported
-    tell : called with a message about the chosen columns
+    tell : called with messages about the chosen columns and how dates were read
 
     Raises
     ------
@@ -62,7 +70,16 @@ def read_interactions(
     name = name if name is not None else Path(path).name.split(".")[0]
     with tracked(progress, f"reading {name}"):
         return read_table(
-            table, choice, duplicates=duplicates, name=name, vocabularies=vocabularies, unknown=unknown
+            table,
+            choice,
+            duplicates=duplicates,
+            name=name,
+            vocabularies=vocabularies,
+            unknown=unknown,
+            time_format=time_format,
+            times=times,
+            drop_missing=drop_missing,
+            tell=tell,
         )
 
 
@@ -82,17 +99,40 @@ def read_table(
     name: str = "data",
     vocabularies: tuple[Vocabulary, Vocabulary] | None = None,
     unknown: str = "error",
+    time_format: str | None = None,
+    times: str = "needed",
+    drop_missing: bool = False,
+    tell: Callable[[str], None] | None = None,
 ) -> Interactions:
-    """Read the chosen columns of an opened table."""
+    """Read the chosen columns of an opened table; see `read_interactions`."""
     check_choice("unknown", unknown, ("error", "drop"))
+    check_choice("times", times, ("needed", "optional"))
     reader = Reader(table)
     reader.check_lines()
+    origin: dict[str, int] = {}
+    if drop_missing:
+        roles = [choice.user, choice.item, choice.rating, choice.timestamp]
+        reader, origin["missing_rows"] = reader.without_missing([role for role in roles if role is not None])
     user, users = _codes(reader, choice.user, "user", vocabularies and vocabularies[0], unknown)
     item, items = _codes(reader, choice.item, "item", vocabularies and vocabularies[1], unknown)
     value = None if choice.rating is None else reader.numbers(choice.rating)
-    time = None if choice.timestamp is None else reader.times(choice.timestamp)
+    time = None
+    if choice.timestamp is not None:
+        try:
+            time, form = reader.times(choice.timestamp, time_format)
+            if form and tell is not None:
+                tell(f"times of {table.where}: {form}")
+        except InvalidData:
+            if times == "needed":
+                raise
+            origin["times_left_out"] = len(user)
+            if tell is not None:
+                tell(
+                    f"times of {table.where} in column {choice.timestamp!r} cannot be read and are left out: "
+                    f"nothing needs them here"
+                )
     labels = {column: reader.labels(column) for column in choice.keep}
-    origin = {"rows_read": len(user)}
+    origin = {"rows_read": len(user) + origin.get("missing_rows", 0), **origin}
     known = None
     if vocabularies is not None:
         known = (user >= 0) & (item >= 0)
@@ -129,6 +169,9 @@ def from_frame(
     name: str = "data",
     vocabularies: tuple[Vocabulary, Vocabulary] | None = None,
     unknown: str = "error",
+    time_format: str | None = None,
+    times: Literal["needed", "optional"] = "needed",
+    drop_missing: bool = False,
 ) -> Interactions:
     """Build from a pandas, polars (eager or lazy) or pyarrow table.
 
@@ -160,7 +203,15 @@ def from_frame(
         lazy = pl.LazyFrame([_to_polars(native[column]) for column in wanted if column is not None])
     table = OpenTable(lazy, names, is_text=False, where="the frame")
     return read_table(
-        table, choice, duplicates=duplicates, name=name, vocabularies=vocabularies, unknown=unknown
+        table,
+        choice,
+        duplicates=duplicates,
+        name=name,
+        vocabularies=vocabularies,
+        unknown=unknown,
+        time_format=time_format,
+        times=times,
+        drop_missing=drop_missing,
     )
 
 

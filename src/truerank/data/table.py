@@ -14,7 +14,7 @@ import polars as pl
 
 from truerank.core.errors import InvalidData, InvalidParameter, check_choice, suggestion
 
-FORMATS = ("csv", "tsv", "parquet", "inter", "dat", "json", "lists", "dicts")
+FORMATS = ("csv", "tsv", "parquet", "inter", "dat", "json", "lists", "dicts", "excel")
 
 _SUFFIXES = {
     ".csv": "csv",
@@ -25,6 +25,7 @@ _SUFFIXES = {
     ".json": "json",
     ".jsonl": "json",
     ".ndjson": "json",
+    **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), "excel"),
 }
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 _INTER_TYPE = re.compile(r":(token|float|token_seq|float_seq)\Z")
@@ -42,6 +43,8 @@ class OpenTable:
     where : name of the table in messages
     is_delimited : whether lines can have too many fields, which is noticed only when all columns are read
     by_position : whether columns follow the order user, item, rating, timestamp
+    excess : the column that takes what lines hold beyond their last field, where there is one
+    may_be_damaged : whether text may hold replacement characters, because its encoding is unknown
     """
 
     frame: pl.LazyFrame
@@ -50,17 +53,22 @@ class OpenTable:
     where: str
     is_delimited: bool = False
     by_position: bool = False
+    excess: str | None = None
+    may_be_damaged: bool = False
 
 
 def scan(path: str | Path, *, format: str | None = None, encoding: str = "utf8") -> OpenTable:
-    """Open a csv, tsv, parquet, RecBole .inter, MovieLens .dat or JSON-lines file without reading it.
+    """Open a csv, tsv, parquet, RecBole .inter, MovieLens .dat, JSON-lines or Excel file.
+
+    All but Excel files are opened without reading them.
 
     Parameters
     ----------
     path : the file, or a folder of Parquet files; csv, tsv, dat, inter and json files may be compressed with
         gzip
     format : one of `FORMATS`; by default the suffix decides, and for other suffixes the content
-    encoding : ``utf8``, or ``utf8-lossy`` for old files in another encoding
+    encoding : ``utf8``, or ``utf8-lossy`` for old files in another encoding; under ``utf8`` only ids must be
+        UTF-8, so that a description in another encoding does no harm
 
     Notes
     -----
@@ -68,7 +76,7 @@ def scan(path: str | Path, *, format: str | None = None, encoding: str = "utf8")
     ``.data``, ``.txt``, ``.rating``) may be separated by ``::``, tabs, commas, semicolons, bars or blanks;
     without a header their columns are user, item, rating, timestamp. ``lists`` files have one line of item
     ids per user, optionally preceded by their number; ``dicts`` files have one Python dictionary of texts per
-    line.
+    line. The sheets of an Excel file are read as one table, empty ones left out.
     """
     path = _existing(Path(path))
     if path.is_dir():
@@ -89,6 +97,8 @@ def scan(path: str | Path, *, format: str | None = None, encoding: str = "utf8")
             return OpenTable(_item_lists(path, where), ["user", "item"], is_text=False, where=where)
         if format == "dicts":
             return _scan_dicts(path, where)
+        if format == "excel":
+            return _scan_sheets(path, where)
         return _scan_text(path, format, where, lossy=encoding == "utf8-lossy")
 
 
@@ -108,6 +118,35 @@ def _scan_folder(folder: Path) -> OpenTable:
             )
     where = f"'{folder}' ({len(paths):,} files)"
     return OpenTable(pl.concat(frames), schemas[0].names(), is_text=False, where=where)
+
+
+def _scan_sheets(path: Path, where: str) -> OpenTable:
+    """Read the sheets of an Excel file as one table, in their order."""
+    try:
+        sheets = pl.read_excel(path, sheet_id=0, raise_if_empty=False)
+    except ImportError:
+        raise InvalidData(
+            f"{where} is an Excel file, and reading it needs fastexcel. Install it with "
+            f"pip install 'truerank[excel]', or save the sheet as CSV and name that file."
+        ) from None
+    except Exception as error:  # the reader of Excel files has errors of its own
+        raise InvalidData(
+            f"{where} must be an Excel file, but it cannot be read ({str(error).splitlines()[0]}). "
+            f"Save the sheet as CSV and name that file."
+        ) from None
+    filled = {name: sheet for name, sheet in sheets.items() if sheet.height}
+    if not filled:
+        raise InvalidData(f"{where} must hold interactions, but its sheets are empty.")
+    (first, frame), *others = filled.items()
+    for name, sheet in others:
+        if sheet.columns != frame.columns:
+            raise InvalidData(
+                f"all sheets of {where} must have the same columns, but {name!r} has "
+                f"{_listed(sheet.columns)} and {first!r} has {_listed(frame.columns)}. "
+                f"Save the sheet with the events as CSV and name that file."
+            )
+    joined = pl.concat(filled.values(), how="vertical_relaxed")
+    return OpenTable(joined.lazy(), joined.columns, is_text=False, where=where)
 
 
 @contextmanager
@@ -159,6 +198,16 @@ def _first_lines(path: Path, where: str) -> list[str]:
         packed = raw.read(2) == b"\x1f\x8b"
     with gzip.open(path, "rb") if packed else path.open("rb") as file:
         start = file.read(1 << 16)
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InvalidData(
+            f"{where} must be a text table in UTF-8, but it is in UTF-16, as Excel writes 'Unicode text'. "
+            f"Save it as 'CSV UTF-8'."
+        )
+    if start.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+        raise InvalidData(
+            f"{where} must be a text table, but it is an Excel file or an archive. Name an Excel file .xlsx "
+            f"or .xls, unpack an archive."
+        )
     if b"\x00" in start:
         raise InvalidData(f"{where} must be a text table, but it holds binary data. Name its format.")
     lines = start.decode("utf8", errors="replace").lstrip("\ufeff").splitlines()
@@ -178,9 +227,18 @@ def _scan_text(path: Path, format: str, where: str, *, lossy: bool) -> OpenTable
         names = [_INTER_TYPE.sub("", name) for name in names]
     by_position = format == "dat" and not has_header and 2 <= len(names) <= 4
     if len(separator) > 1:
-        fields = pl.col("line").str.splitn(separator, len(names)).struct.rename_fields(names)
+        excess = "beyond the last field"
+        fields = pl.col("line").str.splitn(separator, len(names) + 1).struct.rename_fields([*names, excess])
         frame = _scan_lines(path).slice(int(has_header)).select(fields).unnest("line")
-        return OpenTable(frame, names, is_text=True, where=where, by_position=by_position)
+        return OpenTable(
+            frame,
+            names,
+            is_text=True,
+            where=where,
+            by_position=by_position,
+            excess=excess,
+            may_be_damaged=lossy,
+        )
     frame = pl.scan_csv(
         path,
         separator=separator,
@@ -188,10 +246,18 @@ def _scan_text(path: Path, format: str, where: str, *, lossy: bool) -> OpenTable
         has_header=has_header,
         infer_schema=False,
         new_columns=names,
-        encoding="utf8-lossy" if lossy else "utf8",
+        encoding="utf8-lossy",
         glob=False,
     )
-    return OpenTable(frame, names, is_text=True, where=where, is_delimited=True, by_position=by_position)
+    return OpenTable(
+        frame,
+        names,
+        is_text=True,
+        where=where,
+        is_delimited=True,
+        by_position=by_position,
+        may_be_damaged=lossy,
+    )
 
 
 def _separator(line: str, format: str) -> str:
@@ -210,6 +276,7 @@ def _scan_lines(path: Path) -> pl.LazyFrame:
         has_header=False,
         infer_schema=False,
         new_columns=["line"],
+        encoding="utf8-lossy",
         glob=False,
     ).with_columns(pl.col("line").str.strip_chars())
 

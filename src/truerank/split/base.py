@@ -7,7 +7,7 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,12 @@ Parts = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Splitter(Plugin, ABC):
-    """Base class of rules that assign each event to train, validation or test."""
+    """Base class of rules that assign each event to train, validation or test.
+
+    A rule that looks at no times sets ``needs_time = False``, so that unreadable ones do no harm.
+    """
+
+    needs_time: ClassVar[bool] = True
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ class Column(Splitter):
     """
 
     key: ClassVar[str] = "column"
+    needs_time: ClassVar[bool] = False
     name: str = "split"
     train: str | int | bool = "train"
     test: str | int | bool = "test"

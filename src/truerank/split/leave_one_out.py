@@ -34,6 +34,7 @@ class LeaveOneOut(Splitter):
     """
 
     key: ClassVar[str] = "leave-one-out"
+    needs_time: ClassVar[bool] = False
     n: int = 1
     valid: bool = False
 

@@ -40,6 +40,7 @@ class Ratio(Splitter):
     """
 
     key: ClassVar[str] = "ratio"
+    needs_time: ClassVar[bool] = False
     test: float = 0.1
     valid: float = 0.1
     first: Literal["train", "test"] = "train"
