@@ -21,7 +21,12 @@ def test_results(truerank: Truerank, tiny: Path) -> None:
     assert lines[:4] == [r"\begin{tabular}{lr}", r"\toprule", r"model & recall@1 \\", r"\midrule"]
     assert lines[4].startswith(r"popularity & \textbf{0.6667 [")
     assert lines[5].startswith(r"item-knn(neighbours=1) & \textbf{0.6667 [")
-    assert lines[6:] == [r"\bottomrule", r"\end{tabular}"]
+    note = r"Bold: the highest value, and those not distinguishable from it (95 \% confidence)."
+    assert lines[6:] == [
+        r"\bottomrule",
+        r"\end{tabular}",
+        rf"\par\smallskip{{\footnotesize {note}\par}}",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import io
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from truerank.core.errors import InvalidParameter
-from truerank.core.result import Estimate, Result
+from truerank.core.result import Estimate, Result, mark_best
 from truerank.core.table import MISSING, Table, escape_latex
 
 SPECIAL = r"&%$#_{}~^\<>|`'-,[]*" + "\N{MINUS SIGN}é日"
@@ -173,8 +174,8 @@ def test_columns_of_numbers(cells: tuple[str, ...], is_number: bool) -> None:
 
 
 def test_a_result_as_a_table() -> None:
-    """The highest value of a metric by each estimator is strong; what is missing is a dash."""
-    values = {("a", "exact"): 0.5, ("b", "exact"): 0.6, ("a", "naive"): -0.01, ("b", "naive"): float("nan")}
+    """Values that no interval lies above are strong, but no naive ones; what is missing is a dash."""
+    values = {("a", "exact"): 0.5, ("b", "exact"): 0.75, ("a", "naive"): -0.01, ("b", "naive"): float("nan")}
     estimates = [
         Estimate(model, "auc", value, value - 0.1, value + 0.1, 0.95, estimator=way, kind="estimate")
         for (model, way), value in values.items()
@@ -186,13 +187,16 @@ def test_a_result_as_a_table() -> None:
     assert table.columns == ("model", "estimator", "auc", "ap")
     assert table.rows == (
         ("a", "exact", "0.5000 [0.4000, 0.6000]", "0.000120"),
-        ("b", "exact", "0.6000 [0.5000, 0.7000]", MISSING),
+        ("b", "exact", "0.7500 [0.6500, 0.8500]", MISSING),
         ("a", "naive", "-0.0100 [-0.1100, 0.0900]", MISSING),
         ("b", "naive", MISSING, MISSING),
         ("b", "bounds", "[0.2500, 0.7500]", MISSING),
     )
     assert table.strong == {(1, 2)}
-    assert result.to_table(intervals=False).column("auc")[:2] == ("0.5000", "0.6000")
+    assert table.notes == (
+        "Bold: the highest value, and those not distinguishable from it (95 % confidence).",
+    )
+    assert result.to_table(intervals=False).column("auc")[:2] == ("0.5000", "0.7500")
     assert (result.best("auc", "exact"), result.best("auc", "naive"), result.best("ap", "exact")) == (
         ["b"],
         [],
@@ -200,12 +204,41 @@ def test_a_result_as_a_table() -> None:
     )
 
 
-def test_ties_are_all_best() -> None:
+def test_what_cannot_be_told_apart_is_best_together() -> None:
+    """Overlapping intervals tell nothing apart, nor do missing ones and those about these users alone."""
+    spread = {"a": (0.7, 0.9), "b": (0.6, 0.75), "c": (0.1, 0.2), "d": (None, None), "e": (0.3, 0.3)}
     result = Result(
-        "evaluate", tuple(Estimate(name, "auc", value) for name, value in zip("abc", (1, 1, 0), strict=True))
+        "evaluate",
+        tuple(
+            Estimate(name, "auc", value, *spread[name])
+            for name, value in zip("abcde", (0.8, 0.7, 0.1, 0.2, 0.3), strict=True)
+        ),
     )
-    assert result.best("auc", "exact") == ["a", "b"]
+    assert result.best("auc") == result.best("auc", "exact") == ["a", "b", "e", "d"]
     assert result.to_table().columns == ("model", "auc")
+    assert result.best_sentences() == ["Best in auc: a, but b, e and d are not distinguishable from it."]
+    assert [e.is_best for e in mark_best(result.estimates)] == [True, True, False, True, True]
+    ignorant = replace(result.estimates[2], method="delta, ignores bias")
+    assert mark_best([result.estimates[0], ignorant])[1].is_best
+    marked = replace(result.estimates[1], is_best=False)
+    told = Result("evaluate", (replace(result.estimates[0], is_best=True), marked))
+    assert told.best("auc") == ["a"]  # what compared users in pairs is believed
+    assert Result.from_json(told.to_json()) == told
+
+
+def test_naive_values_crown_no_model() -> None:
+    estimates = [
+        Estimate(model, "auc", value, value - 0.01, value + 0.01, 0.95, "estimate", estimator=way)
+        for way, values in {"smooth": (0.2, 0.3), "naive": (0.9, 0.8)}.items()
+        for model, value in zip("ab", values, strict=True)
+    ]
+    result = Result("evaluate", tuple(estimates))
+    assert result.reference() == "smooth"
+    assert (result.best("auc"), result.best("auc", "naive")) == (["b"], [])
+    naive = Result("evaluate", tuple(estimates[2:]))
+    assert naive.best("auc") == []
+    assert naive.best_sentences()[0].startswith("No model is marked as best. Naive values are those of the")
+    assert not naive.to_table().strong
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")

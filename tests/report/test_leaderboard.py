@@ -22,9 +22,13 @@ def test_best_model_of_the_first_metric_is_on_top() -> None:
     assert [row.mark.colour for row in board.rows] == [2, 1, 0]
 
 
-def test_marks_all_that_share_the_best_value() -> None:
-    """Equal highest values are all best; a single model has no rival to beat."""
-    tied = [Estimate("a", "auc", 0.5), Estimate("b", "auc", 0.5), Estimate("c", "auc", 0.4)]
+def test_marks_all_that_are_not_distinguishable_from_the_best() -> None:
+    """Values whose intervals overlap that of the highest one are best too; a single model has no rival."""
+    tied = [
+        Estimate("a", "auc", 0.5, 0.45, 0.55),
+        Estimate("b", "auc", 0.48, 0.43, 0.53),
+        Estimate("c", "auc", 0.4, 0.35, 0.44),
+    ]
     assert [row.label for row in build_leaderboard(Result("evaluate", tuple(tied))).best("auc")] == ["a", "b"]
     assert build_leaderboard(Result("evaluate", (Estimate("a", "auc", 0.5),))).best("auc") == []
 
@@ -45,7 +49,12 @@ def test_missing_values_come_last() -> None:
         ((Estimate("a", "auc", float("nan")),), "No model has a value of auc on demo."),
         (
             (Estimate("a", "auc", 0.5, 0.4, 0.6, 0.95), Estimate("b", "auc", 0.4)),
-            "Of 2 models on demo, a has the highest auc, 0.5000 (95 % interval 0.4000 to 0.6000).",
+            "Of 2 models on demo, a has the highest auc, 0.5000 (95 % interval 0.4000 to 0.6000); b is not "
+            "distinguishable from it.",
+        ),
+        (
+            (Estimate("a", "auc", 0.5), Estimate("b", "auc", 0.4), Estimate("c", "auc", 0.3)),
+            "Of 3 models on demo, a has the highest auc, 0.5000; no model is distinguishable from it.",
         ),
         (
             (Estimate("a", "auc", 0.5), Estimate("b", "auc", 0.5), Estimate("c", "auc", 0.5)),
@@ -53,12 +62,18 @@ def test_missing_values_come_last() -> None:
         ),
         (
             (
-                Estimate("a", "auc", 0.5),
-                Estimate("b", "auc", 0.4),
-                Estimate("a", "ap", 0.1),
-                Estimate("b", "ap", 0.2),
+                Estimate("a", "auc", 0.5, 0.45, 0.55),
+                Estimate("b", "auc", 0.4, 0.35, 0.44),
+                Estimate("a", "ap", 0.1, 0.05, 0.15),
+                Estimate("b", "ap", 0.12, 0.06, 0.15),
             ),
-            "Of 2 models on demo, a has the highest auc, 0.5000, and is best on 1 of 2 metrics.",
+            "Of 2 models on demo, a has the highest auc, 0.5000 (0.4500 to 0.5500), and is alone at the top "
+            "on 1 of 2 metrics.",
+        ),
+        (
+            tuple(Estimate(name, "auc", 0.5, 0.4, 0.6, estimator="naive") for name in "ab"),
+            "Of 2 models on demo, none is marked as best. Naive values are those of the sampled lists, and "
+            "may put models in another order than all items do. Other estimators, such as smooth, say more.",
         ),
     ],
 )
@@ -79,10 +94,16 @@ def test_sampled_ranks_go_by_their_models() -> None:
 
 
 def test_models_are_compared_within_one_estimator() -> None:
-    """Naive values are higher than exact ones; the star and the sentence go by the exact ones."""
+    """Naive values are higher than exact ones and never marked; the sentence goes by the exact ones."""
     estimates = tuple(
         Estimate(
-            model, "ndcg@10", value, estimator=estimator, kind="exact" if estimator == "exact" else "estimate"
+            model,
+            "ndcg@10",
+            value,
+            value - 0.01,
+            value + 0.01,
+            estimator=estimator,
+            kind="exact" if estimator == "exact" else "estimate",
         )
         for estimator, values in {"naive": (0.7, 0.6), "bv": (0.2, 0.1), "exact": (0.1, 0.3)}.items()
         for model, value in zip("ab", values, strict=True)
@@ -92,10 +113,13 @@ def test_models_are_compared_within_one_estimator() -> None:
     assert [row.label for row in board.rows] == [
         *("b · exact", "a · exact", "a · naive", "b · naive", "a · bv", "b · bv"),
     ]
-    assert [row.label for row in board.best("ndcg@10")] == ["b · exact", "a · naive", "a · bv"]
-    assert sentence(*estimates) == "Of 2 models on demo, b has the highest ndcg@10, 0.3000."
+    assert [row.label for row in board.best("ndcg@10")] == ["b · exact", "a · bv"]
+    assert sentence(*estimates).startswith("Of 2 models on demo, b has the highest ndcg@10, 0.3000 (")
     sampled = [e for e in estimates if e.estimator != "exact"]
-    assert sentence(*sampled) == "Of 2 models on demo, a has the highest ndcg@10 by estimator bv, 0.2000."
+    for shown in (sampled, sampled[::-1]):  # naive is not the reference, wherever it stands
+        assert sentence(*shown).startswith(
+            "Of 2 models on demo, a has the highest ndcg@10 by estimator bv, 0.2000 ("
+        )
     assert board.rows[1].mark == board.rows[2].mark != board.rows[0].mark
 
 
@@ -118,7 +142,7 @@ def test_notes_say_once_what_posterior_intervals_hold() -> None:
 def test_means_over_sampled_users_are_named_and_compared_with_exact_values() -> None:
     """They differ from exact values by chance alone, so the best of both is marked."""
     sampled = Estimate("a", "auc", 0.8, 0.7, 0.9, 0.95, kind="estimate", estimator="sampled users")
-    result = Result("evaluate", (sampled, Estimate("b", "auc", 0.6)))
+    result = Result("evaluate", (sampled, Estimate("b", "auc", 0.6, 0.55, 0.65)))
     board = build_leaderboard(result)
     assert [row.label for row in board.best("auc")] == ["a · sampled users"]
     assert result.best("auc", "exact") == result.best("auc", "sampled users") == ["a"]

@@ -130,7 +130,7 @@ def say_intervals(result: Result) -> None:
     if result.bounds:
         level = percent(result.bounds[0].level or 0, space=" ")
         say(f"Bounds: the range of values that the sampled ranks allow, at {level} confidence.")
-    for note in result.notes:
+    for note in (*result.notes, *result.best_sentences()):
         say(note)
 
 
@@ -198,8 +198,12 @@ def _grid(table: Table) -> str:
     grid = Grid(box=None, pad_edge=False, header_style="bold")
     for at, column in enumerate(table.columns):
         grid.add_column(escape(column), justify="right" if table.is_number(at) else "left", overflow="fold")
-    for row in table.rows:
-        grid.add_row(*map(escape, row))
+    for at, row in enumerate(table.rows):
+        cells = [
+            f"[bold]{escape(cell)}[/]" if (at, column) in table.strong else escape(cell)
+            for column, cell in enumerate(row)
+        ]
+        grid.add_row(*cells)
     console = _console()
     with console.capture() as captured:
         console.print(grid)

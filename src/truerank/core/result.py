@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from truerank.core.chart import Picture
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.provenance import check_schema, head
 from truerank.core.ranks import Ranks, SampledRanks
-from truerank.core.table import MISSING, Table, decimals, fixed
+from truerank.core.table import MISSING, Table, decimals, fixed, listed_in_words, percent
 from truerank.version import __version__
 
 if TYPE_CHECKING:
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 #: In place of an estimator: the mean over users drawn at random, each with its exact value.
 SAMPLED_USERS = "sampled users"
+#: The estimator whose values are those of the sampled lists. They do not say which model is best.
+NAIVE = "naive"
+NAIVE_ORDER = (
+    "Naive values are those of the sampled lists, and may put models in another order than all items do. "
+    "Other estimators, such as smooth, say more."
+)
 
 
 def block_of(estimator: str) -> str:
@@ -52,6 +58,8 @@ class Estimate:
     method : how the interval was made, such as ``bca`` or ``normal``
     n_users : users averaged over
     n_negatives : sampled items per target; None for exact values
+    is_best : whether no model is shown to be better in this metric by this estimator, so that the true best
+        one is among those where this holds; None where models were not compared, and for naive values
 
     Examples
     --------
@@ -72,6 +80,7 @@ class Estimate:
     n_users: int = 0
     n_negatives: int | None = None
     target: str = ""
+    is_best: bool | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON."""
@@ -150,21 +159,66 @@ class Result:
         """Return metric names in the order they were asked for."""
         return list(dict.fromkeys(e.metric for e in self.estimates))
 
-    def best(self, metric: str, estimator: str) -> list[str]:
-        """Return the models with the highest value by one estimator; none where there is only one model."""
-        value_of = {
-            e.model: e.value
-            for e in self.estimates
-            if (e.metric, block_of(e.estimator)) == (metric, block_of(estimator)) and math.isfinite(e.value)
-        }
+    def best(self, metric: str, estimator: str | None = None) -> list[str]:
+        """Return the model with the highest value and those that are not distinguishable from it.
+
+        More exactly: the models of which no other is shown to be better, the highest value first. There are
+        none by naive values, which do not say which model is best, and where there is only one model.
+
+        Parameters
+        ----------
+        metric : spec string
+        estimator : the reference by default: exact values where there are any, else the last estimator
+
+        Examples
+        --------
+        >>> a, b = Estimate("a", "auc", 0.8, 0.75, 0.85), Estimate("b", "auc", 0.7, 0.65, 0.74)
+        >>> c = Estimate("c", "auc", 0.82, 0.77, 0.87)
+        >>> Result("evaluate", (a, b)).best("auc"), Result("evaluate", (a, b, c)).best("auc")
+        (['a'], ['c', 'a'])
+        """
+        block = self.reference() if estimator is None else block_of(estimator)
+        found = [e for e in self.estimates if (e.metric, block_of(e.estimator)) == (metric, block)]
+        if not any(e.is_best is not None for e in found):
+            found = mark_best(found)
+        return [e.model for e in sorted(found, key=lambda e: -e.value) if e.is_best]
+
+    def reference(self) -> str:
+        """Return the estimator whose values say which model is best.
+
+        Exact values where there are any, else the last estimator that is not naive.
+        """
+        blocks = list(dict.fromkeys(block_of(e.estimator) for e in self.estimates)) or ["exact"]
+        return "exact" if "exact" in blocks else ([b for b in blocks if b != NAIVE] or blocks)[-1]
+
+    def best_sentences(self) -> list[str]:
+        """Return in words which model is best in which metrics, and which cannot be told from it.
+
+        Examples
+        --------
+        >>> a, b = Estimate("a", "auc", 0.8, 0.75, 0.85, 0.95), Estimate("b", "auc", 0.7, 0.65, 0.74, 0.95)
+        >>> c = Estimate("c", "auc", 0.82, 0.77, 0.87, 0.95)
+        >>> Result("evaluate", (a, b)).best_sentences()
+        ['Best in auc: a.']
+        >>> Result("evaluate", (a, b, c)).best_sentences()
+        ['Best in auc: c, but a is not distinguishable from it.']
+        """
+        if len(self.models()) < 2:
+            return []
+        reference = self.reference()
+        if reference == NAIVE:
+            return [f"No model is marked as best. {NAIVE_ORDER}"]
+        metrics_of: dict[tuple[str, ...], list[str]] = {}
+        for metric in self.metrics():
+            metrics_of.setdefault(tuple(self.best(metric)), []).append(metric)
         return [
-            model
-            for model, value in value_of.items()
-            if len(value_of) > 1 and value == max(value_of.values())
+            f"Best in {listed_in_words(metrics)}: {_with_rivals(best, len(self.models()))}."
+            for best, metrics in metrics_of.items()
+            if best
         ]
 
     def to_table(self, *, intervals: bool = True) -> Table:
-        """Return models by metrics, the highest value of each metric by each estimator marked as strong.
+        """Return models by metrics; the best of a metric and those not distinguishable from it are strong.
 
         ``print(result.to_table().latex())`` is for a paper, ``markdown()`` for a page, ``csv()`` for a sheet.
 
@@ -198,7 +252,16 @@ class Result:
             limits = (_limits(allowed.get(name), digits[name]) or MISSING for name in metrics)
             rows.append((model, "bounds", *limits))
         columns = ("model", *(("estimator",) if has_estimators else ()), *metrics)
-        return Table(columns, tuple(rows), strong=frozenset(strong))
+        notes = (self.best_rule(),) if strong else ()
+        return Table(columns, tuple(rows), notes=notes, strong=frozenset(strong))
+
+    def best_rule(self) -> str:
+        """Return what marks the best values, in words."""
+        levels = sorted({e.level for e in self.estimates if e.level is not None})
+        level = (
+            f" ({' and '.join(percent(level, space=' ') for level in levels)} confidence)" if levels else ""
+        )
+        return f"Bold: the highest value, and those not distinguishable from it{level}."
 
     def plot(self, which: str = "leaderboard", *, width: float | None = None) -> Figure:
         """Return a matplotlib figure; a notebook shows it, ``savefig("x.pdf")`` writes it.
@@ -257,6 +320,51 @@ class Result:
             )
         except (json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
             raise InvalidData(f"a result must be the JSON that truerank wrote ({error!r}).") from None
+
+
+def mark_best(estimates: Sequence[Estimate]) -> list[Estimate]:
+    """Return estimates that say which models may be best: no other model's interval lies above theirs.
+
+    Models are compared by metric and estimator. Models that share users differ less by chance than two
+    intervals side by side suggest, so this marks more than it need; where there is a value per user,
+    ``workflows.assembly`` compares users in pairs. An interval of no width is about these test users alone,
+    one that ignores bias about the estimator: they tell no models apart. Naive values and single models are
+    not marked.
+
+    Examples
+    --------
+    >>> a, b = Estimate("a", "auc", 0.8, 0.7, 0.9), Estimate("b", "auc", 0.5, 0.4, 0.6)
+    >>> [e.is_best for e in mark_best([a, b])], [e.is_best for e in mark_best([a])]
+    ([True, False], [None])
+    """
+    marked = []
+    for one in estimates:
+        rivals = [
+            other
+            for other in estimates
+            if (other.metric, block_of(other.estimator)) == (one.metric, block_of(one.estimator))
+        ]
+        is_compared = len({e.model for e in rivals}) > 1 and one.estimator != NAIVE
+        is_best = not any(_is_above(other, one) for other in rivals) if is_compared else None
+        marked.append(replace(one, is_best=is_best if math.isfinite(one.value) else None))
+    return marked
+
+
+def _is_above(first: Estimate, second: Estimate) -> bool:
+    """Whether the whole interval of the first lies above that of the second."""
+    if first.low is None or second.high is None:
+        return False
+    is_silent = any(one.low == one.high or "ignores bias" in one.method for one in (first, second))
+    return not is_silent and first.low > second.high
+
+
+def _with_rivals(best: Sequence[str], n_models: int) -> str:
+    if len(best) == 1:
+        return best[0]
+    if len(best) == n_models > 2:
+        return f"{best[0]}, but no model is distinguishable from it"
+    verb = "is" if len(best) == 2 else "are"
+    return f"{best[0]}, but {listed_in_words(best[1:])} {verb} not distinguishable from it"
 
 
 def _cell(estimate: Estimate | None, digits: int, intervals: bool) -> str:

@@ -228,7 +228,7 @@ class Table:
     def latex(self, *, caption: str | None = None, label: str | None = None) -> str:
         r"""Return a LaTeX table in the manner of the package ``booktabs``, which the paper must load.
 
-        With a title, caption or label it is a floating ``table``, notes below it; else only the ``tabular``.
+        With a title, caption or label it is a floating ``table``, else only the ``tabular``; notes follow.
 
         Parameters
         ----------
@@ -258,6 +258,7 @@ class Table:
             r"\bottomrule",
             r"\end{tabular}",
         ]
+        body += [rf"\par\smallskip{{\footnotesize {escape_latex(note)}\par}}" for note in self.notes]
         text = self.title if caption is None else caption
         if not text and label is None:
             return "\n".join(body)
@@ -268,7 +269,6 @@ class Table:
                 *([rf"\caption{{{escape_latex(text)}}}"] if text else []),
                 *([rf"\label{{{label}}}"] if label else []),
                 *body,
-                *(rf"\par\smallskip{{\footnotesize {escape_latex(note)}\par}}" for note in self.notes),
                 r"\end{table}",
             ]
         )

@@ -24,7 +24,7 @@ class ShownValue:
     ----------
     estimate : the value and its interval as numbers
     text, low, high : the numbers; low and high are empty without an interval
-    is_best : whether no other model has a higher value by the same estimator
+    is_best : whether no other model is shown to be better by the same estimator
     """
 
     estimate: Estimate
@@ -59,7 +59,7 @@ class Leaderboard:
     """One block of rows per estimator, in each the best model of the first metric on top.
 
     Models are compared within one block only; exact values and means over sampled users share one. The block
-    of ``reference`` comes first: exact values where there are any, else the last estimator of the result.
+    of ``reference`` comes first: exact values where there are any, else the last estimator that is not naive.
     """
 
     metrics: tuple[str, ...]
@@ -93,7 +93,7 @@ def build_leaderboard(result: Result) -> Leaderboard:
     models = result.models()
     estimators = list(dict.fromkeys(estimator for _, estimator in ways))
     blocks = list(dict.fromkeys(map(block_of, estimators)))
-    reference = "exact" if "exact" in blocks or not blocks else blocks[-1]
+    reference = result.reference()
     metrics = tuple(result.metrics())
     columns = {metric: _column(metric, result) for metric in metrics}
     rows = [
@@ -114,14 +114,7 @@ def build_leaderboard(result: Result) -> Leaderboard:
 def _column(metric: str, result: Result) -> dict[tuple[str, str], ShownValue]:
     estimates = [e for e in result.estimates if e.metric == metric]
     places = decimals(e.value for e in estimates)
-    has_rivals = len(result.models()) > 1
-    highest = {
-        block: max(
-            (e.value for e in estimates if block_of(e.estimator) == block and math.isfinite(e.value)),
-            default=math.nan,
-        )
-        for block in {block_of(e.estimator) for e in estimates}
-    }
+    best = {way: result.best(metric, way) for way in {e.estimator for e in estimates}}
     column = {}
     for e in estimates:
         low, high = interval_of(e) or (None, None)
@@ -130,7 +123,7 @@ def _column(metric: str, result: Result) -> dict[tuple[str, str], ShownValue]:
             text=fixed(e.value, places),
             low="" if low is None else fixed(low, places),
             high="" if high is None else fixed(high, places),
-            is_best=has_rivals and e.value == highest[block_of(e.estimator)],
+            is_best=e.model in best[e.estimator],
         )
     return column
 
@@ -153,6 +146,7 @@ def _notes(result: Result, metrics: tuple[str, ...]) -> tuple[str, ...]:
     notes = []
     has_rivals = len(result.models()) > 1
     if has_rivals:
+        notes += result.best_sentences()
         notes.append(f"Higher is better; models are in the order of {metrics[0]}.")
     ways = {e.estimator for e in result.estimates}
     if SAMPLED_USERS in ways:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from truerank.core.chart import DARK, LIGHT, Document, HeatMap, Picture
 from truerank.core.checkpoint import replace_text
 from truerank.core.errors import suggests_arguments
-from truerank.core.result import Result
+from truerank.core.result import NAIVE, NAIVE_ORDER, Result
 from truerank.core.table import MISSING, Table, count_of, decimals, fixed, listed_in_words, percent
 from truerank.report.charts.top_k import top_k_chart
 from truerank.report.facts import cost_table, data_facts, model_table, repeat_facts
@@ -95,7 +95,7 @@ def render_document(document: Document) -> str:
 
 
 def best_model_sentence(result: Result, board: Leaderboard) -> str:
-    """Return one sentence: which model is best on the first metric, by what value, and how consistently.
+    """Return one sentence: which model is best on the first metric, and which cannot be told from it.
 
     Where there are several estimators, the sentence is about the reference of the leaderboard.
     """
@@ -116,11 +116,20 @@ def best_model_sentence(result: Result, board: Leaderboard) -> str:
         way = ""
     if len(board.rows) == 1:
         return f"{row.model} reaches {metric} {cell.words}{on_dataset}{way}{_users(cell.estimate.n_users)}."
+    opening = f"Of {count_of(len(board.rows), 'model')}{on_dataset}"
+    if board.reference == NAIVE:
+        return f"{opening}, none is marked as best. {NAIVE_ORDER}"
     best = [leader.model for leader in board.best(metric)]
-    verb = "has" if len(best) == 1 else "share"
-    names = listed_in_words(best, most=len(best))
-    opening = f"Of {count_of(len(board.rows), 'model')}{on_dataset}, {names} {verb} the highest {metric}"
-    return f"{opening}{way}, {cell.words}{_consistency(board, best)}."
+    equal = [other.model for other, shown in column if shown.estimate.value == cell.estimate.value]
+    verb = "has" if len(equal) == 1 else "share"
+    opening += f", {listed_in_words(equal)} {verb} the highest {metric}{way}, {cell.words}"
+    rivals = [model for model in best if model not in equal]
+    if len(best) == len(column) > 2 and rivals:
+        return f"{opening}; no model is distinguishable from it."
+    if rivals:
+        verb, it = "is" if len(rivals) == 1 else "are", "it" if len(equal) == 1 else "them"
+        return f"{opening}; {listed_in_words(rivals)} {verb} not distinguishable from {it}."
+    return f"{opening}{_consistency(board, equal)}."
 
 
 def _users(n_users: int) -> str:
@@ -128,12 +137,13 @@ def _users(n_users: int) -> str:
 
 
 def _consistency(board: Leaderboard, best: list[str]) -> str:
+    """Return on how many metrics the best model is alone at the top."""
     if len(board.metrics) == 1 or len(best) > 1:
         return ""
-    led = sum(best[0] in {row.model for row in board.best(metric)} for metric in board.metrics)
+    led = sum([row.model for row in board.best(metric)] == best for metric in board.metrics)
     if led == len(board.metrics):
         return f", and is best on all {len(board.metrics)} metrics"
-    return f", and is best on {led} of {len(board.metrics)} metrics"
+    return f", and is alone at the top on {led} of {len(board.metrics)} metrics"
 
 
 def bound_table(result: Result) -> Table | None:

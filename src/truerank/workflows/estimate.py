@@ -17,7 +17,7 @@ from truerank.core.errors import (
 from truerank.core.progress import SILENT, Progress
 from truerank.core.provenance import ranks_hash, versions
 from truerank.core.ranks import SampledRanks, TiePolicy
-from truerank.core.result import Estimate, Result
+from truerank.core.result import Estimate, Result, mark_best
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import Tally
 from truerank.inference.bounds.identify import bound_seconds
@@ -99,7 +99,7 @@ def estimate(
     ]
     return Result(
         command="estimate",
-        estimates=tuple(estimates),
+        estimates=tuple(mark_best(estimates)),
         bounds=tuple(bound for model in bounded for bound in model.bounds),
         notes=tuple(note for model in bounded for note in model.notes),
         data={"name": ", ".join(named), **_counts(next(iter(named.values())))},

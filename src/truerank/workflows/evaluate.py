@@ -238,7 +238,7 @@ def evaluate_each(
         with _timed(seconds, "fit"):
             scorer = fit_scorer(model, split, validate=validate, seed=options.seed, progress=progress)
         estimates: list[Estimate] = []
-        ranks, sample, n_scores, bounded = None, None, 0, BoundsWithMessages()
+        ranks, sample, per_user, n_scores, bounded = None, None, None, 0, BoundsWithMessages()
         if options.sampler is not None:
             with _timed(seconds, "sample"):
                 sample, n_scores = _sample(scorer, split, name, options, options.sampler, progress)
@@ -265,7 +265,7 @@ def evaluate_each(
                 per_user = values(options.metrics, ranks, ties=options.ties, seed=options.seed)
                 estimates += metric_estimates(name, per_user, options, n_test_users=split.n_test_users)
         yield EvaluatedModel(
-            name, described(model), tuple(estimates), ranks, seconds, n_scores, bounded, sample
+            name, described(model), tuple(estimates), ranks, seconds, n_scores, bounded, sample, per_user
         )
 
 

@@ -369,7 +369,7 @@ def _evaluated(
 ) -> tuple[EvaluatedModel, JobRanks]:
     """Rank one model's users as the options ask and estimate its metrics."""
     options, estimates, n_scores = run.options, list[Estimate](), 0
-    kept, drawn, found, bounded = None, None, None, BoundsWithMessages()
+    kept, drawn, found, per_user, bounded = None, None, None, None, BoundsWithMessages()
     if options.sampler is not None:
         started = time.perf_counter()
         found = run.run(name, files, is_sampled=True)
@@ -401,7 +401,10 @@ def _evaluated(
         else:
             estimates += _from_sums(name, found, options, files.n_test_users)
     assert found is not None  # noqa: S101 - one of the two ran
-    return EvaluatedModel(name, described, tuple(estimates), kept, seconds, n_scores, bounded, drawn), found
+    evaluated = EvaluatedModel(
+        name, described, tuple(estimates), kept, seconds, n_scores, bounded, drawn, per_user
+    )
+    return evaluated, found
 
 
 def _from_sums(

@@ -91,4 +91,8 @@ def test_table(found: Comparison) -> None:
     )
     assert [table.is_number(at) for at in range(7)] == [False, False, False, True, True, True, False]
     assert len(table.rows) == len(found.differences) == 6
-    assert r"good & fair\_1 & auc & +0." in table.latex()
+    assert r"good & fair\_1 & auc & \textbf{+0." in table.latex()
+    assert table.notes == (
+        "Bold: the difference is told from 0 for these test users, at 95 % confidence, for all 6 comparisons "
+        "together.",
+    )

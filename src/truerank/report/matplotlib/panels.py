@@ -169,7 +169,8 @@ def plot_leaderboard(result: Result, *, width: float | None = None, columns: int
     """Return dots and whiskers of every model, one panel per metric.
 
     A model that was estimated in several ways has one row for each; exact values come first. Within one
-    estimator the best model of the first metric is on top, and the highest value of each metric is bold.
+    estimator the best model of the first metric is on top. The highest value of each metric is bold, and so
+    are those not distinguishable from it.
 
     Parameters
     ----------

@@ -131,8 +131,8 @@ class _ResampledValues:
             return shifts.std(axis=0, ddof=1), shifts
         scale = [np.sqrt(n / (n - 1)) for n in sizes]  # the bootstrap's variance divides by n, not n - 1
         if self.digest[a] == self.digest[b]:
-            return _standard_error(first.per_user - second.per_user), shifts * scale[0]
-        error = np.hypot(_standard_error(first.per_user), _standard_error(second.per_user))
+            return standard_error(first.per_user - second.per_user), shifts * scale[0]
+        error = np.hypot(standard_error(first.per_user), standard_error(second.per_user))
         return error, self.shifts[a] * scale[0] - self.shifts[b] * scale[1]
 
     def sign_flip_p_values(self, pairs: Sequence[tuple[int, int]]) -> FloatArray:
@@ -156,7 +156,7 @@ class _ResampledValues:
         return result
 
 
-def _standard_error(values: FloatArray) -> FloatArray:
+def standard_error(values: FloatArray) -> FloatArray:
     """Return the standard error of column means; exactly 0 where all values are equal."""
     spread = np.where(np.ptp(values, axis=0) == 0, 0.0, values.std(axis=0, ddof=1))
     error: FloatArray = spread / np.sqrt(len(values))

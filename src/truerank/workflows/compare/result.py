@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from truerank.core.errors import InvalidData
 from truerank.core.provenance import check_schema, head
 from truerank.core.result import Estimate
-from truerank.core.table import Table, about
+from truerank.core.table import Table, about, percent
 from truerank.version import __version__
 
 if TYPE_CHECKING:
@@ -514,7 +514,10 @@ def _interval(low: float | None, high: float | None) -> str:
 
 
 def difference_table(comparison: Comparison) -> Table:
-    """Return one row per pair and metric, the verdict last; columns that would be empty are left out."""
+    """Return one row per pair and metric, the verdict last; columns that would be empty are left out.
+
+    Differences that are told from 0 are strong, and a note says at which level.
+    """
     cells: dict[str, list[str]] = {
         "A": [one.first for one in comparison.differences],
         "B": [one.second for one in comparison.differences],
@@ -526,7 +529,24 @@ def difference_table(comparison: Comparison) -> Table:
         "verdict": [headline(one) for one in comparison.differences],
     }
     shown = {name: column for name, column in cells.items() if any(column)}
-    return Table(tuple(shown), tuple(zip(*shown.values(), strict=True)))
+    strong = frozenset(
+        (row, list(shown).index("A - B"))
+        for row, one in enumerate(comparison.differences)
+        if one.verdict in (Verdict.FIRST, Verdict.SECOND)
+    )
+    notes = (_significance(comparison),) if strong else ()
+    return Table(tuple(shown), tuple(zip(*shown.values(), strict=True)), notes=notes, strong=strong)
+
+
+def _significance(comparison: Comparison) -> str:
+    """Return what the bold differences of a table mean."""
+    first = comparison.differences[0]
+    correction = comparison.provenance.get("correction")
+    number = len(comparison.differences)
+    joint = "" if correction == "none" or number == 1 else f", for all {number} comparisons together"
+    whom = "the population of users" if first.target == "population" else "these test users"
+    level = percent(first.level, space=" ")
+    return f"Bold: the difference is told from 0 for {whom}, at {level} confidence{joint}."
 
 
 def _with_interval(difference: Difference) -> str:
