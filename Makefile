@@ -3,12 +3,14 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test quick check bench coverage docs gallery papers picture rivals clean
+.PHONY: help demo test quick pythons package check bench coverage docs gallery papers picture rivals clean
 
 help:
 	@echo "make demo   evaluate five recommenders on the embedded demo data: a table and demo/report.html"
 	@echo "make test   format, lint, types, import directions, doctests and tests, on all cores"
 	@echo "make quick  the daily loop: without papers, docs, clusters, slow and statistical tests"
+	@echo "make pythons  the daily loop under Python 3.12 and 3.13 (make test-3.12), without torch"
+	@echo "make package  build wheel and source archive into dist/, check and try them"
 	@echo "make docs   build the documentation site into site/; warnings are errors"
 	@echo "make bench  print the speed tables (minutes; results under benchmarks/results)"
 	@echo "make coverage  how often intervals hold the exact value (hours; can be resumed)"
@@ -34,6 +36,31 @@ quick: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/pytest --numprocesses auto --dist loadfile -m 'not (cluster or slow or stat or data)' \
 	  --ignore tests/papers --ignore tests/docs --ignore tests/distributed
+
+# make test-3.12: the daily loop under another Python, in an environment of its own, without torch
+pythons: test-3.12 test-3.13
+
+
+.PRECIOUS: .venv-3.%/.python
+test-3.%: .venv-3.%/.python
+	.venv-3.$*/bin/python -m pytest --numprocesses auto --dist loadfile -m 'not (cluster or slow or stat or data)' \
+	  --ignore tests/papers --ignore tests/docs --ignore tests/distributed --ignore tests/benchmarks
+
+.venv-3.%/.python: pyproject.toml constraints.txt
+	test -d .venv-3.$* || $$(ls ~/.pyenv/versions/3.$*.*/bin/python 2>/dev/null | tail -1 | grep . || echo python3.$*) -m venv .venv-3.$*
+	.venv-3.$*/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	.venv-3.$*/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . --group python
+	@touch $@
+
+# wheel and source archive, checked as the package index would, installed and run in an environment of their own
+package: $(BIN)/python
+	rm -rf dist .venv-package
+	$(PYTHON) -m venv .venv-package
+	.venv-package/bin/python -m pip install --quiet --disable-pip-version-check build twine
+	.venv-package/bin/python -m build --outdir dist .
+	.venv-package/bin/python -m twine check --strict dist/*
+	.venv-package/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	cd dist && ../.venv-package/bin/truerank evaluate demo --model popularity --metrics ndcg@10 --report report.html
 
 check: $(VENV)/.test
 	$(BIN)/ruff format --check .
@@ -104,5 +131,5 @@ $(VENV)/.bench: $(VENV)/.test
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis demo site
+	rm -rf $(VENV) .venv-* dist .mypy_cache .pytest_cache .ruff_cache .hypothesis demo site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -95,8 +95,9 @@ class MissingDependency(TruerankError, ImportError):  # noqa: N818
     downloading data needs pooch. Install it with: pip install 'truerank[data]'
     """
 
-    def __init__(self, what: str, library: str, *, extra: str) -> None:
-        super().__init__(f"{what} needs {library}. Install it with: pip install 'truerank[{extra}]'")
+    def __init__(self, what: str, library: str, *, extra: str = "") -> None:
+        package = f"'truerank[{extra}]'" if extra else library
+        super().__init__(f"{what} needs {library}. Install it with: pip install {package}")
 
 
 class BrokenPlugin(TruerankError, ImportError):  # noqa: N818

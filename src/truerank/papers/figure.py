@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
+from truerank.core.errors import MissingDependency
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -21,8 +23,10 @@ def make_axes(
     rows: int, columns: int, *, width: float = 4.2, height: float = 3.1
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure and its axes, row by row."""
-    from matplotlib.figure import Figure
-
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingDependency("a figure", "matplotlib") from None
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 

@@ -12,12 +12,10 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.figure import Figure
 
 from truerank.core.chart import LIGHT, Chart, HeatMap, Picture, Scale, Series
-from truerank.core.errors import InvalidData
+from truerank.core.errors import InvalidData, MissingDependency
 from truerank.core.table import shorten
 from truerank.core.types import FloatArray
 from truerank.report.layout import (
@@ -49,6 +47,12 @@ from truerank.report.matplotlib.axes import (
     style_axes,
     width_of,
 )
+
+try:
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+except ImportError:
+    raise MissingDependency("a figure", "matplotlib") from None
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
