@@ -28,7 +28,7 @@ HEAVY = {"numpy", "polars", "pandas", "scipy", "numba", "matplotlib", "torch"}
     [
         (["--version"], 6),
         (["--help"], 6),
-        (["list", "metrics", "--help"], 14),
+        (["list", "metrics", "--help"], 15),
     ],
 )
 def test_help_loads_no_numerical_library(arguments: list[str], most: int) -> None:

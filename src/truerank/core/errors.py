@@ -93,6 +93,8 @@ class MissingDependency(TruerankError, ImportError):  # noqa: N818
     --------
     >>> print(MissingDependency("downloading data", "pooch", extra="data"))
     downloading data needs pooch. Install it with: pip install 'truerank[data]'
+    >>> print(MissingDependency("to_pandas()", "pandas"))
+    to_pandas() needs pandas. Install it with: pip install pandas
     """
 
     def __init__(self, what: str, library: str, *, extra: str = "") -> None:

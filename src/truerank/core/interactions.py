@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from truerank.core.display import Displayed, Overview
 from truerank.core.errors import InvalidData
+from truerank.core.table import Table, count_of
 from truerank.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
 
 if TYPE_CHECKING:
@@ -112,8 +114,8 @@ class Lists:
         return np.diff(self.indptr)
 
 
-@dataclass(frozen=True, eq=False)
-class Interactions:
+@dataclass(frozen=True, eq=False, repr=False)
+class Interactions(Displayed):
     """Events of users with items, as codes into two vocabularies.
 
     Parameters
@@ -197,6 +199,34 @@ class Interactions:
 
     def __len__(self) -> int:
         return len(self.user)
+
+    def overview(self) -> Overview:
+        """Return what a console and a notebook show."""
+        sizes = [count_of(self.n_users, "user"), count_of(self.n_items, "item"), count_of(len(self), "event")]
+        columns = [name for name, has in (("ratings", self.value), ("times", self.time)) if has is not None]
+        further = f" with {' and '.join(columns)}" if columns else ""
+        first = self.take(np.arange(min(len(self), 5))).to_polars()
+        table = Table(tuple(first.columns), tuple(tuple(map(str, row)) for row in first.rows()))
+        more = (f"The first {len(first)} of {len(self):,} events.",) if len(first) < len(self) else ()
+        return Overview(
+            f"Interactions {self.name!r}: {', '.join(sizes)}{further}", table, more, is_short=True
+        )
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return one row per event: ``user_id, item_id[, rating][, timestamp]`` and further columns read.
+
+        Examples
+        --------
+        >>> Interactions.from_codes([0, 1], [1, 0]).to_polars().rows()
+        [(0, 1), (1, 0)]
+        """
+        import polars as pl
+
+        columns = {"user_id": self.users.take(self.user), "item_id": self.items.take(self.item)}
+        for name, array in {"rating": self.value, "timestamp": self.time, **self.labels}.items():
+            if array is not None:
+                columns[name] = pl.Series(name, array, strict=False)
+        return pl.DataFrame(columns)
 
     @property
     def n_users(self) -> int:

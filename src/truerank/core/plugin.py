@@ -22,13 +22,16 @@ import types
 import typing
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar, Union, cast
 
+from truerank.core.display import Displayed, Overview, frame_of
 from truerank.core.errors import BrokenPlugin, DataWarning, InvalidParameter, UnknownName, suggestion
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from truerank.core.entry_point import InstalledPlugin
 
 Value: TypeAlias = Union[int, float, bool, str, "Spec", None]
@@ -264,7 +267,7 @@ class PluginSummary:
     package: str = "truerank"
 
 
-class Registry(Mapping[str, type[PluginT]]):
+class Registry(Displayed, Mapping[str, type[PluginT]]):
     """The plug-ins of one kind: a mapping from names to classes, and a maker of objects from spec strings.
 
     Parameters
@@ -328,8 +331,20 @@ class Registry(Mapping[str, type[PluginT]]):
     def __hash__(self) -> int:
         return id(self)
 
+    def overview(self) -> Overview:
+        """Return what a console and a notebook show."""
+        from truerank.core.table import Table
+
+        columns = ("name", "parameters", "summary", "source", "package")
+        rows = tuple(tuple(getattr(entry, column) for column in columns) for entry in self.entries())
+        return Overview(f"{len(self)} {self.plural}", Table(columns, rows))
+
     def __repr__(self) -> str:
         return f"<{len(self)} {self.plural}: {', '.join(self.names())}>"
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return one row per name, with the fields of `PluginSummary` as columns."""
+        return frame_of([asdict(entry) for entry in self.entries()])
 
     @property
     def plural(self) -> str:

@@ -11,12 +11,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
+from truerank.core.display import Displayed, Overview
 from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.table import Table, count_of, rounded_percent
 from truerank.core.types import FloatArray, IntArray, frozen
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,38 @@ SeenPolicy: TypeAlias = Literal["remove", "bottom", "keep"]
 SEEN_POLICIES: tuple[SeenPolicy, ...] = ("remove", "bottom", "keep")
 
 
-@dataclass(frozen=True, eq=False)
-class Ranks:
+class _RankTable(Displayed):
+    """What exact and sampled ranks show of themselves."""
+
+    user: IntArray
+    n_above: IntArray
+    n_pool: IntArray
+
+    def overview(self) -> Overview:
+        """Return what a console and a notebook show."""
+        n_rows = len(self.user)
+        sizes = f"{count_of(n_rows, 'target')} of {count_of(len(_starts(self.user)), 'user')}"
+        rows = tuple(
+            (f"rank at most {cutoff:,}", rounded_percent(float((self.n_above < cutoff).mean())))
+            for cutoff in (1, 10, 100, 1_000)
+            if n_rows and cutoff <= self.n_pool.max()
+        )
+        title = f"{type(self).__name__} of {sizes}{self._among()}"
+        return Overview(title, Table(("ties won", "targets"), rows), is_short=True)
+
+    def _among(self) -> str:
+        return f" among up to {count_of(int(self.n_pool.max()), 'item')}" if len(self.user) else ""
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return one row per target; users and items are codes."""
+        import polars as pl
+
+        columns = {entry.name: getattr(self, entry.name) for entry in fields(cast(Any, self))}
+        return pl.DataFrame({name: array for name, array in columns.items() if name != "design"})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ranks(_RankTable):
     """Where each target stands among the items of its user's pool.
 
     Rank 1 is best; ``1 + n_above`` is the optimistic rank and ``1 + n_above + n_tied`` the pessimistic one.
@@ -178,8 +213,8 @@ class Design:
             raise InvalidData(f"n_test_users must be an integer >= 1, got {self.n_test_users}. Correct it.")
 
 
-@dataclass(frozen=True, eq=False)
-class SampledRanks:
+@dataclass(frozen=True, eq=False, repr=False)
+class SampledRanks(_RankTable):
     """Where each target stands among sampled negatives; what any framework can export as a table.
 
     Parameters
@@ -274,6 +309,13 @@ class SampledRanks:
 
     def __len__(self) -> int:
         return len(self.user)
+
+    def _among(self) -> str:
+        if len(self) == 0:
+            return ""
+        fewest, most = int(self.n_negatives.min()), int(self.n_negatives.max())
+        sizes = count_of(most, "negative") if fewest == most else f"{fewest:,} to {most:,} negatives"
+        return f" among {sizes} ({self.design.law})"
 
     @property
     def starts(self) -> IntArray:

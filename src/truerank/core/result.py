@@ -9,13 +9,15 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from truerank.core.chart import Picture
+from truerank.core.display import Displayed, Overview, frame_of
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.provenance import check_schema, head
 from truerank.core.ranks import Ranks, SampledRanks
-from truerank.core.table import MISSING, Table, decimals, fixed, listed_in_words, percent
+from truerank.core.table import MISSING, Table, count_of, decimals, fixed, listed_in_words, percent
 from truerank.version import __version__
 
 if TYPE_CHECKING:
+    import polars as pl
     from matplotlib.figure import Figure
 
 
@@ -97,8 +99,8 @@ class Estimate:
             ) from None
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, repr=False)
+class Result(Displayed):
     """Estimates with provenance; the JSON form is what ``--format json`` prints.
 
     Parameters
@@ -262,6 +264,17 @@ class Result:
             f" ({' and '.join(percent(level, space=' ') for level in levels)} confidence)" if levels else ""
         )
         return f"Bold: the highest value, and those not distinguishable from it{level}."
+
+    def overview(self) -> Overview:
+        """Return what a console and a notebook show."""
+        data = f" on {self.data['name']}" if "name" in self.data else ""
+        sizes = f"{count_of(len(self.models()), 'model')}, {count_of(len(self.metrics()), 'metric')}"
+        notes = [*self.best_sentences(), *self.notes]
+        return Overview(f"Result of {self.command}{data}: {sizes}", self.to_table(), notes)
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return one row per estimate and bound, with the fields of `Estimate` as columns."""
+        return frame_of([estimate.to_dict() for estimate in (*self.estimates, *self.bounds)])
 
     def plot(self, which: str = "leaderboard", *, width: float | None = None) -> Figure:
         """Return a matplotlib figure; a notebook shows it, ``savefig("x.pdf")`` writes it.

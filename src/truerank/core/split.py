@@ -5,16 +5,22 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from truerank.core.display import Displayed, Overview
 from truerank.core.errors import InvalidData
 from truerank.core.interactions import Interactions
+from truerank.core.table import Table, count_of
 from truerank.core.types import IntArray
 
+if TYPE_CHECKING:
+    import polars as pl
 
-@dataclass(frozen=True, eq=False)
-class Split:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Split(Displayed):
     """Train, test and perhaps validation events over the same vocabularies.
 
     Parameters
@@ -69,6 +75,42 @@ class Split:
                 f"Remove them from one part or merge duplicates before splitting."
             )
 
+    def parts(self) -> dict[str, Interactions]:
+        """Return train, valid where there is one, and test."""
+        return {
+            "train": self.train,
+            **({} if self.valid is None else {"valid": self.valid}),
+            "test": self.test,
+        }
+
+    def overview(self) -> Overview:
+        """Return what a console and a notebook show."""
+        rows = [
+            (name, *(f"{number:,}" for number in (len(part), *map(_distinct, (part.user, part.item)))))
+            for name, part in self.parts().items()
+        ]
+        sizes = ", ".join(f"{len(part):,} {name}" for name, part in self.parts().items())
+        method = f" by {self.method}" if self.method else ""
+        return Overview(
+            f"Split of {self.train.name!r}{method}: {sizes} events",
+            Table(("part", "events", "users", "items"), tuple(rows)),
+            [
+                f"{count_of(self.train.n_users, 'user')} and {count_of(self.train.n_items, 'item')} in all; "
+                f"{count_of(_distinct(self.test.user), 'user')} with targets."
+            ],
+            is_short=True,
+        )
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return one row per event, as `Interactions.to_polars`, and its part in the column ``split``."""
+        import polars as pl
+
+        frames = [
+            part.to_polars().with_columns(pl.lit(name, pl.String).alias("split"))
+            for name, part in self.parts().items()
+        ]
+        return pl.concat(frames)
+
     def summary(self) -> dict[str, int | str]:
         """Return the counts a result reports."""
         lengths = self.test.user_counts()
@@ -86,6 +128,10 @@ class Split:
         if self.n_test_users is not None:
             summary["users_drawn_from"] = self.n_test_users
         return {**summary, **self.train.origin, **self.counts}
+
+
+def _distinct(codes: IntArray) -> int:
+    return int(np.count_nonzero(np.bincount(codes))) if len(codes) else 0
 
 
 def _keys(events: Interactions, rows: slice) -> IntArray:

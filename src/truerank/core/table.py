@@ -22,8 +22,14 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
 
+from truerank.core.display import Displayed, Overview
 from truerank.core.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    import polars as pl
 
 MISSING = "\N{EN DASH}"
 
@@ -155,8 +161,8 @@ _LATEX = {
 }
 
 
-@dataclass(frozen=True)
-class Table:
+@dataclass(frozen=True, repr=False)
+class Table(Displayed):
     """Rows of text under named columns.
 
     Parameters
@@ -195,6 +201,68 @@ class Table:
         """
         cells = [row[at] for row in self.rows if row[at] not in ("", MISSING)]
         return bool(cells) and all(_NUMBER.fullmatch(cell) for cell in cells)
+
+    def overview(self) -> Overview:
+        """Return what a console and a notebook show."""
+        title = f"Table{f' {self.title!r}' if self.title else ''} of {count_of(len(self.rows), 'row')}"
+        return Overview(title, self, self.notes)
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the cells, which are text, as a polars frame."""
+        import polars as pl
+
+        return pl.DataFrame(list(self.rows), schema=dict.fromkeys(self.columns, pl.String), orient="row")
+
+    def text(self, most: int | None = None) -> str:
+        """Return aligned columns; rows beyond ``most`` are counted.
+
+        Examples
+        --------
+        >>> print(Table(("model", "auc"), (("popularity", "0.8"), ("ease", "0.95"))).text())
+        model        auc
+        popularity   0.8
+        ease        0.95
+        """
+        shown = [[" ".join(cell.split()) for cell in row] for row in (self.columns, *self.rows[:most])]
+        widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+        is_right = [self.is_number(at) for at in range(len(widths))]
+        lines = [
+            "  ".join(
+                cell.rjust(width) if right else cell.ljust(width)
+                for cell, width, right in zip(row, widths, is_right, strict=True)
+            ).rstrip()
+            for row in shown
+        ]
+        return "\n".join([*lines, *self._left_out(most)])
+
+    def html(self, most: int | None = None) -> str:
+        """Return an HTML table whose text is escaped; rows beyond ``most`` are counted.
+
+        Examples
+        --------
+        >>> print(Table(("model",), (("<b>&",),)).html())
+        <table>
+        <thead><tr><th style="text-align: left">model</th></tr></thead>
+        <tbody>
+        <tr><td style="text-align: left">&lt;b&gt;&amp;</td></tr>
+        </tbody>
+        </table>
+        """
+        sides = ["right" if self.is_number(at) else "left" for at in range(len(self.columns))]
+
+        def line(cells: Iterable[str], tag: str) -> str:
+            inside = zip(cells, sides, strict=True)
+            return "".join(f'<{tag} style="text-align: {side}">{cell}</{tag}>' for cell, side in inside)
+
+        rows = [f"<tr>{line(cells, 'td')}</tr>" for cells in self._marked(escape, "<b>{}</b>")[:most]]
+        head = f"<thead><tr>{line(map(escape, self.columns), 'th')}</tr></thead>"
+        more = [f"<div>{text}</div>" for text in self._left_out(most)]
+        return "\n".join(["<table>", head, "<tbody>", *rows, "</tbody>", "</table>", *more])
+
+    def _left_out(self, most: int | None) -> list[str]:
+        """Return the line that counts the rows beyond ``most``, if any."""
+        more = 0 if most is None else len(self.rows) - most
+        return [f"... and {count_of(more, 'more row')}"] if more > 0 else []
 
     def csv(self) -> str:
         r"""Return comma-separated values, the names of the columns first.

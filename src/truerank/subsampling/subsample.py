@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from truerank.core.checkpoint import Store, check_output, replace_file
+from truerank.core.display import Displayed, Overview
 from truerank.core.errors import InvalidParameter, suggests_arguments
 from truerank.core.interactions import Interactions
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.random import check_seed
 from truerank.core.split import Split
+from truerank.core.table import MISSING, Table, count_of, plain_number
 from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.subsampling.base import STRATEGIES, ProxyStrategy, Strategy, check_fraction
 from truerank.subsampling.importance import importance as compute
@@ -172,8 +174,8 @@ def _profile(lengths: IntArray, counts: IntArray, listed: BoolArray, head: BoolA
     )
 
 
-@dataclass(frozen=True, eq=False)
-class SubSample:
+@dataclass(frozen=True, eq=False, repr=False)
+class SubSample(Displayed):
     """Some of the train events.
 
     Parameters
@@ -186,6 +188,19 @@ class SubSample:
     train: Interactions
     loss: SubsampleLoss
     split: Split | None = None
+
+    def overview(self) -> Overview:
+        """Return what a console and a notebook show."""
+        rows = tuple(
+            (name, *(MISSING if value is None else plain_number(value) for value in values))
+            for name, *values in self.loss.rows()
+        )
+        kept = count_of(len(self.train), "event")
+        return Overview(f"Sub-sample of {self.train.name!r}: {kept}", Table(("", "all", "kept"), rows))
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return one row per kept event, as `Interactions.to_polars`."""
+        return self.train.to_polars()
 
 
 def select_events(
@@ -330,13 +345,8 @@ def events_frame(events: Interactions, part: str | None = None) -> pl.DataFrame:
     """
     import polars as pl
 
-    columns = {"user_id": events.users.take(events.user), "item_id": events.items.take(events.item)}
-    for name, array in {"rating": events.value, "timestamp": events.time, **events.labels}.items():
-        if array is not None:
-            columns[name] = pl.Series(name, array, strict=False)
-    if part is not None:
-        columns["split"] = pl.Series([part], dtype=pl.String).new_from_index(0, len(events))
-    return pl.DataFrame(columns)
+    frame = events.to_polars()
+    return frame if part is None else frame.with_columns(pl.lit(part, pl.String).alias("split"))
 
 
 def write_events(path: str | Path, events: Interactions | Split) -> None:

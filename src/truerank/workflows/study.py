@@ -6,14 +6,16 @@ applied to every sample. Finished parts are kept in a store under keys that say 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from truerank.core.checkpoint import Store
 from truerank.core.digest import data_hash
+from truerank.core.display import Displayed, Overview, frame_of
 from truerank.core.errors import CannotEstimate, InvalidParameter, check_choice, suggests_arguments
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress, tracked
@@ -22,6 +24,7 @@ from truerank.core.random import check_seed
 from truerank.core.ranks import SEEN_POLICIES, TIE_POLICIES, SeenPolicy, TiePolicy
 from truerank.core.scorer import Scorer
 from truerank.core.split import Split
+from truerank.core.table import Table, count_of
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.base import Estimator
 from truerank.estimation.corrections.priors import averaged_prior, fitted_prior
@@ -38,6 +41,9 @@ from truerank.ranking.sampled import sample_ranks
 from truerank.ranking.samplers.registry import SAMPLERS
 from truerank.workflows.fitting import described, fit_scorer, make_validate, name_models
 from truerank.workflows.options import DEFAULT_ESTIMATOR, Estimators, RunSettings
+
+if TYPE_CHECKING:
+    import polars as pl
 
 PriorMode: TypeAlias = Literal["per-run", "averaged", "both"]
 PRIOR_MODES: tuple[PriorMode, ...] = ("per-run", "averaged", "both")
@@ -58,8 +64,8 @@ class NamedBest:
     open: int
 
 
-@dataclass(frozen=True, eq=False)
-class Study:
+@dataclass(frozen=True, eq=False, repr=False)
+class Study(Displayed):
     """Exact values and the estimates of all repeats.
 
     Parameters
@@ -106,6 +112,32 @@ class Study:
         terms = np.divide(errors, exact, out=np.zeros_like(errors), where=exact > 0)
         per_repeat = 100 * terms.mean(axis=-1)
         return per_repeat.mean(axis=2), per_repeat.std(axis=2)
+
+    def overview(self) -> Overview:
+        """Return what a console and a notebook show."""
+        rows = tuple(
+            (*names, f"{error:.2f}", f"{spread:.2f}") for *names, error, spread in self.to_polars().rows()
+        )
+        columns = ("metric", "model", "estimator", "error %", "+-")
+        repeats = count_of(self.n_repeats, "repeat")
+        return Overview(f"Study of {repeats}: relative errors over cut-offs", Table(columns, rows))
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return mean and standard deviation of ``errors`` by metric, model and estimator."""
+        mean, spread = self.errors()
+        axes = itertools.product(*map(enumerate, (self.families, self.models, self.estimators)))
+        return frame_of(
+            [
+                {
+                    "metric": family,
+                    "model": model,
+                    "estimator": estimator,
+                    "error_percent": float(mean[i, j, k]),
+                    "error_spread": float(spread[i, j, k]),
+                }
+                for (k, family), (j, model), (i, estimator) in axes
+            ]
+        )
 
     def best(self, family: str, cutoff: int) -> str:
         """Return the model whose exact value is largest, the first of equal ones."""

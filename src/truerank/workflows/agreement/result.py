@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from truerank.core.display import Displayed, Overview, frame_of
 from truerank.core.errors import InvalidData, check_choice
 from truerank.core.provenance import check_schema, head
-from truerank.core.table import Table
+from truerank.core.table import Table, listed_in_words
 from truerank.core.types import FloatArray
 from truerank.version import __version__
 
 if TYPE_CHECKING:
+    import polars as pl
     from matplotlib.figure import Figure
 
 
@@ -122,8 +124,8 @@ class ModelMove:
     high: float | None
 
 
-@dataclass(frozen=True)
-class Agreement:
+@dataclass(frozen=True, repr=False)
+class Agreement(Displayed):
     """The result of an experiment; the JSON form is what ``--format json`` prints.
 
     Parameters
@@ -182,6 +184,15 @@ class Agreement:
             shows ``moves``
         """
         return agreement_table(self, which)
+
+    def overview(self) -> Overview:
+        """Return what a console and a notebook show."""
+        title = f"Agreement of {listed_in_words(self.strategies)} with all events"
+        return Overview(title, self.to_table(), [self.answer, *self.problems, *self.skipped])
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return one row per strategy, fraction and metric, with the fields of `StrategyAgreement`."""
+        return frame_of([asdict(cell) for cell in self.cells])
 
     def plot(
         self,

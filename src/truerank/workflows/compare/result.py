@@ -14,13 +14,15 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from truerank.core.display import Displayed, Overview, frame_of
 from truerank.core.errors import InvalidData
 from truerank.core.provenance import check_schema, head
 from truerank.core.result import Estimate
-from truerank.core.table import Table, about, percent
+from truerank.core.table import Table, about, count_of, percent
 from truerank.version import __version__
 
 if TYPE_CHECKING:
+    import polars as pl
     from matplotlib.figure import Figure
 
 
@@ -218,8 +220,8 @@ class Difference:
             ) from None
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Displayed):
     """Values of all models, their differences, and how they were computed.
 
     Parameters
@@ -261,6 +263,17 @@ class Comparison:
     def to_table(self) -> Table:
         """Return one row per pair and metric: the difference with its interval, and the verdict."""
         return difference_table(self)
+
+    def overview(self) -> Overview:
+        """Return what a console and a notebook show."""
+        decided = sum(difference.verdict.is_decided for difference in self.differences)
+        counts = f"{decided} of {count_of(len(self.differences), 'difference')} decided"
+        title = f"Comparison of {count_of(len(self.models()), 'model')}: {counts}"
+        return Overview(title, self.to_table(), self.notes)
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return one row per pair and metric, with the fields of `Difference` as columns."""
+        return frame_of([difference.to_dict() for difference in self.differences])
 
     def plot(self, metric: str | None = None, *, width: float | None = None) -> Figure:
         """Return the differences with their intervals as a matplotlib figure, the bounds in grey behind them.

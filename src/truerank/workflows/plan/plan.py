@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
 
+from truerank.core.display import Displayed, Overview, frame_of
 from truerank.core.errors import (
     CannotEstimate,
     InvalidData,
@@ -27,7 +28,7 @@ from truerank.core.errors import (
 )
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import RankDistribution, SampledRanks, Stopping, TiePolicy
-from truerank.core.table import about
+from truerank.core.table import about, count_of
 from truerank.estimation.distribution.mle import MaximumLikelihood
 from truerank.estimation.tally import Contexts, tally
 from truerank.inference.bounds.identify import needed_size
@@ -43,6 +44,9 @@ from truerank.workflows.plan.assumed_users import (
     check_nonnegative,
 )
 from truerank.workflows.plan.cost import RankingSeconds
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _BUDGET_NEGATIVES = 5, 3000  # fewest and most per user that a budget is divided into
 _BUDGET_STEPS = 16
@@ -168,8 +172,8 @@ class MetricRequirement:
         )
 
 
-@dataclass(frozen=True)
-class SamplePlan:
+@dataclass(frozen=True, repr=False)
+class SamplePlan(Displayed):
     """Sample sizes for a wanted half-width, per metric, and the best use of budgets.
 
     Parameters
@@ -199,6 +203,15 @@ class SamplePlan:
             sizes = [need.bound_negatives or need.noise_negatives or self.n_items for need in self.needs]
             lines.append(self.costs.sentence(max(sizes)))
         return tuple(lines)
+
+    def overview(self) -> Overview:
+        """Return what a console and a notebook show."""
+        goal = f"half-width {self.half_width:g} for {count_of(self.n_users, 'user')}"
+        return Overview(f"Plan: {goal}, {count_of(self.n_items, 'item')}", notes=self.sentences())
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return one row per metric, with the fields of `MetricRequirement` as columns."""
+        return frame_of([asdict(need) for need in self.needs])
 
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON."""
