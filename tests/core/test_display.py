@@ -86,6 +86,7 @@ class Tags(HTMLParser):
         self.text += data
 
 
+@pytest.mark.slow
 @each
 def test_text(name: str) -> None:
     text = repr(displayed()[name])
@@ -93,6 +94,7 @@ def test_text(name: str) -> None:
     assert len(text.splitlines()) < 25
 
 
+@pytest.mark.slow
 @each
 def test_notebooks_show_escaped_html(name: str) -> None:
     shown = displayed()[name]
@@ -102,6 +104,7 @@ def test_notebooks_show_escaped_html(name: str) -> None:
     assert (NASTY in page.text) == (name in ("result", "comparison"))
 
 
+@pytest.mark.slow
 @each
 def test_frames(name: str) -> None:
     shown = displayed()[name]
