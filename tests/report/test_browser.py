@@ -1,4 +1,4 @@
-"""The pages in a real browser: nothing on the console, nothing wider than a phone, no label on another."""
+"""The pages in a real browser: nothing on the console, nothing cut off on a phone, no label on another."""
 
 from __future__ import annotations
 
@@ -44,6 +44,9 @@ addEventListener("load", () => {
     return {
       name: frame.title, width: root.clientWidth, needed: root.scrollWidth, charts: charts.length,
       overlaps: pairs.reduce((a, b) => a + b, 0), outside: outside.length,
+      cut: [...page.querySelectorAll(".scroll")].filter(
+        e => !e.closest("details:not([open])") && e.scrollWidth > e.clientWidth + 1
+      ).map(e => e.getAttribute("aria-label")),
       small: [...page.querySelectorAll("svg[role=img] text")].filter(
         text => parseFloat(frame.contentWindow.getComputedStyle(text).fontSize) < 11
       ).length,
@@ -116,14 +119,15 @@ def long_document() -> Document:
 def test_pages_in_a_browser(tmp_path: Path) -> None:
     """At the width of a phone and of a desk: silent, no wider than the window, labels apart and inside.
 
-    Negative controls in the same run: a script that the policy of our pages forbids, a page that is too wide,
-    and two labels in one place must all be found.
+    No table is wider than its place, so that nothing is hidden until a reader scrolls sideways. Negative
+    controls in the same run: a script that the policy of our pages forbids, a page and a table that are too
+    wide, and two labels in one place must all be found.
     """
     many = make_result(tuple(f"model-{n}(factors=64, reg=0.01)" for n in range(9)), n_items=100_000)
     result = render_report(replace(many, charts=make_pictures()))
     texts = {"result": result, "document": render_document(make_document())}
     texts["long names"] = render_document(long_document())
-    texts["unfolded"] = result.replace("<details>", "<details open>")
+    texts["unfolded"] = result.replace("<details", "<details open")
     pages = {f"{name} {width}": (text, width) for name, text in texts.items() for width in (PHONE, DESKTOP)}
     label = '<svg role="img"><text class="tick" y="20">100</text></svg>'
     broken = label.replace("</svg>", '<text class="tick" y="20" x="5" font-size="8">100</text></svg>')
@@ -131,12 +135,14 @@ def test_pages_in_a_browser(tmp_path: Path) -> None:
         "script": (result.replace("<main>", "<script>1</script><main>"), PHONE),
         "wide": ("<!doctype html><div style='width: 500px'>wide</div>", PHONE),
         "overlap": (f"<!doctype html>{broken}", PHONE),
+        "cut": (result.replace('class="board stack', 'class="board'), PHONE),
     }
     seen = visit(pages | controls, tmp_path)
 
     assert len(seen.console) == 1, seen.console
     assert "Content Security Policy" in seen.console[0]
     assert seen.answers["wide"]["needed"] > PHONE
+    assert seen.answers["cut"]["cut"] == ["Leaderboard"]
     assert (seen.answers["overlap"]["overlaps"], seen.answers["overlap"]["small"]) == (1, 1)
 
     for name, (_, width) in pages.items():
@@ -144,4 +150,6 @@ def test_pages_in_a_browser(tmp_path: Path) -> None:
         assert answer["width"] in range(width - 20, width + 1), answer
         assert answer["needed"] <= answer["width"], answer
         assert (answer["overlaps"], answer["outside"], answer["small"]) == (0, 0, 0), answer
+        is_roomy = name == f"unfolded {DESKTOP}"  # data of a dozen models, which a reader has unfolded
+        assert answer["cut"] == [] or is_roomy, answer
     assert seen.answers[f"result {PHONE}"]["charts"] == 3 + 5 + 1

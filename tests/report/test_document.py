@@ -57,7 +57,11 @@ def test_loads_nothing() -> None:
     assert not re.search(r"https?:|//[a-z]|url\(|@import", html)
     assert {tag for tag, _ in page.tags}.isdisjoint({"script", "link", "img", "iframe", "object", "base"})
     names = {key for _, attrs in page.tags for key in attrs}
-    assert not {key for key in names if key.startswith("on") or key in {"src", "href", "srcset", "style"}}
+    assert not {key for key in names if key.startswith("on") or key in {"src", "srcset", "style"}}
+    links = {attrs["href"] for _, attrs in page.tags if "href" in attrs}
+    anchors = {f"#{attrs['id']}" for _, attrs in page.tags if "id" in attrs}
+    assert links
+    assert links <= anchors
 
 
 def test_same_document_same_bytes() -> None:

@@ -132,7 +132,7 @@ def test_notes_say_once_what_posterior_intervals_hold() -> None:
     )
     notes = build_leaderboard(Result("estimate", estimates)).notes
     assert [note for note in notes if "interval" in note or "prior" in note] == [
-        "Below each value is its 95\N{NO-BREAK SPACE}% interval (posterior).",
+        "In small type stands the 95\N{NO-BREAK SPACE}% interval (posterior).",
         "A posterior interval holds the exact value for about 95 % of models like those its prior was learnt "
         "from.",
         "Below rank 37 the prior decides how targets are spread, not the sample.",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
+from html import unescape
 
 import pytest
 
@@ -23,7 +25,11 @@ def test_loads_nothing() -> None:
     assert not re.search(r"https?:|//[a-z]|url\(|@import", html)
     assert {tag for tag, _ in page.tags}.isdisjoint({"script", "link", "img", "iframe", "object", "base"})
     names = {key for _, attrs in page.tags for key in attrs}
-    assert not {key for key in names if key.startswith("on") or key in {"src", "href", "srcset", "style"}}
+    assert not {key for key in names if key.startswith("on") or key in {"src", "srcset", "style"}}
+    links = {attrs["href"] for _, attrs in page.tags if "href" in attrs}
+    anchors = {f"#{attrs['id']}" for _, attrs in page.tags if "id" in attrs}
+    assert links
+    assert links <= anchors
 
 
 def test_same_result_same_bytes() -> None:
@@ -76,9 +82,11 @@ def test_drawings_are_valid_and_described() -> None:
 
 def test_every_chart_has_its_table() -> None:
     """Each chart is followed by its numbers."""
-    page = Page(render_report(make_result()))
-    assert page.count("figure") == page.count("details") == 4
-    assert page.count("table") == 4 + 2  # and the leaderboard and the cost
+    html = render_report(make_result())
+    figures = re.findall(r"<figure.*?</figure>", html, re.DOTALL)
+    assert len(figures) == 4
+    assert all(figure.count("<summary>Data</summary>") == figure.count("<table") == 1 for figure in figures)
+    assert Page(html).count("table") == 4 + 2  # and the leaderboard and the cost
 
 
 def test_stays_small() -> None:
@@ -136,14 +144,74 @@ def test_bounds_and_notes_are_shown_and_escaped() -> None:
     assert "What is known" not in Page(render_report(make_result())).text()
 
 
-def test_charts_come_in_their_order() -> None:
-    """Each chart has its own section between the leaderboard and the curve, which stands last."""
+def test_charts_stand_by_subject() -> None:
+    """Charts of one subject share a section; the contents list all sections, eight at most."""
     charts = make_pictures()
-    html = render_report(replace(make_result(), charts=charts))
-    titles = ["Leaderboard", "Values and intervals by metric", *(chart.title for chart in charts)]
-    titles += ["Share of targets ranked within the top K", "Cost", "Data and split", "To repeat this"]
-    assert re.findall(r"<h2>(.*?)</h2>", html) == titles
-    assert Page(html).count("figure") == Page(html).count("details") == 3 + len(charts) + 1
+    html = render_report(replace(make_result(), charts=charts, notes=("Known.",)))
+    titles = re.findall(r"<h2>(.*?)</h2>", html)
+    assert titles == [
+        *("Leaderboard", "What is known, and what is not", "How far up the held-out items stand"),
+        *("Cost", "Further charts", "Data, and how to repeat this"),
+    ]
+    assert re.findall(r'<li><a href="#[a-z-]+">(.*?)</a></li>', html) == titles
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", html)
+    assert sorted(captions) == sorted(
+        [
+            *make_result().metrics(),
+            *(chart.title for chart in charts),
+            "Share of targets ranked within the top K",
+        ]
+    )
+
+
+def test_no_report_has_more_than_eight_sections() -> None:
+    """Every subject at once makes eight sections; of many charts of one all but the first are folded."""
+    keys = ["rank-distribution", *(f"recall-by-k-{n}" for n in range(9)), "blind-spot", "order-flip", "cost"]
+    charts = tuple(replace(make_heat_map(), key=key, title=key) for key in [*keys, "mine"])
+    html = render_report(replace(make_result(), charts=charts, notes=("Known.",)))
+    assert len(re.findall("<section ", html)) == len(re.findall("<h2>", html)) == 8
+    folded = re.search(r'<details class="more"><summary>8 more charts: (.*?)</summary>', html)
+    assert folded is not None
+    assert folded[1].split("; ") == [f"recall-by-k-{n}" for n in range(1, 9)]
+
+
+def test_says_what_metrics_mean_and_what_the_values_rest_on() -> None:
+    """A metric has its line below the table and as a tooltip; below the verdict stands what was ranked."""
+    result = make_result()
+    result = replace(result, data={**result.data, "n_items": 1000, "users_with_targets": 200})
+    html = render_report(result)
+    assert "Exact for 200 test users: every one of 1,000 items was ranked." in html
+    meaning = "The share of a user&#39;s held-out items that stand among the first 10."
+    assert f'<abbr title="{meaning}">recall@10</abbr>' in html
+    assert f"<dt>recall@10</dt><dd>{meaning}</dd>" in html
+
+
+def test_command_to_paste() -> None:
+    """The command line stands on the page, an option to a line, and not once more among the facts."""
+    command = "truerank evaluate demo --model 'ials(factors=64)' --report out.html"
+    result = make_result()
+    known = {**result.provenance, "command_line": command}
+    html = render_report(replace(result, provenance=known))
+    shown = re.search(r'<pre class="command" tabindex="0"><code>(.*?)</code></pre>', html, re.DOTALL)
+    assert shown is not None
+    assert shlex.split(unescape(shown[1]).replace("\\\n", " ")) == shlex.split(command)
+    assert html.count("factors=64") == 1
+    assert '<pre class="command"' not in render_report(result)
+
+
+def test_values_of_the_sampled_list_are_folded() -> None:
+    """The leaderboard shows the estimator that speaks about all items; naive values wait below it."""
+    estimates = tuple(
+        Estimate(model, "auc", value, kind="estimate", estimator=estimator, n_negatives=9)
+        for estimator, values in {"naive": (0.7, 0.6), "smooth": (0.1, 0.3)}.items()
+        for model, value in zip("ab", values, strict=True)
+    )
+    html = render_report(Result("estimate", estimates, {"n_items": 50, "n_users": 3}))
+    shown, _, folded = html.partition("<summary>By other estimators: naive</summary>")
+    assert "0.7000" not in shown
+    assert "0.7000" in folded.partition("</details>")[0]
+    assert "It is not the metric among all items." in folded
+    assert "By <strong>smooth</strong>: " in shown
 
 
 def test_a_model_looks_the_same_everywhere() -> None:
@@ -180,6 +248,7 @@ def test_exact_and_estimates_side_by_side() -> None:
 
 def test_cost_is_left_out_when_unknown() -> None:
     """Sampled ranks from a file cost nothing that is known."""
+    assert "<h2>Cost</h2>" in render_report(make_result())
     assert "<h2>Cost</h2>" not in render_report(Result("estimate", (Estimate("a", "auc", 0.5),)))
 
 

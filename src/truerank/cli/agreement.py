@@ -10,7 +10,16 @@ import typer
 from truerank.cli import options as opt
 from truerank.cli.completion import plugin_names
 from truerank.cli.options import Format
-from truerank.cli.output import check_file, emit, prose, render_table, say, shown_progress, table_text
+from truerank.cli.output import (
+    check_file,
+    emit,
+    prose,
+    render_table,
+    say,
+    shown_progress,
+    table_text,
+    write_page,
+)
 from truerank.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -129,10 +138,8 @@ def agreement(
     _print(result, format, by_metric)
     if report is not None:
         from truerank.report.charts.agreement import agreement_document
-        from truerank.report.page import write_document
 
-        write_document(agreement_document(result), report)
-        say(f"wrote {report}")
+        write_page(agreement_document(result), report)
 
 
 def parse_fractions(text: str) -> list[float]:

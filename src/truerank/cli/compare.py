@@ -18,6 +18,7 @@ from truerank.cli.output import (
     say,
     shown_progress,
     table_text,
+    write_page,
     write_text,
 )
 from truerank.core.errors import InvalidParameter
@@ -189,10 +190,8 @@ def compare(
         write_text(out, render_comparison(comparison, SUFFIXES[out.suffix]))
     if report is not None:
         from truerank.report.charts.comparison import comparison_document
-        from truerank.report.page import write_document
 
-        write_document(comparison_document(comparison), report)
-        say(f"wrote {report}")
+        write_page(comparison_document(comparison), report)
 
 
 def _check(

@@ -10,7 +10,9 @@ underscore, and what a message says to leave out. Text in parentheses stays, so 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from typer.core import TyperCommand, TyperOption
@@ -32,11 +34,21 @@ PARAMETERS = {
 }
 
 
+_ARGUMENTS = "truerank.arguments"
+_running: ContextVar[str] = ContextVar("running", default="")
+
+
 class OptionCommand(TyperCommand):
-    """Command whose error messages name its options."""
+    """Command whose error messages name its options, and which knows how it was called."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Keep the arguments as they were given."""
+        ctx.meta[_ARGUMENTS] = list(args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; an error gets its message in the words of the command line."""
+        token = _running.set(_as_called(ctx))
         try:
             return super().invoke(ctx)
         except TruerankError as error:
@@ -45,6 +57,21 @@ class OptionCommand(TyperCommand):
             if message != str(error):
                 error.args = (message,)
             raise
+        finally:
+            _running.reset(token)
+
+
+def command_line() -> str:
+    """Return the command that is running, to be pasted into a shell; nothing where none is running."""
+    return _running.get()
+
+
+def _as_called(ctx: Any) -> str:
+    arguments, names = ctx.meta.get(_ARGUMENTS, []), []
+    while ctx.parent is not None:  # the outermost one is truerank, by whatever name it was started
+        names.insert(0, ctx.info_name)
+        ctx = ctx.parent
+    return shlex.join(["truerank", *names, *arguments])
 
 
 def option_names(parameters: Iterable[Any]) -> dict[str, str]:

@@ -28,12 +28,14 @@ from rich.progress import (
 )
 from rich.table import Table as Grid
 
+from truerank.cli.messages import command_line
 from truerank.cli.options import Format
 from truerank.core.errors import InvalidParameter
 from truerank.core.progress import SILENT, Progress, ProgressTask
 from truerank.core.table import Table, escape_latex, percent
 
 if TYPE_CHECKING:
+    from truerank.core.chart import Document
     from truerank.core.ranks import SampledRanks
     from truerank.core.result import Result
 
@@ -115,11 +117,21 @@ def write_charts(
 ) -> None:
     """Write the report of a result with its charts; they need the sampled ranks where the result has none."""
     from truerank.report.charts.result import result_charts
+    from truerank.report.facts import COMMAND_LINE
     from truerank.report.page import write_report
 
     with shown_progress() as progress:
         charts = result_charts(result, ranks, bounds=bounds, progress=progress)
-    write_report(replace(result, charts=charts), path)
+    known = {**result.provenance, COMMAND_LINE: command_line()}
+    write_report(replace(result, charts=charts, provenance=known), path)
+    say(f"wrote {path}")
+
+
+def write_page(document: Document, path: Path) -> None:
+    """Write the page of a document, with the command that is running."""
+    from truerank.report.page import write_document
+
+    write_document(replace(document, command=command_line()), path)
     say(f"wrote {path}")
 
 

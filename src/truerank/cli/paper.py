@@ -18,7 +18,7 @@ from truerank.cli import options as opt
 from truerank.cli.completion import recipe_names
 from truerank.cli.messages import OptionCommand
 from truerank.cli.options import Format
-from truerank.cli.output import check_file, emit, say, shown_progress, table_text
+from truerank.cli.output import check_file, emit, say, shown_progress, table_text, write_page
 from truerank.core.errors import InvalidData, InvalidParameter, UnknownName
 
 if TYPE_CHECKING:
@@ -248,11 +248,9 @@ def _show(run: Run, format: Format, out: Path | None) -> None:
 
 def _write_report(path: Path, runs: list[Run], left_out: list[str]) -> None:
     from truerank.papers.gallery import runs_document
-    from truerank.report.page import write_document
 
     named = ", ".join(run.name for run in runs) if len(runs) <= 3 else f"{len(runs)} recipes"
-    write_document(runs_document(runs, title=f"papers: {named}", left_out=left_out), path)
-    say(f"wrote {path}")
+    write_page(runs_document(runs, title=f"papers: {named}", left_out=left_out), path)
 
 
 def _cpu_seconds() -> float:

@@ -160,19 +160,23 @@ def _cells(series: Series) -> dict[float, str]:
 
 @dataclass(frozen=True)
 class Section:
-    """One section of a document: a heading, then notes, tables and charts in this order.
+    """One section of a document: a heading, then notes, tables, charts and details in this order.
 
     Parameters
     ----------
     title : heading
     notes : sentences
     tables, charts : what is shown
+    details : further sentences, folded on a page
+    is_folded : whether a page shows the heading alone until a reader unfolds it
     """
 
     title: str
     notes: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     charts: tuple[Picture, ...] = ()
+    details: tuple[str, ...] = ()
+    is_folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -186,6 +190,8 @@ class Document:
     sections : in the order of reading
     facts : names and values needed to repeat it
     version : of truerank
+    command : the command line that made it, to be pasted into a shell
+    metrics : spec strings of the metrics that it shows, which a page explains
     """
 
     title: str
@@ -193,6 +199,8 @@ class Document:
     sections: tuple[Section, ...]
     facts: tuple[tuple[str, str], ...] = ()
     version: str = __version__
+    command: str = ""
+    metrics: tuple[str, ...] = ()
 
 
 LIGHT = ("#004bb5", "#c5440b", "#1c8a6f", "#f03ea4", "#bf8700", "#5499e0", "#675075", "#6b290f")

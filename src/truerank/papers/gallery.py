@@ -7,12 +7,12 @@ table and figure of the papers, written from the reference runs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from truerank.core.chart import Document, Section
 from truerank.core.errors import InvalidData
-from truerank.core.table import Table
+from truerank.core.table import Table, count_of
 from truerank.papers.outcome import (
     BEYOND,
     NO_EVIDENCE,
@@ -25,6 +25,7 @@ from truerank.papers.outcome import (
 from truerank.papers.recipe import PAPERS, RECIPES, Recipe
 from truerank.papers.record import Run
 
+_SHOWN_SENTENCES = 2  # of a run, besides its verdict; more are folded
 #: what stands before a printed number
 MARKS = {"matches": "", WITHIN: "≈ ", BEYOND: "≠ ", "explained": "≠ ", "differs": "≠ ", NO_EVIDENCE: "? "}
 LEGEND = (
@@ -85,19 +86,35 @@ def runs_document(runs: Iterable[Run], *, title: str, left_out: Sequence[str] = 
         ("recipe", "status", "seconds"),
         tuple((run.name, run.verdict, f"{run.seconds:.1f}") for run in listed_runs),
     )
-    sections = [Section("Summary", tuple(left_out), (summary,))]
-    sections += [
-        Section(
-            f"{run.name}: {RECIPES[run.name].title}",
-            outcome_sentences(run),
-            comparison_tables(run.outcome),
-        )
-        for run in listed_runs
-    ]
+    sections = [Section("Summary", tuple(left_out), (replace(summary, notes=(LEGEND,)),))]
+    sections += map(_section, listed_runs)
     facts = [("quick", "yes" if any(run.quick for run in listed_runs) else "no")]
     facts += [("seed", ", ".join(str(seed) for seed in sorted({run.seed for run in listed_runs})))]
     facts += [("date", max((run.date for run in listed_runs), default=""))]
-    return Document(title, LEGEND, tuple(sections), tuple(facts))
+    return Document(title, _agreement_sentence(listed_runs), tuple(sections), tuple(facts))
+
+
+def _section(run: Run) -> Section:
+    verdict, *others = outcome_sentences(run)
+    drawn = [f"Figures are written by --out: {', '.join(run.figures)}."] if run.figures else []
+    is_short = len(others) <= _SHOWN_SENTENCES
+    return Section(
+        f"{run.name}: {RECIPES[run.name].title}",
+        notes=(verdict, *(others if is_short else ()), *drawn),
+        tables=comparison_tables(run.outcome),
+        details=() if is_short else tuple(others),
+    )
+
+
+def _agreement_sentence(runs: Sequence[Run]) -> str:
+    """Return how many of the printed numbers were found again."""
+    compared = [(run.outcome, cell) for run in runs for cell in run.outcome.cells if cell.printed is not None]
+    if not compared:
+        return "The papers print no numbers for what was run."
+    agreeing = sum(outcome.cell_status(cell) in ("matches", WITHIN) for outcome, cell in compared)
+    found = f"{agreeing:,} {'is' if agreeing == 1 else 'are'} found again"
+    printed = count_of(len(compared), "printed number")
+    return f"Of {printed}, {found}, to the last digit or within {WIDTH:g} standard errors."
 
 
 def outcome_sentences(run: Run) -> tuple[str, ...]:

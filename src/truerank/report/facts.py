@@ -1,12 +1,18 @@
-"""Facts of a report: counts of the data, all that is needed to repeat a result, and cost by model."""
+"""Facts of a report: what it rests on, what its metrics mean, how to repeat it, and cost by model."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from truerank.core.result import Result
-from truerank.core.table import MISSING, Table, decimals, fixed
+from truerank.core.errors import TruerankError
+from truerank.core.result import SAMPLED_USERS, Result, block_of
+from truerank.core.table import MISSING, Table, count_of, decimals, fixed
+from truerank.estimation.registry import ESTIMATORS
+from truerank.metrics.base import Metric
+from truerank.metrics.registry import METRICS
+from truerank.workflows.estimate import RESOLVED
 
 _COUNTS = {
     "n_users": "users",
@@ -17,6 +23,25 @@ _COUNTS = {
 }
 _PER_MODEL = {"models": "spec"}
 _COST = ("seconds", "scores_computed")
+#: where the command line that made a result stands in its provenance
+COMMAND_LINE = "command_line"
+
+# Metrics in a line each, for readers who do not use them every day; {top} says how long the list is.
+_METRICS = {
+    "ap": "The precision at each held-out item{top}, averaged: 1 when they all stand first.",
+    "auc": "How often a held-out item stands above another item: 1 is always, 0.5 is chance.",
+    "hit": "The share of users with at least one held-out item{top}.",
+    "mrr": "One over the rank of the first held-out item{top}: 1 at the top, 0.5 in second place.",
+    "ndcg": "How far up the held-out items stand{top}: 1 at the top, less with every place, 0 if not there.",
+    "precision": "The share of the items{top} that are held-out ones.",
+    "recall": "The share of a user's held-out items that stand{top}.",
+}
+_ESTIMATORS = {
+    "exact": "Every target was ranked among all items of its pool.",
+    "naive": "The metric of the sampled list itself. It is not the metric among all items.",
+    "smooth": "Fits the spread of ranks among all items to the sampled ranks, and takes the metric of that.",
+    SAMPLED_USERS: "The mean over users drawn at random, each with its exact value.",
+}
 
 
 class Fact(NamedTuple):
@@ -37,6 +62,128 @@ def data_facts(data: Mapping[str, Any]) -> list[Fact]:
     return [Fact(_COUNTS.get(key, key_words(key)), formatted_quantity(value)) for key, value in data.items()]
 
 
+def metric_facts(metrics: Iterable[str]) -> list[Fact]:
+    """Return each metric with a line on what it measures; names that are no metrics are left out.
+
+    Examples
+    --------
+    >>> metric_facts(["recall@10", "mine"])
+    [Fact(name='recall@10', text="The share of a user's held-out items that stand among the first 10.")]
+    """
+    facts = []
+    for name in metrics:
+        try:
+            metric = METRICS.make(name)
+        except TruerankError:
+            continue
+        facts.append(Fact(name, _metric_line(metric)))
+    return facts
+
+
+def _metric_line(metric: Metric) -> str:
+    """Return what a metric measures; of a metric that is not known here, the first line of its docstring."""
+    top = " in the ranking" if metric.cutoff is None else f" among the first {metric.cutoff:,}"
+    known = _METRICS.get(getattr(metric, "key", ""))
+    return known.format(top=top) if known else _first_line(metric)
+
+
+def estimator_line(name: str) -> str:
+    """Return what an estimator does in a line; nothing where the name is none of an estimator.
+
+    Examples
+    --------
+    >>> estimator_line("exact"), estimator_line("mine")
+    ('Every target was ranked among all items of its pool.', '')
+    """
+    if name in _ESTIMATORS:
+        return _ESTIMATORS[name]
+    try:
+        return _first_line(ESTIMATORS.make(name))
+    except TruerankError:
+        return ""
+
+
+def _first_line(plugin: object) -> str:
+    return (plugin.__doc__ or "").strip().partition("\n")[0]
+
+
+def basis_sentence(result: Result) -> str:
+    """Return what the values of a result rest on: users, items, and whether all items were ranked.
+
+    Examples
+    --------
+    >>> from truerank.core.result import Estimate
+    >>> counts = {"users_with_targets": 2500, "n_items": 6000}
+    >>> basis_sentence(Result("evaluate", (Estimate("ease", "auc", 0.9),), counts))
+    'Exact for 2,500 test users: every one of 6,000 items was ranked.'
+    >>> one = Estimate("ease", "auc", 0.9, kind="estimate", estimator="smooth", n_users=99, n_negatives=100)
+    >>> basis_sentence(Result("estimate", (one,), {"n_items": 6000}))
+    'Estimated for 99 test users from ranks among 100 sampled items instead of all 6,000.'
+    """
+    ways = {block_of(e.estimator) for e in result.estimates}
+    users = result.data.get("users_with_targets") or max((e.n_users for e in result.estimates), default=0)
+    items = result.data.get("n_items") or result.data.get("largest_pool")
+    if not ways or not users or not items:
+        return ""
+    of_users = f"for {count_of(int(users), 'test user')}"
+    drawn = {e.n_negatives for e in result.estimates if e.n_negatives}
+    sampled = (
+        f"{min(drawn):,} sampled items" if len(drawn) == 1 else "sampled items"
+    )  # adaptive samples differ in size
+    if any(e.estimator == SAMPLED_USERS for e in result.estimates):
+        return f"From some of the test users, each with all of {int(items):,} items ranked."
+    if ways == {"exact"}:
+        return f"Exact {of_users}: every one of {int(items):,} items was ranked."
+    beside = ", with the exact values beside them" if "exact" in ways else ""
+    return f"Estimated {of_users} from ranks among {sampled} instead of all {int(items):,}{beside}."
+
+
+def caution_sentence(result: Result, model: str, metric: str) -> str:
+    """Return what the sample alone says of a value: nothing where there are no bounds, or they are narrow.
+
+    Examples
+    --------
+    >>> from truerank.core.result import Estimate
+    >>> bound = Estimate("ease", "ndcg@10", 0.2, 0.0, 0.4, 0.95, kind="bound", estimator="bounds")
+    >>> caution_sentence(Result("estimate", (), bounds=(bound,)), "ease", "ndcg@10")
+    'The sample alone allows any ndcg@10 of ease from 0.0000 to 0.4000; the estimate rests on more than it.'
+    """
+    for bound in result.bounds:
+        if (bound.model, bound.metric) != (model, metric) or bound.low is None or bound.high is None:
+            continue
+        if bound.high - bound.low > 2 * RESOLVED:
+            limits = f"{fixed(bound.low, 4)} to {fixed(bound.high, 4)}"
+            allowed = f"The sample alone allows any {metric} of {model} from {limits}"
+            return f"{allowed}; the estimate rests on more than it."
+    return ""
+
+
+def pasted(command_line: object) -> str:
+    r"""Return a command line with one option to a line, as a shell reads it too; nothing for no text.
+
+    Examples
+    --------
+    >>> print(pasted("truerank evaluate demo --model 'ials(factors=64)' --check"))
+    truerank evaluate demo \
+      --model 'ials(factors=64)' \
+      --check
+    >>> pasted(None)
+    ''
+    """
+    if not isinstance(command_line, str):
+        return ""
+    try:
+        words = shlex.split(command_line)
+    except ValueError:  # no command of a shell
+        return command_line
+    lines: list[list[str]] = [[]]
+    for word in words:
+        if word.startswith("-") and len(word) > 1 and not word[1].isdigit():
+            lines.append([])
+        lines[-1].append(shlex.quote(word))
+    return " \\\n  ".join(" ".join(line) for line in lines if line)
+
+
 def repeat_facts(result: Result) -> list[Fact]:
     """Return every option, seed, hash and version; nested entries are named by their path."""
     facts = [
@@ -45,7 +192,11 @@ def repeat_facts(result: Result) -> list[Fact]:
         Fact("metrics", "; ".join(result.metrics())),
         Fact("truerank", result.version),
     ]
-    common = {key: value for key, value in result.provenance.items() if not _is_per_model(value, result)}
+    common = {
+        key: value
+        for key, value in result.provenance.items()
+        if key != COMMAND_LINE and not _is_per_model(value, result)
+    }
     return [*facts, *flat_facts(common)]
 
 

@@ -177,9 +177,10 @@ def heat_texts(chart: HeatMap) -> list[list[str]]:
 
 
 def heat_places(chart: HeatMap) -> int:
-    """Return the decimals of the numbers of a heat map."""
+    """Return the decimals of the numbers of a heat map: two on a scale of about 1, more on a short one."""
     known = [value for row in chart.values for value in row if value is not None and math.isfinite(value)]
-    return max(0, decimals([*known, chart.low, chart.high]) - 2)
+    is_short = max(abs(chart.low), abs(chart.high)) < 0.5
+    return max(0, decimals([*known, chart.low, chart.high]) - (1 if is_short else 2))
 
 
 Channels = tuple[float, ...]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from truerank.core.chart import Mark, model_mark
 from truerank.core.result import SAMPLED_USERS, Estimate, Result, block_of
-from truerank.core.table import LONGEST_NAME, decimals, fixed, percent, shorten
+from truerank.core.table import LONGEST_NAME, MISSING, Table, decimals, fixed, percent, shorten
 from truerank.inference.posterior.interval import posterior_sentences, without_rank
 from truerank.report.axis import Axis, linear_axis
 
@@ -78,6 +78,18 @@ class Leaderboard:
         return replace(
             self, rows=tuple(row for row in self.rows if block_of(row.estimator) == self.reference)
         )
+
+    def plain_leaders(self) -> Leaderboard:
+        """Return the rows of the reference estimator, named by their models where it is a single one."""
+        leaders = self.leaders()
+        if len({row.estimator for row in leaders.rows}) > 1:
+            return leaders
+        return replace(leaders, rows=tuple(replace(row, label=row.model) for row in leaders.rows))
+
+    @property
+    def has_exact_and_estimates(self) -> bool:
+        """Whether a sample was checked against exact values."""
+        return self.reference == "exact" and any(block_of(row.estimator) != "exact" for row in self.rows)
 
     def best(self, metric: str) -> list[LeaderboardRow]:
         """Return the rows marked as best on one metric."""
@@ -146,7 +158,6 @@ def _notes(result: Result, metrics: tuple[str, ...]) -> tuple[str, ...]:
     notes = []
     has_rivals = len(result.models()) > 1
     if has_rivals:
-        notes += result.best_sentences()
         notes.append(f"Higher is better; models are in the order of {metrics[0]}.")
     ways = {e.estimator for e in result.estimates}
     if SAMPLED_USERS in ways:
@@ -165,7 +176,7 @@ def _notes(result: Result, metrics: tuple[str, ...]) -> tuple[str, ...]:
         methods = sorted({without_rank(e.method) for e in with_interval if e.method})
         name = " ".join([" and ".join(levels), "interval"]).strip()
         methods_text = f" ({'; '.join(methods)})" if methods else ""
-        notes.append(f"Below each value is its {name}{methods_text}.")
+        notes.append(f"In small type stands the {name}{methods_text}.")
         notes += posterior_sentences(with_interval)
     if with_interval and has_rivals:
         notes.append(
@@ -220,6 +231,18 @@ class Panel:
     def is_grouped(self) -> bool:
         """Whether a model has several rows."""
         return not all(dot.is_first for dot in self.dots)
+
+    @property
+    def data(self) -> Table:
+        """The numbers of the panel, with more decimals than the leaderboard shows."""
+        rows = []
+        for dot in self.dots:
+            e = dot.cell.estimate
+            numbers = (fixed(number, self.places) for number in (e.value, e.low, e.high))
+            level = MISSING if e.level is None else percent(e.level)
+            interval = f"{level} {without_rank(e.method)}".strip()
+            rows.append((dot.row.label, *numbers, interval, f"{e.n_users:,}" if e.n_users else MISSING))
+        return Table(("Model", "Value", "Low", "High", "Interval", "Users"), tuple(rows))
 
     @property
     def words(self) -> str:

@@ -17,10 +17,22 @@ from truerank.core.errors import suggests_arguments
 from truerank.core.result import NAIVE, NAIVE_ORDER, Result
 from truerank.core.table import MISSING, Table, count_of, decimals, fixed, listed_in_words, percent
 from truerank.report.charts.top_k import top_k_chart
-from truerank.report.facts import cost_table, data_facts, model_table, repeat_facts
+from truerank.report.facts import (
+    COMMAND_LINE,
+    basis_sentence,
+    caution_sentence,
+    cost_table,
+    data_facts,
+    estimator_line,
+    metric_facts,
+    model_table,
+    pasted,
+    repeat_facts,
+)
 from truerank.report.layout import ModelStyles
 from truerank.report.leaderboard import Leaderboard, build_leaderboard, dot_panels
-from truerank.report.shown_table import table_for_page
+from truerank.report.outline import Part, chart_sections, outlined
+from truerank.report.shown_table import stacking_of, table_for_page
 from truerank.report.svg.heat_map import PaintedHeatMap, level_colours, paint_heat_map
 from truerank.report.svg.painter import PaintedChart, axis_name, css_classes, paint_chart
 
@@ -89,8 +101,19 @@ def render_document(document: Document) -> str:
     True
     """
     pictures = [picture for section in document.sections for picture in section.charts]
+    sections = outlined(document)
+    contents = [Part(entry.key, entry.section.title) for entry in sections]
+    if document.command or document.facts:
+        contents.append(Part("repeat", "How to repeat this"))
     return render_page(
-        "document.html.jinja", ModelStyles.of((), pictures), document.version, document=document
+        "document.html.jinja",
+        ModelStyles.of((), pictures),
+        document.version,
+        document=document,
+        command=pasted(document.command),
+        sections=sections,
+        contents=contents,
+        meanings=dict(metric_facts(document.metrics)),
     )
 
 
@@ -222,20 +245,44 @@ def render_report(result: Result) -> str:
     board = build_leaderboard(result)
     curve = top_k_chart(result.ranks, result.models())
     charts: list[Picture] = [*result.charts, *([curve] if curve else [])]
+    leaders = board.plain_leaders()
+    sections = chart_sections(charts, leaders.rows[0].model if leaders.rows else "")
+    bounds, cost = bound_table(result), cost_table(result)
+    best = leaders.rows[0].model if leaders.rows and leaders.reference != "exact" else ""
+    caution = caution_sentence(result, best, board.metrics[0]) if best else ""
+    shown = {
+        "leaderboard": ("Leaderboard", bool(board.metrics)),
+        "limits": ("What is known, and what is not", bool(bounds or result.notes)),
+        **{key: (one.subject.title, True) for key, one in sections.items() if key != "charts"},
+        "cost": ("Cost", cost is not None or "cost" in sections),
+        **{key: (one.subject.title, True) for key, one in sections.items() if key == "charts"},
+        "repeat": ("Data, and how to repeat this", True),
+    }
+    panels = dot_panels(board if board.has_exact_and_estimates else leaders)
     return render_page(
         "report.html.jinja",
         ModelStyles.of(result.models(), charts),
         result.version,
         result=result,
         name=str(result.data.get("name") or "result"),
+        contents=[Part(key, title) for key, (title, is_shown) in shown.items() if is_shown],
         summary=best_model_sentence(result, board),
+        verdicts=result.best_sentences() if len(board.metrics) > 1 else [],
+        basis=" ".join(filter(None, (basis_sentence(result), caution))),
         board=board,
-        panels=dot_panels(board),
-        bounds=bound_table(result),
+        has_best=any(cell and cell.is_best for row in board.rows for cell in row.cells),
+        stacking=stacking_of(180 + 140 * len(board.metrics)),
+        leaders=leaders.rows,
+        others=[row for row in board.rows if row.estimator not in {one.estimator for one in leaders.rows}],
+        meanings=dict(metric_facts(board.metrics)),
+        ways={row.estimator: estimator_line(row.estimator) for row in board.rows},
+        panels=panels if len(board.rows) > 1 else [],
+        bounds=bounds,
         bound_sentence=bound_sentence(result),
-        charts=charts,
-        cost=cost_table(result),
+        charts=sections,
+        cost=cost,
         data=data_facts(result.data),
         repeat=repeat_facts(result),
+        command=pasted(result.provenance.get(COMMAND_LINE)),
         per_model=model_table(result),
     )

@@ -1,6 +1,7 @@
-"""Tables as the report shows them: how each column is aligned, and which rows of a long table are printed.
+"""Tables as the report shows them: how columns are aligned, which rows are shown, and when they are stacked.
 
 The data behind a chart may have thousands of rows. Then those at round values of x are shown, with a note.
+In a place that is narrower than the table, a row is a block of one line per cell: nothing is cut off.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from truerank.core.table import Table, count_of
 _MOST_ROWS = 60
 _FEWEST_ROWS = 12
 _SHORT = 24  # letters that need no second line
+_LONG = 40  # rows that are folded
+_LETTER, _PADDING = 7.5, 24  # pixels of a letter, and beside a cell
+_WRAPPED = 15  # letters to which a long text is wrapped at the least
+_NARROW, _MIDDLE, _BROAD, _WHOLE = 300, 460, 780, 1040  # pixels up to which a table fits places of four sizes
 # What makes a number round, by its significant digits; the first rule that leaves few enough rows is taken.
 _ROUND: tuple[Callable[[str], bool], ...] = (
     lambda digits: len(digits) <= 1 or (len(digits) == 2 and digits[1] == "5"),
@@ -39,6 +44,18 @@ class ShownTable:
     kinds: tuple[str, ...]
     note: str = ""
 
+    @property
+    def is_long(self) -> bool:
+        """Whether a page folds it."""
+        return len(self.table.rows) > _LONG
+
+    @property
+    def stacking(self) -> str:
+        """The largest place in which rows are stacked, such as ``narrow``; nothing for no place."""
+        lines = (self.table.columns, *self.table.rows)
+        columns = zip(zip(*lines, strict=True), self.kinds, strict=True)
+        return stacking_of(sum(_column_width(cells, kind) for cells, kind in columns))
+
 
 def table_for_page(table: Table, note: str = "") -> ShownTable:
     """Return a table with the kind of each column: numbers, short texts, long texts.
@@ -49,6 +66,26 @@ def table_for_page(table: Table, note: str = "") -> ShownTable:
     ('short', 'number', 'short')
     """
     return ShownTable(table, tuple(_kind(table, at) for at in range(len(table.columns))), note)
+
+
+def stacking_of(width: float) -> str:
+    """Return the largest place in which something of this width in pixels does not fit.
+
+    Examples
+    --------
+    >>> [stacking_of(width) for width in (300, 450, 700, 1000, 1200)]
+    ['', 'narrow', 'middle', 'broad', 'broad dense']
+    """
+    sizes = {_NARROW: "", _MIDDLE: "narrow", _BROAD: "middle", _WHOLE: "broad"}
+    return next((place for most, place in sizes.items() if width <= most), "broad dense")
+
+
+def _column_width(cells: Sequence[str], kind: str) -> float:
+    """Return about how many pixels a column needs; headings and long texts are wrapped between words."""
+    heading, *values = cells
+    words = max((len(word) for word in heading.split()), default=0)
+    letters = max((len(value) for value in values), default=0)
+    return _LETTER * max(words, min(letters, _WRAPPED) if kind == "long" else letters) + _PADDING
 
 
 def chart_data_table(chart: Chart) -> ShownTable:

@@ -78,7 +78,7 @@ def test_many_models_have_a_map_best_first() -> None:
         f"{best} has the highest recall@10, {values[best]:.4f}{equals if rivals else ''}. Of 6 comparisons"
     )
     assert page.lead.startswith(start)
-    assert page.sections[0].tables[0].columns[:5] == ("A", "B", "metric", "verdict", "A - B")
+    assert page.sections[0].tables[0].columns[:4] == ("A against B", "metric", "verdict", "A - B")
     again = compare({**RANKS, "z": RANKS[best]}, metrics="recall@10")  # the best one under another name
     assert "not distinguishable from it" in comparison_document(again).lead
     _, shown = page.sections[1].charts
@@ -105,6 +105,7 @@ def test_agreement_begins_with_the_answer(found: Agreement) -> None:
     assert [section.title for section in page.sections] == [
         "Strategies",
         "Agreement",
+        "Each metric",
         "Values on the full data",
     ]
     keys = [chart.key for chart in page.sections[1].charts]
@@ -115,9 +116,9 @@ def test_agreement_begins_with_the_answer(found: Agreement) -> None:
         "tau-by-metric",
         "moves",
     ]
-    assert len(page.sections[2].tables) == len(found.boards)
+    assert len(page.sections[3].tables) == len(found.boards)
     board = found.boards[0]
-    assert page.sections[2].tables[0].column("seed 0") == tuple(f"{value:.4f}" for value in board.full[0])
+    assert page.sections[3].tables[0].column("seed 0") == tuple(f"{value:.4f}" for value in board.full[0])
     facts = dict(page.facts)
     assert facts["strategies"] == "random, head-user"
     assert facts["threshold"] == "0.8"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +36,13 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def pasted_command(text: str) -> list[str]:
+    """The words of the command on a page, as a shell reads them."""
+    found = re.search(r'<pre class="command"[^>]*><code>(.*?)</code></pre>', text, re.DOTALL)
+    assert found is not None
+    return shlex.split(unescape(found[1]).replace("\\\n", " "))
+
+
 def test_evaluate(truerank: Truerank, data: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     models = ("--model", "popularity", "--model", "item-knn")
@@ -44,9 +54,12 @@ def test_evaluate(truerank: Truerank, data: Path, tmp_path: Path) -> None:
         "Distribution of target ranks",
         "ndcg@K of all models",
         "ndcg@10 among m sampled items",
-        "Cost of ranking",
+        "scores computed",
     ):
         assert title in text
+    assert "Cost of ranking" not in text  # both models took as many scores: a table says that
+    command = ["evaluate", str(data), *models, "--metrics", "ndcg@10", "--report", str(page)]
+    assert pasted_command(text) == ["truerank", *command]
 
 
 @pytest.mark.slow
@@ -93,8 +106,9 @@ def test_compare(truerank: Truerank, ranks: Path, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert f"wrote {page}" in done.err.replace("\n", "")
     text = page.read_text()
-    for title in ("Verdicts", "Differences in auc", "Values of each model"):
+    for title in ("Verdicts", "Differences in auc", "Values"):
         assert title in text
+    assert pasted_command(text)[:3] == ["truerank", "compare", str(ranks)]
     assert "<b>pop" not in text
 
 

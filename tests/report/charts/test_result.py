@@ -46,7 +46,7 @@ def test_exact_results(split: Split) -> None:
     result = evaluate(["popularity", "item-knn"], split, "ndcg@10,recall@5,auc")
     charts = result_charts(result)
     keys = [chart.key for chart in charts]
-    assert keys == ["rank-distribution", "ndcg-by-k", "recall-by-k", "order-flip", "cost"]
+    assert keys == ["rank-distribution", "ndcg-by-k", "recall-by-k", "order-flip"]
     curve = charts[1]
     assert isinstance(curve, Chart)
     at = curve.series[0].x.index(10)
@@ -118,6 +118,16 @@ def test_what_is_left_out_is_said() -> None:
     charts = result_charts(estimate(many, "recall@10", "naive"), many, bounds=False)
     assert sum(chart.key.startswith("rank-distribution-") for chart in charts) == 8
     assert "Only the first 8 models have charts of their own." in charts[-1].notes
+
+
+def test_curves_follow_the_estimator_of_the_leaderboard() -> None:
+    """The last one that speaks about all items, whatever stands before it."""
+    ways = ("bv", "mle", "smooth", "naive")
+    estimates = tuple(Estimate("a", "recall@10", 0.1, kind="estimate", estimator=way) for way in ways)
+    setting = ChartSettings.of(Result("estimate", estimates))
+    assert str(setting.estimator) == str(setting.mixture) == "smooth"
+    assert str(ChartSettings.of(Result("estimate", estimates[:1])).estimator) == "bv"
+    assert str(ChartSettings.of(Result("estimate", estimates[-1:])).estimator) == "naive"
 
 
 def test_results_without_ranks_have_few_charts() -> None:

@@ -116,6 +116,11 @@ def _percent(fraction: float) -> str:
 
 
 AgreementMeasure: TypeAlias = Literal["tau", "expected", "certain"]
+_TITLES = {
+    "tau": "Agreement of all pairs",
+    "expected": "Agreement of all pairs with resampled users",
+    "certain": "Agreement of certain pairs",
+}
 _LABELS = {
     "tau": "Kendall's tau with the order on the full data",
     "expected": "Kendall's tau when users are resampled",
@@ -143,9 +148,8 @@ def heat_by_fraction(
     ]
     which = f", {metric}" if metric else ""
     columns = [percent(fraction) for fraction in agreement.fractions]
-    return _map(
-        "fraction", f"Agreement by share of the train events{which}", agreement, columns, values, what
-    )
+    title = f"{_TITLES[what]} by share of the train events{which}"
+    return _map("fraction", title, agreement, columns, values, what)
 
 
 def heat_by_metric(agreement: Agreement, *, what: AgreementMeasure = "tau") -> HeatMap:
@@ -161,7 +165,8 @@ def heat_by_metric(agreement: Agreement, *, what: AgreementMeasure = "tau") -> H
             line.append(sum(known) / len(known) if known else None)
         values.append(line)
     columns = [f"{scenario}: {metric}" if has_several else metric for scenario, metric in pairs]
-    return _map("metric", "Agreement by metric, mean over fractions", agreement, columns, values, what)
+    title = f"{_TITLES[what]} by metric, mean over fractions"
+    return _map("metric", title, agreement, columns, values, what)
 
 
 def _value(cell: StrategyAgreement, what: AgreementMeasure) -> float | None:
@@ -230,9 +235,11 @@ def agreement_document(agreement: Agreement) -> Document:
                 tables=tuple(_tables(agreement)),
             ),
             Section("Agreement", charts=tuple(_agreement_charts(agreement))),
+            *_metric_section(agreement),
             Section(
                 "Values on the full data",
                 tables=tuple(_board(board, agreement.seeds) for board in agreement.boards),
+                is_folded=True,
             ),
         ),
         facts=(
@@ -264,14 +271,23 @@ def _agreement_charts(agreement: Agreement) -> Iterator[Picture]:
         yield moves
 
 
+_WORDS = (
+    "tau (Kendall's) compares two orders of models: 1 is the same order, 0 as good as chance, -1 the "
+    "reverse. Psi is its mean over metrics, fractions and seeds; expected is its mean when users are "
+    "resampled. Certain pairs are the pairs of models whose order on the full data is beyond doubt."
+)
+
+
 def _tables(agreement: Agreement) -> Iterator[Table]:
-    psi = "Psi is the mean of Kendall's tau over metrics, fractions and seeds."
     yield replace(
-        agreement.to_table("strategies"), title="How well each strategy keeps the order", notes=(psi,)
+        agreement.to_table("strategies"), title="How well each strategy keeps the order", notes=(_WORDS,)
     )
     yield replace(agreement.to_table("fractions"), title="Each fraction, and what it saves")
+
+
+def _metric_section(agreement: Agreement) -> Iterator[Section]:
     if len(agreement.boards) > 1:
-        yield replace(agreement.to_table("metrics"), title="Each metric")
+        yield Section("Each metric", tables=(agreement.to_table("metrics"),), is_folded=True)
 
 
 def _board(board: MetricTaus, seeds: list[int]) -> Table:

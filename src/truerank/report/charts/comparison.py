@@ -156,6 +156,7 @@ def _notes(lines: list[Difference], *, has_bounds: bool) -> tuple[str, ...]:
     return tuple(notes)
 
 
+_SPELLED_OUT = 4  # differences of which a page shows the sentences; more are folded
 _MAPPED = 4  # with so many models or more a heat map is shown
 
 
@@ -172,33 +173,53 @@ def comparison_document(comparison: Comparison) -> Document:
     ('compare: A and B', ['Verdicts', 'Differences', 'Values'])
     """
     models = comparison.models()
+    verdicts, *others = _verdicts(comparison)
     return Document(
         title=f"compare: {listed_in_words(models)}",
         lead=_lead(comparison),
         sections=(
-            Section(
-                "Verdicts",
-                notes=tuple(
-                    _capital(sentence, models)
-                    for sentence in (*(one.sentence for one in comparison.differences), *comparison.notes)
-                ),
-                tables=(_with_verdict_in_view(comparison.to_table()),),
-            ),
+            verdicts,
             Section("Differences", charts=tuple(_comparison_charts(comparison))),
+            *others,
             Section("Values", tables=(_values(comparison),)),
         ),
         facts=(("command", "truerank compare"), *flat_facts(comparison.provenance)),
         version=comparison.version,
+        metrics=tuple(compared_metrics(comparison)),
     )
 
 
-def _with_verdict_in_view(table: Table) -> Table:
-    """Return the table with the verdict, its last column, after pair and metric: pages may be narrow."""
-    order = [0, 1, 2, len(table.columns) - 1, *range(3, len(table.columns) - 1)]
+def _verdicts(comparison: Comparison) -> Iterator[Section]:
+    """Yield the verdicts; where they are many, those on the best model of each metric, and all folded."""
+    models, differences = comparison.models(), comparison.differences
+    notes = tuple(_capital(note, models) for note in comparison.notes)
+    sentences = tuple(_capital(one.sentence, models) for one in differences)
+    if len(differences) <= _SPELLED_OUT:
+        yield Section("Verdicts", notes=(*sentences, *notes), tables=(_table(comparison, differences),))
+        return
+    best = {metric: best_model(comparison, metric) for metric in compared_metrics(comparison)}
+    with_best = [one for one in differences if best[one.metric] in (one.first, one.second)]
+    title = "Verdicts" if len(with_best) == len(differences) else "The best against the others"
+    yield Section(title, notes=notes, tables=(_table(comparison, with_best),), details=sentences)
+    if len(with_best) < len(differences):
+        yield Section("All comparisons", tables=(_table(comparison, differences),), is_folded=True)
+
+
+def best_model(comparison: Comparison, metric: str) -> str:
+    """Return the model with the highest value of a metric."""
+    return max((one for one in comparison.estimates if one.metric == metric), key=lambda one: one.value).model
+
+
+def _table(comparison: Comparison, differences: Sequence[Difference]) -> Table:
+    """Return the table of some differences: the pair, its metric and the verdict, then the numbers.
+
+    The verdict, last in the table of a terminal, comes early, because pages may be narrow.
+    """
+    table = replace(comparison, differences=tuple(differences)).to_table()
+    order = [2, len(table.columns) - 1, *range(3, len(table.columns) - 1)]
     return Table(
-        tuple(table.columns[at] for at in order),
-        tuple(tuple(row[at] for at in order) for row in table.rows),
-        "Differences and verdicts",
+        (f"{table.columns[0]} against {table.columns[1]}", *(table.columns[at] for at in order)),
+        tuple((f"{row[0]} against {row[1]}", *(row[at] for at in order)) for row in table.rows),
     )
 
 
@@ -209,7 +230,11 @@ def _lead(comparison: Comparison) -> str:
     if len(comparison.models()) == 2:
         start = _capital(differences[0].sentence, comparison.models())
     else:
-        best = max((one for one in comparison.estimates if one.metric == metric), key=lambda one: one.value)
+        best = next(
+            one
+            for one in comparison.estimates
+            if (one.metric, one.model) == (metric, best_model(comparison, metric))
+        )
         start = f"{best.model} has the highest {metric}, {best.value:.4f}"
         rivals = [
             one.second if one.first == best.model else one.first
@@ -241,7 +266,7 @@ def _values(comparison: Comparison) -> Table:
         (model, ways[model], *(f"{value[model, metric]:.4f}" for metric in metrics))
         for model in comparison.models()
     )
-    return Table(("model", "by", *metrics), rows, "Values of each model")
+    return Table(("model", "by", *metrics), rows)
 
 
 def _capital(sentence: str, models: Sequence[str]) -> str:

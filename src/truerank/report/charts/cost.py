@@ -29,9 +29,13 @@ def ranking_costs(result: Result) -> list[RankingCost]:
 
 
 def cost_chart(result: Result) -> Chart | None:
-    """Return scores against seconds by model, with the scores of exact ranking; None if not known."""
+    """Return scores against seconds by model, with the scores of exact ranking.
+
+    None where they are not known, and where all models took the same number of scores: then the points would
+    lie on one line, and the table of costs says all.
+    """
     costs = ranking_costs(result)
-    if not costs:
+    if len({cost.n_scores for cost in costs}) < 2:
         return None
     full = _exact_scores(result)
     seconds = [cost.seconds for cost in costs]

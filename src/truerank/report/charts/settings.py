@@ -60,15 +60,15 @@ class ChartSettings(RunSettings):
 
     @property
     def estimator(self) -> Estimator:
-        """The first estimator that corrects the metric, else the first of all."""
+        """The last estimator that corrects the metric, as on the leaderboard, else the last of all."""
         correcting = [estimator for estimator in self.estimators if estimator.is_global]
-        return (*correcting, *self.estimators, ESTIMATORS.make(DEFAULT_ESTIMATOR))[0]
+        return (ESTIMATORS.make(DEFAULT_ESTIMATOR), *self.estimators, *correcting)[-1]
 
     @property
     def mixture(self) -> MixtureEstimator | None:
-        """The first estimator that fits a rank distribution, None without one."""
+        """The last estimator that fits a rank distribution, None without one."""
         fitting = [estimator for estimator in self.estimators if isinstance(estimator, MixtureEstimator)]
-        return fitting[0] if fitting else None
+        return fitting[-1] if fitting else None
 
     def estimation(self, metrics: Sequence[Metric]) -> EstimateOptions:
         """Return how metrics are estimated for a chart: by one estimator, with 100 resamples at most."""

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from truerank.core.chart import HeatMap
 from truerank.core.table import fixed
 from truerank.report.layout import heat_fraction, heat_places, heat_texts, mixed, text_colour
-from truerank.report.shown_table import ShownTable, heat_map_data_table
+from truerank.report.shown_table import ShownTable, heat_map_data_table, stacking_of
 
 LEVELS = 11  # of a scale with one side; one with two sides has as many on each, which share the middle
+
+_LETTER, _PADDING, _NAME = 7.5, 20, 22  # pixels of a letter and beside a cell; letters up to which names go
 
 _LIGHT = ("#f0f2f6", "#003f9a", "#a33a05")  # no shade, the deepest, the deepest below the middle
 _DARK = ("#262d38", "#8fb8ff", "#ffae5c")
@@ -95,6 +97,13 @@ class PaintedHeatMap:
     def is_wide(self) -> bool:
         """Whether it needs the whole width of a page."""
         return len(self.chart.columns) > 4
+
+    @property
+    def stacking(self) -> str:
+        """The largest place in which its rows are stacked, as in ``ShownTable``."""
+        names = min(max(map(len, self.chart.rows), default=0), _NAME)
+        columns = [min(max(len(column), 5), _NAME) for column in self.chart.columns]
+        return stacking_of(_LETTER * (names + sum(columns)) + _PADDING * (len(columns) + 1))
 
 
 def paint_heat_map(chart: HeatMap) -> PaintedHeatMap:
