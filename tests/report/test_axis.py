@@ -134,3 +134,11 @@ def test_logarithmic_places() -> None:
     places = [axis.position(value) for value in (1, 10, 100, 1000)]
     assert [round(after - before, 1) for before, after in pairwise(places)] == [33.3, 33.3, 33.3]
     assert not axis.can_show(0)
+
+
+@pytest.mark.parametrize("unit", ["number", "share", "count"])
+def test_a_range_below_every_step_is_an_axis(unit: Unit) -> None:
+    """Rounding errors around 0 are shorter than the shortest step of shares and counts."""
+    axis = linear_axis(0.0, 2.2e-16, unit=unit)
+    assert axis.low < axis.high
+    assert 0 <= axis.position(2.2e-16) <= 100

@@ -186,6 +186,31 @@ def test_says_what_metrics_mean_and_what_the_values_rest_on() -> None:
     assert f"<dt>recall@10</dt><dd>{meaning}</dd>" in html
 
 
+def test_verdicts_on_all_metrics_stand_on_top() -> None:
+    """Where metrics disagree each has its sentence; where they agree, that is said once."""
+    values = {"auc": (0.9, 0.5), "ap": (0.2, 0.8)}
+    apart = tuple(
+        Estimate(model, metric, value, value - 0.01, value + 0.01, 0.95)
+        for metric, both in values.items()
+        for model, value in zip("ab", both, strict=True)
+    )
+    html = render_report(Result("evaluate", apart))
+    assert re.findall(r"<li>(Best in .*?)</li>", html) == ["Best in auc: a.", "Best in ap: b."]
+    close = tuple(replace(e, metric=f"{e.metric}@{k}", low=0.0) for e in apart[:2] for k in (1, 5))
+    assert "<li>The same holds for all 2 metrics.</li>" in render_report(Result("evaluate", close))
+    assert 'class="verdicts"' not in render_report(make_result())
+
+
+def test_what_the_sample_allows_stands_on_top() -> None:
+    """Bounds wider than what counts as resolved are said with the verdict."""
+    one = Estimate("a", "recall@10", 0.2, 0.1, 0.3, 0.95, kind="estimate", estimator="smooth", n_negatives=9)
+    bound = replace(one, low=0.0, high=0.4, kind="bound", estimator="bounds")
+    said = "The sample alone allows any recall@10 of a from 0.0000 to 0.4000"
+    assert said in render_report(Result("estimate", (one,), bounds=(bound,))).partition("<main>")[0]
+    narrow = replace(bound, low=0.15, high=0.25)
+    assert "The sample alone" not in render_report(Result("estimate", (one,), bounds=(narrow,)))
+
+
 def test_command_to_paste() -> None:
     """The command line stands on the page, an option to a line, and not once more among the facts."""
     command = "truerank evaluate demo --model 'ials(factors=64)' --report out.html"

@@ -158,6 +158,7 @@ def linear_axis(low: float, high: float, *, most: int = 5, unit: Unit = "number"
     for step, decimals in _steps(high - low, most, unit):
         # The small slack keeps 0.3 / 0.1 = 2.9999999999999996 on its tick.
         first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+        last = max(last, first + 1)  # a range far below the shortest step
         labels = [tick_label(number * step, decimals, unit) for number in range(first, last + 1)]
         if last - first <= most:
             break

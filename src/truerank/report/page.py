@@ -155,6 +155,21 @@ def best_model_sentence(result: Result, board: Leaderboard) -> str:
     return f"{opening}{_consistency(board, equal)}."
 
 
+def verdict_sentences(result: Result, leaders: Leaderboard) -> list[str]:
+    """Return which models are best on the other metrics; nothing where the first sentence says that.
+
+    Parameters
+    ----------
+    result : what is shown
+    leaders : rows of the reference of its leaderboard
+    """
+    sentences = result.best_sentences()
+    if len(sentences) != 1 or len(leaders.metrics) == 1:
+        return sentences if len(leaders.metrics) > 1 else []
+    has_rivals = len(leaders.best(leaders.metrics[0])) > 1
+    return [f"The same holds for all {len(leaders.metrics)} metrics."] if has_rivals else []
+
+
 def _users(n_users: int) -> str:
     return f", averaged over {count_of(n_users, 'user')}" if n_users else ""
 
@@ -267,7 +282,7 @@ def render_report(result: Result) -> str:
         name=str(result.data.get("name") or "result"),
         contents=[Part(key, title) for key, (title, is_shown) in shown.items() if is_shown],
         summary=best_model_sentence(result, board),
-        verdicts=result.best_sentences() if len(board.metrics) > 1 else [],
+        verdicts=verdict_sentences(result, leaders),
         basis=" ".join(filter(None, (basis_sentence(result), caution))),
         board=board,
         has_best=any(cell and cell.is_best for row in board.rows for cell in row.cells),
