@@ -67,7 +67,7 @@ def command_line() -> str:
 
 
 def _as_called(ctx: Any) -> str:
-    arguments, names = ctx.meta.get(_ARGUMENTS, []), []
+    arguments, names = ctx.meta.get(_ARGUMENTS, []), list[str]()
     while ctx.parent is not None:  # the outermost one is truerank, by whatever name it was started
         names.insert(0, ctx.info_name)
         ctx = ctx.parent
