@@ -1,8 +1,8 @@
 """Prepare, train and collect: ``python -m benchmarks.svp_cf prepare|run|collect``.
 
 ``prepare FOLDER`` writes splits and sub-samples (needs the data sets); ``run FOLDER OUT`` trains stacks on a
-GPU (needs torch and these files alone; several processes with different ``--models`` share one device);
-``collect --keep STORE FILES`` puts complete agreements where ``truerank paper run s21.table1`` finds them.
+GPU (needs torch and these files alone; what ``--done`` files hold is not trained again); ``collect --keep
+STORE FILES`` puts complete agreements where ``truerank paper run s21.table1`` finds them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ def main() -> None:
     run = commands.add_parser("run")
     run.add_argument("folder", type=Path)
     run.add_argument("out", type=Path)
-    run.add_argument("problems", nargs="+", help="such as ml-100k.published.implicit")
+    run.add_argument(
+        "problems", nargs="+", help="such as ml-100k.published.implicit; :0,1 behind it for seeds"
+    )
     run.add_argument("--models", default="", help="separated by commas; all by default")
-    run.add_argument("--seeds", default="0,1,2")
+    run.add_argument("--workers", type=int, default=5, help="processes that share the device")
+    run.add_argument("--done", nargs="*", type=Path, default=[], help="results that are not trained again")
     run.add_argument("--device", default="cuda")
     run.add_argument("--seconds", type=float, default=3600.0, help="no stack starts later")
     collect = commands.add_parser("collect")
@@ -37,22 +40,20 @@ def main() -> None:
 
         write(given.folder, seeds=given.seeds)
     elif given.command == "run":
-        from benchmarks.svp_cf.job import run_job
+        from benchmarks.svp_cf.job import Job
 
-        problems = [tuple(name.split(".")) for name in given.problems]
-        label = "+".join((*given.problems, given.models or "all", f"seeds{given.seeds}")).replace(",", "-")
-        run_job(
-            given.folder,
-            [(dataset, protocol, scenario) for dataset, protocol, scenario in problems],
-            given.out,
-            seeds=[int(seed) for seed in given.seeds.split(",")],
-            device=given.device,
-            until=time.time() + given.seconds,
-            label=label,
-            models=[model for model in given.models.split(",") if model],
-        )
+        problems = {}
+        for text in given.problems:
+            name, _, seeds = text.partition(":")
+            dataset, protocol, scenario = name.split(".")
+            problems[dataset, protocol, scenario] = [int(seed) for seed in (seeds or "0,1,2").split(",")]
+        given.out.mkdir(parents=True, exist_ok=True)
+        models = [model for model in given.models.split(",") if model]
+        until = time.time() + given.seconds
+        Job(given.folder, given.out, problems, models, given.device, until, given.done).run(given.workers)
     else:
-        from benchmarks.svp_cf.collect import keep_results, read_results
+        from benchmarks.svp_cf.collect import keep_results
+        from benchmarks.svp_cf.job import read_results
 
         for sentence in keep_results(given.keep, read_results(given.files), seeds=given.seeds):
             print(sentence)

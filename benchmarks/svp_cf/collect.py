@@ -30,23 +30,11 @@ from truerank.workflows.agreement.scenarios import Scenario
 Results = Mapping[str, np.ndarray]
 
 
-def read_results(paths: Sequence[Path]) -> dict[str, np.ndarray]:
-    """Return the arrays of all files; of the same stack, seeds that one file lacks are taken from another."""
-    merged: dict[str, np.ndarray] = {}
-    for path in paths:
-        with np.load(path) as file:
-            for key in file.files:
-                array = file[key]
-                if key in merged and array.dtype.kind == "f":
-                    array = np.where(np.isnan(array), merged[key], array)
-                elif key in merged:
-                    array = np.maximum(array, merged[key])
-                merged[key] = array
-    return merged
-
-
 class Board:
     """Values of all models of one scenario, at the configuration that is chosen for each train set.
+
+    A width of a model that was not trained on all fractions is left out on all of them, so that no train set
+    has a wider search than another.
 
     Parameters
     ----------
@@ -68,27 +56,24 @@ class Board:
         self.full_work, self.small_work = np.zeros(outer[2]), np.zeros(outer)
         self.missing: list[str] = []
         self.holes: list[str] = []
-        is_counted = {
-            fraction: any(
-                np.isfinite(results[f"{stack}/test"]).any()
-                for stack in stack_names(*name, scenario.key, plan.fractions)
-                if stack.fraction == fraction and f"{stack}/test" in results
-            )
-            for fraction in (1.0, *plan.fractions)
-        }
-        for stack in stack_names(*name, scenario.key, plan.fractions):
-            if f"{stack}/test" not in results and is_counted[stack.fraction]:
-                self.missing.append(f"{stack.model} of width {stack.width} at {stack.fraction:g}")
+        stacks = list(stack_names(*name, scenario.key, plan.fractions))
+        tested = {stack: results[f"{stack}/test"] for stack in stacks if f"{stack}/test" in results}
+        counted = {stack.fraction for stack, test in tested.items() if np.isfinite(test).any()}
+        lost = sorted({(s.model, s.width) for s in stacks if s.fraction in counted and s not in tested})
+        self.missing += [f"{model} of width {width}" for model, width in lost]
         for column, model in enumerate(self.models):
+            widths = {s.width for s in stacks if s.model == model and (model, s.width) not in lost}
+            if not widths:
+                self.holes.append(model)
+                continue
             for f, fraction in enumerate((1.0, *plan.fractions)):
                 found = [
                     stack
-                    for stack in stack_names(*name, scenario.key, plan.fractions)
-                    if (stack.model, stack.fraction) == (model, fraction) and f"{stack}/test" in results
+                    for stack in tested
+                    if (stack.model, stack.fraction) == (model, fraction) and stack.width in widths
                 ]
                 if not found:
-                    self.holes += [f"{model} at {fraction:g}"] if is_counted[fraction] else []
-                    continue
+                    continue  # no sub-sample of this size counts
                 values, work = self._chosen(found, results)
                 if f == 0:
                     self.full[:, :, column] = values[0]
@@ -96,6 +81,7 @@ class Board:
                 else:
                     self.small[:, f - 1, :, :, column] = values
                     self.small_work[:, f - 1] += fraction * work
+        self.small[np.isnan(self.small).any(axis=(-2, -1))] = np.nan  # a model without a value has no place
 
     def _chosen(self, found: Sequence[StackName], results: Results) -> tuple[FloatArray, FloatArray]:
         """Return (strategies, seeds, metrics) values, and the epochs that all configurations took."""
@@ -125,7 +111,8 @@ def collect(
     ]
     if missing:
         remarks.append(
-            f"not trained for want of device time, so that the other width was taken: {'; '.join(missing)}."
+            f"not trained on all fractions for want of device time, so that the other width alone was taken: "
+            f"{'; '.join(missing)}."
         )
     chosen = [
         Board((data.dataset, protocol), replace(scenario, selection="validation"), plan, results)
@@ -167,6 +154,12 @@ def assembled(plan: AgreementPlan, boards: Sequence[Board], remarks: list[str]) 
             )
             taus.append(tau)
     every = np.array(taus)
+    is_run = np.isfinite(every).any(axis=(0, 1, 2))
+    if not is_run.all():
+        remarks.append(
+            f"sub-samples under {is_run.sum()} of {len(is_run)} seeds for want of device time, "
+            "the full data under all."
+        )
     return Agreement(
         answer="",
         strategies=list(plan.strategies),
@@ -189,8 +182,10 @@ def assembled(plan: AgreementPlan, boards: Sequence[Board], remarks: list[str]) 
 def _cells(
     plan: AgreementPlan, boards: Sequence[Board], metric_taus: Sequence[MetricTaus], every: FloatArray
 ) -> list[StrategyAgreement]:
+    is_run = np.isfinite(every).any(axis=(0, 1, 2))  # seeds
+    every = every[..., is_run]
     full = np.sum([board.full_work.mean() for board in boards])
-    small = np.sum([board.small_work.mean(axis=-1) for board in boards], axis=0)
+    small = np.sum([board.small_work[..., is_run].mean(axis=-1) for board in boards], axis=0)
     is_skipped = np.asarray(np.isnan(every).all(axis=0))
     cells = []
     for index, board in [(None, None), *enumerate(metric_taus)]:
@@ -239,7 +234,7 @@ def keep_results(folder: Path, results: Results, *, seeds: int) -> list[str]:
         for protocol in PROTOCOLS:
             found = collect(data, protocol, results, seeds=seeds)
             if isinstance(found, list):
-                told.append(f"{data.name}, {protocol}: incomplete, {len(found)} stacks ({found[0]}, ...)")
+                told.append(f"{data.name}, {protocol}: incomplete, without {'; '.join(found)}")
                 continue
             key, agreement = found
             store.value(key, agreement.to_dict)

@@ -6,8 +6,9 @@ the files that ``prepare`` makes.
 
 from __future__ import annotations
 
+import multiprocessing
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -37,10 +38,10 @@ MODELS = {
     "implicit": ("popularity", "bias-only", "mf", "neumf", "multi-vae"),
     "sequential": ("popularity", "bias-only", "mf", "neumf", "multi-vae", "svae", "sasrec"),
 }
-#: sub-samples with fewer train events, users or items are skipped by the published code
-LEAST = (100, 50, 50)
+#: narrow networks come first, since one width of a model is enough to compare; of a width, long fits do
+LONGEST_FIRST = ("svae", "sasrec", "neumf", "mf", "multi-vae", "bias-only", "popularity")
 #: members that are trained together, by model: as many as fit into the memory of the device
-MOST = {"svae": 48, "sasrec": 48}
+MOST = {"svae": 48, "sasrec": 24}
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Prepared:
             known_valid=bool(arrays["known_valid"]),
             surviving=bool(arrays["surviving"]),
         )
-        self.has_limits = bool(arrays["has_limits"])
+        self.least_events = int(arrays["least_events"])
 
     def masks(self, fraction: float) -> np.ndarray:
         """Return (strategies or 1, seeds, n_events) masks."""
@@ -111,35 +112,37 @@ class Prepared:
         rows = self.rows[:, self.fractions.index(fraction)]
         return np.unpackbits(rows, axis=-1, count=n).astype(bool)
 
-    def is_large_enough(self, mask: np.ndarray) -> bool:
-        """Whether the published code would use the sub-sample."""
-        user, item = self.problem.train.user.cpu().numpy(), self.problem.train.item.cpu().numpy()
-        sizes = mask.sum(), len(np.unique(user[mask])), len(np.unique(item[mask]))
-        return not self.has_limits or all(size >= least for size, least in zip(sizes, LEAST, strict=True))
 
+def run_stack(
+    name: StackName, prepared: Prepared, seeds: Sequence[int], known: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Train what is missing of one stack; return values by strategy, seed and learning rate.
 
-def run_stack(name: StackName, prepared: Prepared, seeds: Sequence[int]) -> dict[str, np.ndarray]:
-    """Train one stack; return values by strategy, seed and learning rate, NaN where nothing was trained."""
+    Values are NaN where nothing was trained, because the sub-sample is too small or its seed was not asked
+    for. Members whose values are known keep them.
+    """
     training = replace(TRAINING[name.dataset], **CHANGES.get(name.model, {}))
     masks = prepared.masks(name.fraction)
     rates = RATES[:1] if name.model == "popularity" else RATES
-    places = [
-        (a, prepared.seeds.index(seed), r)
-        for a in range(len(masks))
-        for seed in seeds
-        for r in range(len(rates))
-        if prepared.is_large_enough(masks[a, prepared.seeds.index(seed)])
-    ]
     shape = (len(masks), len(prepared.seeds), len(rates))
     n_metrics = 1 if name.scenario == "explicit" else 3
-    out = {
+    empty = {
         "valid": np.full((*shape, n_metrics), np.nan),
         "test": np.full((*shape, n_metrics), np.nan),
         "best": np.zeros(shape, np.int16),
         "last": np.zeros(shape, np.int16),
     }
-    most = MOST.get(name.model, len(places)) if name.dataset == "ml-100k" else max(1, len(places))
-    for start in range(0, len(places), most):
+    out = {key: known.get(f"{name}/{key}", array).copy() for key, array in empty.items()}
+    places = [
+        (a, s, r)
+        for a in range(len(masks))
+        for s in (prepared.seeds.index(seed) for seed in seeds)
+        if masks[a, s].sum() >= prepared.least_events
+        for r in range(len(rates))
+        if np.isnan(out["test"][a, s, r]).all()
+    ]
+    most = MOST.get(name.model, len(places)) if name.dataset == "ml-100k" else len(places)
+    for start in range(0, len(places), max(1, most)):
         part = places[start : start + most]
         members = Members(
             torch.tensor(np.stack([masks[a, s] for a, s, _ in part]), device=prepared.device),
@@ -154,38 +157,96 @@ def run_stack(name: StackName, prepared: Prepared, seeds: Sequence[int]) -> dict
     return out
 
 
-def run_job(
-    folder: Path,
-    problems: Sequence[tuple[str, str, str]],
-    out: Path,
-    *,
-    seeds: Sequence[int],
-    device: str,
-    until: float,
-    label: str,
-    models: Sequence[str] = (),
-    done: frozenset[str] = frozenset(),
-    fractions: Sequence[float] = (),
-) -> None:
-    """Train the stacks of some (data set, protocol, scenario) and write one file, as far as the time goes.
+@dataclass(frozen=True)
+class Job:
+    """What some workers train together.
 
-    The full data are trained on under all seeds, by the run that has the first one.
+    Parameters
+    ----------
+    folder : the files that ``prepare`` made
+    out : each worker writes a file there after every stack
+    problems : with the seeds of their sub-samples; the full data are trained on under all seeds
+    models : all where there are none
+    device : of torch
+    until : no stack starts later
+    done : files with results; what they hold is not trained again
     """
-    results: dict[str, np.ndarray] = {}
-    path = out / f"{label}.npz"
-    for dataset, protocol, scenario in problems:
-        prepared = Prepared(folder / f"{dataset}.{protocol}.{scenario}.npz", device)
-        for name in stack_names(dataset, protocol, scenario, fractions or prepared.fractions):
-            started, is_full = time.time(), name.fraction == 1
-            is_other = (models and name.model not in models) or str(name) in done
-            if is_other or (is_full and prepared.seeds[0] not in seeds):
-                continue
-            if started > until:
+
+    folder: Path
+    out: Path
+    problems: Mapping[tuple[str, str, str], Sequence[int]]
+    models: Sequence[str]
+    device: str
+    until: float
+    done: Sequence[Path]
+
+    def names(self) -> list[StackName]:
+        """Return the stacks in the order in which they are started."""
+        order = []
+        for place, (dataset, protocol, scenario) in enumerate(self.problems):
+            with np.load(self.folder / f"{dataset}.{protocol}.{scenario}.npz") as file:
+                fractions = file["fractions"].tolist()
+            for name in stack_names(dataset, protocol, scenario, fractions):
+                if not self.models or name.model in self.models:
+                    rank = LONGEST_FIRST.index(name.model)
+                    order.append((name.width > WIDTHS[0], place, rank, -name.fraction, name))
+        return [name for *_, name in sorted(order, key=lambda entry: entry[:4])]
+
+    def run(self, workers: int) -> None:
+        """Train all stacks, each by the next worker that is free."""
+        context = multiprocessing.get_context("spawn")
+        waiting = context.Queue()
+        for name in (*self.names(), *[None] * workers):
+            waiting.put(name)
+        processes = [
+            context.Process(target=self.work, args=(waiting, f"worker{number}")) for number in range(workers)
+        ]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+        n_failed = sum(process.exitcode != 0 for process in processes)
+        if n_failed:
+            waiting.cancel_join_thread()  # nobody reads the names that wait
+            raise SystemExit(f"{n_failed} of {workers} workers failed; run again with --done for the rest.")
+
+    def work(self, waiting: Any, label: str) -> None:
+        """Train stacks until none waits or the time is over."""
+        known = read_results(self.done)
+        prepared: dict[str, Prepared] = {}
+        results: dict[str, Any] = {}
+        while (name := waiting.get()) is not None:
+            started = time.time()
+            if started > self.until:
                 print(f"out of time before {name}", flush=True)
-                return
-            for key, array in run_stack(name, prepared, prepared.seeds if is_full else seeds).items():
+                continue
+            if name.problem not in prepared:
+                prepared = {name.problem: Prepared(self.folder / f"{name.problem}.npz", self.device)}
+            problem = prepared[name.problem]
+            seeds = self.problems[name.dataset, name.protocol, name.scenario]
+            for key, array in run_stack(
+                name, problem, problem.seeds if name.fraction == 1 else seeds, known
+            ).items():
                 results[f"{name}/{key}"] = array
-            named: dict[str, Any] = results
-            np.savez_compressed(path.with_suffix(".part.npz"), **named)
-            path.with_suffix(".part.npz").rename(path)
+            part = self.out / f"{label}.part"
+            with part.open("wb") as file:
+                np.savez_compressed(file, **results)
+            part.rename(self.out / f"{label}.npz")
             print(f"{time.time() - started:6.2f} s {name}", flush=True)
+            if self.device == "cuda":
+                torch.cuda.empty_cache()  # the other workers need the memory
+
+
+def read_results(paths: Sequence[Path]) -> dict[str, np.ndarray]:
+    """Return the arrays of all files; members of a stack that one file lacks are taken from another."""
+    merged: dict[str, np.ndarray] = {}
+    for path in paths:
+        with np.load(path) as file:
+            for key in file.files:
+                array = file[key]
+                if key in merged and array.dtype.kind == "f":
+                    array = np.where(np.isnan(array), merged[key], array)
+                elif key in merged:
+                    array = np.maximum(array, merged[key])
+                merged[key] = array
+    return merged

@@ -52,7 +52,7 @@ def problem_arrays(
         "own_seen": ranking is not None and ranking.seen == "own",
         "known_valid": ranking is not None and ranking.known == "validation",
         "surviving": ranking is not None and ranking.catalogue == "surviving",
-        "has_limits": plan.has_limits,
+        "least_events": plan.least_events,
     }
     sizes = {"n_users": train.n_users, "n_items": train.n_items}
     axes = {"strategies": list(drawn), "fractions": plan.fractions, "seeds": plan.seeds}

@@ -12,11 +12,13 @@ from scipy.stats import kendalltau
 
 pytest.importorskip("torch")
 
-from benchmarks.svp_cf.collect import Board, assembled, read_results
-from benchmarks.svp_cf.job import stack_names
-from truerank.papers.sachdeva2021_protocol import DATA, plan_of
+from benchmarks.svp_cf.collect import Board, assembled
+from benchmarks.svp_cf.job import read_results, stack_names
+from truerank.papers.sachdeva2021 import noise_floor
+from truerank.papers.sachdeva2021_protocol import DATA, STRATEGIES, plan_of
 
 NAME = ("ml-100k", "published")
+PROJECT = Path(__file__).resolve().parents[2]
 
 
 def random_results(rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -67,8 +69,8 @@ def test_missing_stacks_are_named_and_files_are_joined(tmp_path: Path) -> None:
     results = random_results(np.random.default_rng(1))
     few = {key: value for key, value in results.items() if " mf " not in key and " neumf 32 " not in key}
     board = Board(NAME, scenario, plan, few)
-    assert board.holes == ["mf at 1", "mf at 0.5"]
-    assert "neumf of width 32 at 0.5" in board.missing
+    assert board.holes == ["mf"]
+    assert "neumf of width 32" in board.missing
     key = next(key for key in results if key.endswith("mf 8 0.5/test"))
     first, second = results[key].copy(), results[key].copy()
     first[:, 1:], second[:, :1] = np.nan, np.nan
@@ -77,3 +79,46 @@ def test_missing_stacks_are_named_and_files_are_joined(tmp_path: Path) -> None:
         np.savez(tmp_path / f"{name}.npz", **arrays)
     joined = read_results([tmp_path / "a.npz", tmp_path / "b.npz"])
     np.testing.assert_array_equal(joined[key], results[key])
+
+
+def test_only_seeds_that_were_run_count() -> None:
+    """Sub-samples under one seed of three: no tau is missing, and work that was not done is not averaged."""
+    plan = plan_of(DATA[1], "published", fractions=(0.5,))
+    scenario = list(plan.model_grids)[1]
+    plan = replace(plan, model_grids={scenario: plan.model_grids[scenario]})
+    results = random_results(np.random.default_rng(2))
+    for key, array in results.items():
+        if " 0.5/" in key and " multi-vae " not in key:
+            array[:, 1:] = 0 if key.endswith("last") else np.nan
+    remarks: list[str] = []
+    agreement = assembled(plan, [Board(NAME, scenario, plan, results)], remarks)
+    cell = agreement.cell("random", 0.5)
+    assert (cell.n_missing, cell.n_skipped) == (0, 0)
+    assert cell.speedup == pytest.approx(2.0)
+    assert remarks == ["sub-samples under 1 of 3 seeds for want of device time, the full data under all."]
+    assert np.isnan(np.array(agreement.boards[0].small, dtype=np.float64)[:, :, 1:]).all()
+
+
+@pytest.mark.slow
+def test_the_table_of_the_page_is_that_of_the_results() -> None:
+    page = (PROJECT / "docs" / "papers.md").read_text(encoding="utf-8")
+    rows = {
+        cells[1]: cells
+        for line in page.splitlines()
+        if len(cells := [c.strip() for c in line.split("|")]) == 9
+    }
+    folder = PROJECT / "benchmarks" / "results" / "nvidia-h200"
+    results = read_results(sorted(folder.glob("svp_cf_*.npz")))
+    for data, columns in zip(
+        DATA[:2], ({"published": 3, "ours": 4}, {"published": 6, "ours": 7}), strict=True
+    ):
+        for protocol, column in columns.items():
+            plan = plan_of(data, protocol)
+            boards = [Board((data.dataset, protocol), s, plan, results) for s in plan.model_grids]
+            assert not any(board.holes for board in boards)
+            agreement = assembled(plan, boards, [])
+            for (group, sampler), strategy in STRATEGIES.items():
+                shown = rows[f"{group}, {sampler}"][column].split()[0]
+                assert shown == f"{agreement.score(strategy).psi:.3f}"
+            floor = noise_floor(agreement)
+            assert rows["full data with themselves, other random numbers"][column] == f"{floor:.3f}"

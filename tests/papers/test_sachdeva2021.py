@@ -27,6 +27,7 @@ from truerank.papers.store import PaperStore
 from truerank.ranking.exact import exact_ranks
 from truerank.split.base import make_split
 from truerank.subsampling.subsample import subsample
+from truerank.workflows.agreement.order import kendall
 from truerank.workflows.agreement.result import Agreement
 
 __all__ = ["truerank"]
@@ -198,6 +199,24 @@ def test_a_result_by_stacks_is_taken_where_it_is_stored(found: Agreement, tmp_pa
     assert claims["enough data"].printed == 0.6
 
 
+def test_sub_samples_under_one_seed_have_the_spread_of_the_full_data(found: Agreement) -> None:
+    """The full data under three seeds: what is known of the error of a single run."""
+    draw = np.random.default_rng(1)
+    full = draw.random((3, 4))
+    small = np.full((16, len(FRACTIONS), 3, 4), np.nan)
+    small[:, :, 0] = draw.random((16, len(FRACTIONS), 4))
+    board = replace(found.boards[0], models=list("abcd"), full=full.tolist(), small=small.tolist())
+    board = replace(board, tau=kendall(full, small).tolist())
+    single = replace(found, boards=[board], seeds=[0, 1, 2])
+    assert sachdeva2021.n_seeds_of(single) == 1
+    psi = [
+        [np.mean([kendalltau(full[s], values).statistic for values in small[a, :, 0]]) for s in range(3)]
+        for a in range(16)
+    ]
+    expected = np.sqrt(2 * np.var(psi, axis=1, ddof=1).mean())
+    assert sachdeva2021._error(single, "random") == pytest.approx(expected)
+
+
 def test_enough_data_ends_at_the_first_fraction_below_the_floor(found: Agreement) -> None:
     three = replace(found, boards=[replace(board, ceiling=0.5) for board in found.boards])
     for line, expected in (([0.6, 0.5], 0.1), ([0.6, 0.4], 0.5), ([0.4, 0.6], 1.0), ([0.6, np.nan], 0.5)):
@@ -208,7 +227,7 @@ def test_enough_data_ends_at_the_first_fraction_below_the_floor(found: Agreement
 def test_protocols(tmp_path: Path) -> None:
     """What the published protocol is made of, and which recipes know it."""
     published, ours = (setup.plan_of(setup.DATA[0], name) for name in ("published", "ours"))
-    assert (published.least_events, published.least_users, published.least_items) == (100, 50, 50)
+    assert (published.least_events, published.least_users, published.least_items) == (100, 0, 0)
     assert not ours.has_limits
     assert [scenario.selection for scenario in published.model_grids] == ["test"] * 3
     assert {scenario.selection for scenario in ours.model_grids} == {"validation"}

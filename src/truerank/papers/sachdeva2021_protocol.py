@@ -137,7 +137,7 @@ PROTOCOLS: Mapping[str, AgreementProtocol] = {
         ),
         {name: AS_CODED.get(name, name) for name in STRATEGIES.values()},
         "keep",
-        (100, 50, 50),
+        (100, 0, 0),  # their 50 users and 50 items are those of all three parts, which always have more
     ),
 }
 
