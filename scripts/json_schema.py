@@ -24,6 +24,7 @@ from truerank.papers.outcome import PaperNumber
 from truerank.subsampling.subsample import SubsampleLoss
 from truerank.workflows.agreement.result import Agreement
 from truerank.workflows.compare.result import Comparison
+from truerank.workflows.plan.advice import PlanOption, TellingApart
 from truerank.workflows.plan.plan import SamplePlan
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -158,7 +159,14 @@ def whole_schema() -> Schema:
     maybe = {"type": ["boolean", "null"]}
     counts = {"type": ["integer", "null"]}
     words: Schema = {"type": "array", "items": text, "description": "the plan as sentences"}
-    made.of_class(SamplePlan, words=words)
+    advised: Schema = {"type": "string", "description": "what to do, what it costs and what it gives"}
+    options: Schema = {
+        "type": "array",
+        "items": made.of_type(PlanOption),
+        "description": "ways to the half-width, without bias first",
+    }
+    made.of_class(SamplePlan, recommendation=advised, options=options, words=words)
+    made.of_class(TellingApart, sentence={**text, "description": "the same in words"})
     number: Schema = {"type": ["number", "null"]}
     cell = made.of_class(PaperNumber, without=["digits"], difference=number, z=number, status=text)
     made.of_class(PluginSummary)
@@ -184,9 +192,10 @@ def whole_schema() -> Schema:
         "plan",
         {
             "plans": {"type": "object", "additionalProperties": {"$ref": "#/$defs/SamplePlan"}},
+            "pairs": {"type": "array", "items": {"$ref": "#/$defs/TellingApart"}},
             "costs": {"type": "array", "items": _OPEN, "description": "with --scale: predicted costs"},
         },
-        *("plans", "costs"),
+        *("plans", "pairs", "costs"),
         about="Sample sizes by model, or with --scale what ranking costs",
     )
     cells = {"type": "array", "items": cell}

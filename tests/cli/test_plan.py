@@ -39,12 +39,15 @@ def test_plan_from_a_table(truerank: Truerank, pilot: Path) -> None:
     assert found["needs"][0]["metric"] == "recall@20"
     assert found["divisions"][0]["budget"] == 5000
     assert found["costs"] is None
+    assert found["recommendation"].startswith("Rank all items for ")
     words = done.err.replace("\n", " ")
-    assert "for the bounds, whatever the ranks are" in words
-    assert "5,000 scores for recall@20 (test-users)" in words
+    assert words.startswith(f"ranks.csv: {found['recommendation']}")
+    assert "The smallest difference between two models that 200 users" in words
+    assert "With 5,000 scores for recall@20" in words
     table = truerank("plan", "--pilot", pilot, *flags)
-    assert table.out.splitlines()[0].split()[:3] == ["model", "metric", "about"]
-    assert "exact gains instead" in table.out
+    assert table.out.splitlines()[0].split() == ["metric", "way", "scores", "gives"]
+    assert "only users" in table.out
+    assert max(map(len, table.out.splitlines())) <= 80
     csv = truerank("plan", "--pilot", pilot, *flags, "--format", "csv")
     assert len(csv.out.splitlines()) == 2
 
@@ -53,13 +56,33 @@ def test_plan_takes_a_pilot_itself_and_measures(truerank: Truerank, data: Path) 
     done = truerank(
         *("plan", data, "--model", "popularity", "--metrics", "recall@20", "--half-width", "0.05"),
         *("--sampler", "uniform(m=20)"),
-        *("--target", "population", "--format", "json"),
+        *("--target", "population", "--format", "json", "--seen", "keep"),
     )
     assert done.code == 0, done.err
     found = json.loads(done.out)["plans"]["popularity"]
     assert found["target"] == "population"
     assert found["costs"]["exact_user"] > 0
-    assert "is cheaper" in done.err
+    assert "popularity: Rank all items for all 80 users" in done.err
+    assert f"  truerank evaluate {data} --model popularity --metrics recall@20 --seen keep\n" in done.err
+
+
+def test_two_models_are_told_apart(truerank: Truerank, pilot: Path) -> None:
+    """How many users tell A from B, and a difference that was asked for."""
+    first, second = pilot.with_name("a.csv"), pilot.read_text().splitlines()
+    worse = [line.replace(",1,30,", ",31,30,") for line in second[1:]]
+    first.write_text(
+        "\n".join(
+            ["model," + second[0], *(f"a,{line}" for line in second[1:]), *(f"b,{line}" for line in worse)]
+        )
+    )
+    flags = ("--metrics", "recall@20", "--half-width", "0.05", "--difference", "0.1", "--estimator", "bv")
+    done = truerank("plan", "--pilot", first, *flags, "--format", "json")
+    assert done.code == 0, done.err
+    (pair,) = json.loads(done.out)["pairs"]
+    assert (pair["first"], pair["second"]) == ("a", "b") and pair["difference"] > 0 and pair["users"] > 0
+    words = done.err.replace("\n", " ")
+    assert pair["sentence"] in words
+    assert "A difference of 0.1 takes about" in words
 
 
 @pytest.mark.parametrize(
@@ -85,6 +108,7 @@ def test_bad_plans(truerank: Truerank, flags: tuple[str, ...], sentence: str) ->
         (("--target", "users"), "target must be one of"),
         (("--metrics", "recal"), "Did you mean 'recall'"),
         (("--budget", "1"), "budget must be at least 2"),
+        (("--difference", "0"), "--difference must be greater than 0"),
     ],
 )
 def test_bad_flags(truerank: Truerank, pilot: Path, flags: tuple[str, ...], sentence: str) -> None:

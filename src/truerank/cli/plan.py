@@ -7,6 +7,7 @@ it predicts what ranking a given number of users and items costs.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +19,7 @@ from truerank.cli import options as opt
 from truerank.cli.options import Format
 from truerank.cli.output import emit, say, shown_progress, table_text
 from truerank.core.errors import InvalidParameter
+from truerank.core.table import about
 
 if TYPE_CHECKING:
     from truerank.core.ranks import SampledRanks
@@ -141,8 +143,11 @@ NEEDS = (
     "adaptive max",
     "or users",
     "scores of these",
+    "variance",
+    "smallest difference",
 )
-DIVISIONS = ("model", "metric", "scores", "users", "negatives", "half-width", "bias", "exact gains instead")
+OPTIONS = ("model", "metric", "way", "scores", "gives")
+DIVISIONS = ("model", "metric", "scores", "users", "negatives", "half-width", "bias", "only users")
 
 
 def plan(
@@ -166,6 +171,10 @@ def plan(
     budget: Annotated[
         list[int] | None,
         typer.Option(help="Divide this many scores between users and negatives; may be given several times."),
+    ] = None,
+    difference: Annotated[
+        float | None,
+        typer.Option(help="Say how many users tell a difference of this size between two models."),
     ] = None,
     estimator: opt.Estimator = None,
     target: opt.Target = "test-users",
@@ -191,7 +200,7 @@ def plan(
     threads: opt.Threads = None,
     format: opt.OutputFormat = Format.table,
 ) -> None:
-    """Print how many negatives or users a wanted half-width needs, and what exact evaluation costs."""
+    """Recommend how to reach a wanted half-width: what to do, what it costs, what it gives."""
     from truerank.core.provenance import ranks_hash, versions
     from truerank.workflows.options import DEFAULT_ESTIMATOR
     from truerank.workflows.plan.plan import plan as make_plan
@@ -235,6 +244,7 @@ def plan(
                 level=level,
                 target=target,  # type: ignore[arg-type]  # checked with a sentence inside
                 budgets=budget or (),
+                difference=difference,
                 n_users=n_users,
                 costs=costs.get(name),
                 ties=ties,  # type: ignore[arg-type]
@@ -250,7 +260,16 @@ def plan(
         "data_hash": {name: ranks_hash(ranks) for name, ranks in pilots.items()},
         "versions": versions(),
     }
-    _show(plans, provenance, format)
+    flags = {
+        "--split": split,
+        "--seen": seen,
+        "--ties": ties,
+        "--columns": columns,
+        "--time-format": time_format,
+    }
+    usual = ("leave-last-out", "remove", "expected", None)
+    given = {flag: value for flag, value in flags.items() if value is not None and value not in usual}
+    _show(plans, provenance, format, None if data is None else {"data": data, **given})
 
 
 def _read_pilots(path: Path, n_items: int | None, negatives: int | None) -> dict[str, SampledRanks]:
@@ -309,30 +328,73 @@ def _sample_pilots(
     return pilots, costs
 
 
-def _show(plans: Mapping[str, SamplePlan], provenance: Mapping[str, Any], style: Format) -> None:
+def evaluate_command(model: str, sample_plan: SamplePlan, given: Mapping[str, str]) -> str:
+    """Return the command that does what a plan recommends.
+
+    Parameters
+    ----------
+    model : its name
+    sample_plan : the plan
+    given : the data, and flags of the plan that the evaluation needs too
+    """
+    from truerank.workflows.plan.advice import recommend
+
+    data, *others = given.items()
+    metrics = ",".join(need.metric for need in sample_plan.needs)
+    words = ["truerank", "evaluate", data[1], "--model", model, "--metrics", metrics]
+    return shlex.join([*words, *(word for flag in others for word in flag), *recommend(sample_plan).flags])
+
+
+def _show(
+    plans: Mapping[str, SamplePlan],
+    provenance: Mapping[str, Any],
+    style: Format,
+    given: Mapping[str, str] | None,
+) -> None:
     from truerank.core.provenance import head
+    from truerank.workflows.plan.advice import difference_sentences, tell_apart
 
     first = next(iter(plans.values()))
     whose = "all test users" if first.target == "test-users" else "the user population"
-    say(
-        f"Half-width {first.half_width:g} at level {first.level:g} for {whose}: {first.n_users:,} test "
-        f"users, {first.n_items:,} items, estimator {first.estimator}."
-    )
     for name, sample_plan in plans.items():
-        for line in sample_plan.sentences():
+        say(f"{name}: {sample_plan.recommendation()}")
+        if given is not None:
+            say(f"  {evaluate_command(name, sample_plan, given)}")
+    for name, sample_plan in plans.items():
+        for line in (*difference_sentences(sample_plan), *map(str, sample_plan.divisions)):
             say(f"{name}: {line}")
+    told = tell_apart(plans)
+    for pair in told:
+        say(str(pair))
+    say(
+        f"Ways to +-{first.half_width:g} at level {first.level:g} for {whose}: {first.n_users:,} test users, "
+        f"{first.n_items:,} items, estimator {first.estimator}."
+    )
     if style is Format.json:
         made = {name: sample_plan.to_dict() for name, sample_plan in plans.items()}
-        document = {**head("plan"), "plans": made, "provenance": provenance}
+        pairs = [pair.to_dict() for pair in told]
+        document = {**head("plan"), "plans": made, "pairs": pairs, "provenance": provenance}
         emit(json.dumps(document, indent=2, allow_nan=False))
         return
-    emit(
-        table_text(
-            NEEDS, [row for name, sample_plan in plans.items() for row in _needs(name, sample_plan)], style
+    if style is Format.csv:
+        emit(
+            table_text(
+                NEEDS,
+                [row for name, sample_plan in plans.items() for row in _needs(name, sample_plan)],
+                style,
+            )
         )
-    )
+        return
+    options = [
+        (name, option.metric, option.way, about(option.scores), option.gives)
+        for name, sample_plan in plans.items()
+        for option in sample_plan.options()
+    ]
+    # the name of a single model would take the room that words need
+    start = 1 if len(plans) == 1 and style is Format.table else 0
+    emit(table_text(OPTIONS[start:], [row[start:] for row in options], style))
     divisions = [row for name, sample_plan in plans.items() for row in _divisions(name, sample_plan)]
-    if divisions and style is not Format.csv:
+    if divisions:
         emit("")
         emit(table_text(DIVISIONS, divisions, style))
 
@@ -353,6 +415,8 @@ def _needs(name: str, sample_plan: SamplePlan) -> list[tuple[str, ...]]:
             "" if need.ceiling is None else str(need.ceiling),
             str(need.users),
             f"{need.row_scores:.0f}",
+            f"{need.variance:.4g}",
+            f"{need.smallest_difference:.4g}",
         )
         for need in sample_plan.needs
     ]

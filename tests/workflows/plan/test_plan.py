@@ -86,7 +86,7 @@ def test_users_and_negatives_of_a_plan_do_what_they_should() -> None:
     assert need.total_negatives <= (need.bound_negatives or N)
     assert need.ceiling is not None
     assert (need.ceiling_mean or 0) < need.ceiling
-    assert "for the bounds, whatever the ranks are; or score" in found.sentences()[0]
+    assert found.sentences()[0].startswith(f"Sample {need.total_negatives} negatives for every user (about ")
     json.dumps(found.to_dict())
 
 
@@ -118,7 +118,7 @@ def test_a_budget_is_divided_as_well_as_on_any_size() -> None:
             spread = who.sampled(RECALL, m)
             noise = spread.noise(n, n_test_users=1000, target=target, level=0.95)
             assert found.half_width <= (noise + abs(spread.bias)) * 1.1  # between two sizes of the grid
-    assert "30,000 scores for recall@10 (population)" in str(found)
+    assert "With 30,000 scores for recall@10, " in str(found)
 
 
 def test_noise_alone_wants_few_items_and_many_users() -> None:

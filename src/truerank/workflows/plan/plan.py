@@ -37,6 +37,14 @@ from truerank.inference.estimate_interval.registry import TARGETS, Target
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
 from truerank.workflows.options import DEFAULT_ESTIMATOR, Estimators, single_estimator
+from truerank.workflows.plan.advice import (
+    PlanOption,
+    difference_sentences,
+    options_of,
+    recommend,
+    smallest_difference,
+    users_to_tell,
+)
 from truerank.workflows.plan.assumed_users import (
     AssumedUsers,
     UsersFromDistribution,
@@ -84,9 +92,9 @@ class BudgetAllocation:
     def __str__(self) -> str:
         exact = ""
         if self.rows is not None:
-            exact = f"; scoring fewer users completely gives +-{self.rows:.4f} without bias"
+            exact = f"; ranking fewer users completely gives +-{self.rows:.4f} without bias"
         return (
-            f"{self.budget:,} scores for {self.metric} ({self.target}): {self.n_users:,} users with "
+            f"With {self.budget:,} scores for {self.metric}, {self.n_users:,} users with "
             f"{self.n_negatives:,} negatives give +-{self.half_width:.4f} ({self.noise:.4f} noise, "
             f"{self.bias:+.4f} bias){exact}."
         )
@@ -145,6 +153,11 @@ class MetricRequirement:
     users : users that are enough if all items are ranked for each
     row_scores : scores of these users if each row, in random order of items, ends when the cut-off decides
         its gain; the order of popularity takes fewer
+    variance : of the exact value over users, if ranks are as assumed
+    population_half_width : of the interval for the user population when all test users are ranked exactly
+    smallest_difference : to another model with this variance that all test users, ranked exactly, find with
+        probability 0.8; models that do well for the same users are told apart at less
+    difference_users : users that find the difference asked for with probability 0.8, or None
     """
 
     metric: str
@@ -157,19 +170,10 @@ class MetricRequirement:
     ceiling_mean: float | None
     users: int
     row_scores: float
-
-    def __str__(self) -> str:
-        noise, total, bounds = (
-            f"{size:,}" if size is not None else "(nearly) all"
-            for size in (self.noise_negatives, self.total_negatives, self.bound_negatives)
-        )
-        bias = f" (the estimator's bias there is {self.bias:+.4f})" if self.bias is not None else ""
-        return (
-            f"{self.metric} (about {self.value:.3f}): {noise} negatives for the noise alone{bias}; {total} "
-            f"for noise and bias, if ranks are as assumed; {bounds} for the bounds, whatever the ranks are; "
-            f"or score {self.users:,} randomly chosen users completely "
-            f"(about {about(self.row_scores)} scores)."
-        )
+    variance: float = 0.0
+    population_half_width: float = 0.0
+    smallest_difference: float = 0.0
+    difference_users: int | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -183,6 +187,8 @@ class SamplePlan(Displayed):
     needs : one per metric
     divisions : the best allocation of each budget between users and items, per metric
     costs : seconds of ranking on this machine, if measured
+    n_targets : mean number of targets per user
+    difference : between two models, that shall be told
     """
 
     half_width: float
@@ -194,15 +200,29 @@ class SamplePlan(Displayed):
     needs: tuple[MetricRequirement, ...]
     divisions: tuple[BudgetAllocation, ...] = ()
     costs: RankingSeconds | None = None
+    n_targets: float = 1.0
+    difference: float | None = None
+
+    def recommendation(self) -> str:
+        """Return what to do, what it costs and what it gives, in a sentence or two."""
+        return recommend(self).sentence
+
+    def options(self) -> list[PlanOption]:
+        """Return all ways to the wanted half-width, metric by metric, those without bias first."""
+        return [option for need in self.needs for option in options_of(self, need)]
 
     def sentences(self) -> tuple[str, ...]:
-        """Return the plan as sentences: one per metric, one per budget and metric, one on costs."""
-        lines = [str(requirement) for requirement in self.needs]
-        lines += [str(allocation) for allocation in self.divisions]
-        if self.costs is not None:
-            sizes = [need.bound_negatives or need.noise_negatives or self.n_items for need in self.needs]
-            lines.append(self.costs.sentence(max(sizes)))
-        return tuple(lines)
+        """Return the plan as sentences: what to do, the smallest difference it tells, the alternatives."""
+        alternatives = [
+            f"{option.metric}: {option.way} (about {about(option.scores)} scores): {option.gives}."
+            for option in self.options()
+        ]
+        return (
+            self.recommendation(),
+            *difference_sentences(self),
+            *map(str, self.divisions),
+            *alternatives,
+        )
 
     def overview(self) -> Overview:
         """Return what a console and a notebook show."""
@@ -215,7 +235,12 @@ class SamplePlan(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON."""
-        return {**asdict(self), "words": list(self.sentences())}
+        return {
+            **asdict(self),
+            "recommendation": self.recommendation(),
+            "options": [asdict(option) for option in self.options()],
+            "words": list(self.sentences()),
+        }
 
 
 @suggests_arguments
@@ -228,6 +253,7 @@ def plan(
     level: float = 0.95,
     target: Target = "test-users",
     budgets: Sequence[int] = (),
+    difference: float | None = None,
     n_users: int | None = None,
     costs: RankingSeconds | None = None,
     ties: TiePolicy = "expected",
@@ -248,6 +274,7 @@ def plan(
         closed form otherwise
     level, target : of the interval
     budgets : numbers of scores to divide between users and items
+    difference : between two models; the plan says how many users tell it
     n_users : number of test users; that of the pilot by default, required with a distribution
     costs : seconds of ranking as returned by ``measure_costs``
     ties : how ties of a pilot count
@@ -267,11 +294,15 @@ def plan(
     >>> made = plan(ranks, "recall@100", 0.02, estimator="ls", n_users=2000)
     >>> made.needs[0].users  # 0.3 * 1.96 / 0.02 squared is 864 of infinitely many, 604 of 2,000
     604
+    >>> print(made.recommendation())
+    Rank all items for 604 of the 2,000 users, drawn at random (about 600,000 scores, 30 % of exact ...
     """
     parsed_metrics = make_metrics(metrics)
     check_above("half_width", half_width, 0)
     check_level(level)
     check_choice("target", target, TARGETS)
+    if difference is not None:
+        check_above("difference", difference, 0)
     parsed_estimator = single_estimator(estimator, "plan")
     distribution, n_test_users = _assumed_distribution(pilot, n_users, ties)
     n_items = int(pilot.n_pool.max()) if isinstance(pilot, SampledRanks) else distribution.n_pool
@@ -289,7 +320,11 @@ def plan(
     requirements, allocations = [], []
     with tracked(progress, "planning", len(parsed_metrics) * (1 + len(budgets))) as task:
         for metric in parsed_metrics:
-            requirements.append(_requirement(users, metric, half_width, bounds, level=level, target=target))
+            need = _requirement(users, metric, half_width, bounds, level=level, target=target)
+            if difference is not None:
+                told_by = users_to_tell(2 * need.variance, difference, level=level)
+                need = replace(need, difference_users=told_by)
+            requirements.append(need)
             task.advance()
         for budget, metric in product(budgets, parsed_metrics):
             allocations.append(allocate_budget(users, metric, budget, level=level, target=target))
@@ -304,6 +339,8 @@ def plan(
         tuple(requirements),
         tuple(allocations),
         costs,
+        float(users.n_targets),
+        difference,
     )
 
 
@@ -361,7 +398,8 @@ def _requirement(
                 break
     except CannotEstimate:  # the estimator does not treat adaptive samples
         ceiling = None
-    n_exact = _exact_users(users.exact(metric).users, half_width, n, level=level, target=target)
+    spread = users.exact(metric)
+    n_exact = _exact_users(spread.users, half_width, n, level=level, target=target)
     return MetricRequirement(
         str(metric),
         users.value(metric),
@@ -373,6 +411,9 @@ def _requirement(
         mean,
         n_exact,
         n_exact * users.row_scores(metric),
+        variance=spread.users,
+        population_half_width=spread.noise(n, n_test_users=n, target="population", level=level),
+        smallest_difference=smallest_difference(2 * spread.users, n, level=level),
     )
 
 
