@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from docs_site import api_reference, bibliography, command_reference, plugin_reference
+from docs_site.formula import with_formulas
 from docs_site.links import ROOT_PAGES, for_site
 from mkdocs.structure.files import File, Files
 
@@ -35,5 +36,5 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Mend links of pages under ``docs`` that lead out of it."""
-    return markdown if page.file.generated_by else for_site(markdown, folder="docs")
+    """Mend links of pages under ``docs`` that lead out of it, and draw formulas."""
+    return markdown if page.file.generated_by else with_formulas(for_site(markdown, folder="docs"))
