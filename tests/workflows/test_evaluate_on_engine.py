@@ -320,7 +320,7 @@ def test_what_cannot_be_asked(split: Split, factors: Factors, tmp_path: Path) ->
         evaluate_files("local", files, users=5)  # type: ignore[call-arg]
     with pytest.raises(InvalidParameter, match="at least one model is needed"):
         evaluate_files("local", {})
-    with pytest.raises(InvalidParameter, match="by item vectors or by a pickled scorer"):
+    with pytest.raises(InvalidParameter, match="by item vectors or by a model file"):
         Files("users.parquet")
     with pytest.raises(InvalidParameter, match="n_items must be given with a scorer"):
         Files("users.parquet", scorer="scorer.pickle")

@@ -25,7 +25,7 @@ SCHEMA_VERSION = 2
 #: Key of the provenance among the metadata of Parquet files.
 FILE_KEY = "truerank"
 _ALWAYS = ("numpy", "numba", "scipy", "polars")
-_IF_LOADED = ("torch", "triton", "distributed", "pyspark")
+_IF_LOADED = ("torch", "triton")  # no digit depends on the engine
 
 
 def head(command: str, version: str = __version__) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """Files from which workers rank users: users with targets and vectors in Parquet, item vectors as arrays.
 
 `Files` names them, `write_files` writes them from a split and a scorer, `read_block` reads a slice of users,
-and `rows_per_task` chooses how many users a task gets.
+and `rows_per_task` chooses how many users a task gets. Files that a run has written are opened with their
+digests; a scorer travels as a model file, and only one that is not made of arrays as a pickle
+(`distributed.sealed`).
 """
 
 from __future__ import annotations
@@ -9,15 +11,17 @@ from __future__ import annotations
 import io
 import itertools
 import json
-import pickle
-from dataclasses import asdict, dataclass
-from functools import cached_property
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from truerank.core.digest import content_digest
-from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.errors import DataWarning, InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions, Lists, Vocabulary
 from truerank.core.plugin import Plugin
 from truerank.core.ranks import SeenPolicy
@@ -25,18 +29,24 @@ from truerank.core.scorer import HasFactors, Scorer, check_scorer
 from truerank.core.split import Split
 from truerank.core.types import AnyArray, FloatArray, IntArray
 from truerank.distributed.engine import EngineTask
+from truerank.distributed.sealed import SealedPickle, write_pickle
 from truerank.distributed.storage import (
     UNREADABLE,
+    array_bytes,
+    checked,
     exists,
+    fetch_bytes,
     for_polars,
+    is_intact,
     join,
     map_array,
     parquet_files,
+    seal_of,
     unreadable_file,
     version_stamp,
-    write_array,
     write_bytes,
 )
+from truerank.models.saved_scorer import load_scorer, pack_scorer, scorer_bytes
 from truerank.ranking.exact import Queries, make_queries
 
 #: What polars raises beside the errors of files.
@@ -57,12 +67,15 @@ class Files:
     items : .npy file of item vectors, (n_items, d); every worker maps it
     item_bias : .npy file of biases, (n_items,), or None
     item_counts : .npy file of train events per item, (n_items,); only popularity sampling needs it
-    scorer : pickled scorer, for models that are no dot products; ``items`` is None then
+    scorer : model file, as ``save_scorer`` writes it, for models that are no dot products
     is_thread_safe : whether that scorer may be called from several threads
     n_items : size of the catalogue, where there are no item vectors
     n_test_users : number of test users that these were sampled from; None when these are all
     name : name of the data in results
     digest : of the contents; None takes size and time of each file instead
+    seals : digests of files by their names, without which these are not opened; of files that were written by
+        ``write_files``
+    pickled : in place of ``scorer``, for models that are not made of arrays; made by ``write_files`` only
     """
 
     users: str | tuple[str, ...]
@@ -75,22 +88,46 @@ class Files:
     n_test_users: int | None = None
     name: str = "data"
     digest: str | None = None
+    seals: Mapping[str, str] = field(default_factory=dict, repr=False)
+    pickled: SealedPickle | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if (self.items is None) == (self.scorer is None):
+        if sum(one is not None for one in (self.items, self.scorer, self.pickled)) != 1:
             raise InvalidParameter(
-                "a model must be given by item vectors or by a pickled scorer, one of the two. "
+                "a model must be given by item vectors or by a model file, one of the two. "
                 "Name the .npy file of the vectors in items."
             )
-        if self.scorer is not None and self.n_items is None:
+        if self.items is None and self.n_items is None:
             raise InvalidParameter("n_items must be given with a scorer: the size of the catalogue.")
+
+    def seal(self, path: str) -> str | None:
+        """Return the digest that a file must have; None where it is not known."""
+        return self.seals.get(path.replace("\\", "/").rpartition("/")[2])
+
+    def for_job(self) -> Files:
+        """Return what a job needs beside its tasks, which name their own files; it is sent with each task."""
+        shared = [path for path in (self.items, self.item_bias, self.item_counts, self.scorer) if path]
+        names = {path.replace("\\", "/").rpartition("/")[2] for path in shared}
+        return replace(self, users=(), seals={name: self.seals[name] for name in names & set(self.seals)})
+
+    def map(self, path: str) -> AnyArray:
+        """Return one of the arrays."""
+        return map_array(path, self.seal(path))
+
+    def load_scorer(self) -> Scorer:
+        """Return the scorer of a model that is no dot product."""
+        if self.pickled is not None:
+            scorer: Scorer = self.pickled.load()
+            return scorer
+        place = str(self.scorer)
+        return load_scorer(Path(checked(place, self.seal(place)))).scorer
 
     @cached_property
     def parts(self) -> tuple[tuple[str, int], ...]:
         """The Parquet files, with the number of rows of each."""
         paths_given = (self.users,) if isinstance(self.users, str) else self.users
         paths = [path for place in paths_given for path in parquet_files(place)]
-        return tuple((path, _n_rows(path)) for path in paths)
+        return tuple((path, _n_rows(path, self.seal(path))) for path in paths)
 
     @property
     def n_rows(self) -> int:
@@ -100,12 +137,13 @@ class Files:
     @cached_property
     def size(self) -> int:
         """Number of items in the catalogue."""
-        return int(self.n_items) if self.items is None else len(map_array(self.items))  # type: ignore[arg-type]
+        return int(self.n_items) if self.items is None else len(self.map(self.items))  # type: ignore[arg-type]
 
     @property
     def key(self) -> str:
         """A digest of all files."""
-        known = {name: value for name, value in asdict(self).items() if name != "name"}
+        untold = ("name", "seals", "pickled")
+        known = {name: value for name, value in asdict(self).items() if name not in untold}
         if self.digest is None:
             others = (self.items, self.item_bias, self.item_counts, self.scorer)
             paths = [path for path, _ in self.parts] + [one for one in others if one is not None]
@@ -118,11 +156,12 @@ class Files:
 
 @dataclass(frozen=True)
 class RowSlice:
-    """Rows start..start+n_rows-1 of one Parquet file."""
+    """Rows start..start+n_rows-1 of one Parquet file, with the digest of the file where it is known."""
 
     path: str
     start: int
     n_rows: int
+    seal: str | None = None
 
 
 def slice_tasks(files: Files, rows: int) -> list[EngineTask]:
@@ -133,7 +172,8 @@ def slice_tasks(files: Files, rows: int) -> list[EngineTask]:
         bounds = [n_rows * index // max(1, n_slices) for index in range(n_slices + 1)]
         for start, stop in itertools.pairwise(bounds):
             name = f"{part:05d}-{start:09d}-{stop:09d}"  # the same for every task size
-            tasks.append(EngineTask(name, RowSlice(path, start, stop - start), stop - start))
+            piece = RowSlice(path, start, stop - start, files.seal(path))
+            tasks.append(EngineTask(name, piece, stop - start))
     return tasks
 
 
@@ -190,16 +230,20 @@ def read_block(
 
 def _read(piece: RowSlice) -> pl.DataFrame:
     try:
-        scanned = pl.scan_parquet(for_polars(piece.path))
+        scanned = pl.scan_parquet(for_polars(piece.path, piece.seal))
         names = [name for name in scanned.collect_schema().names() if name in COLUMNS]
         return scanned.slice(piece.start, piece.n_rows).select(names).collect()
+    except InvalidData:
+        raise
     except _BROKEN as error:
         raise unreadable_file(piece.path, error) from None
 
 
-def _n_rows(path: str) -> int:
+def _n_rows(path: str, seal: str | None) -> int:
     try:
-        return int(pl.scan_parquet(for_polars(path)).select(pl.len()).collect().item())
+        return int(pl.scan_parquet(for_polars(path, seal)).select(pl.len()).collect().item())
+    except InvalidData:
+        raise
     except _BROKEN as error:
         raise unreadable_file(path, error) from None
 
@@ -257,59 +301,127 @@ def _vectors(column: pl.Series, n_dims: int, path: str) -> FloatArray:
 FILE_ROWS, GROUP_ROWS = 1 << 18, 1 << 12
 
 
-def write_files(work_dir: str, scorer: Scorer, split: Split, seen: SeenPolicy) -> Files:
+#: In the folder of ``write_files``: written last, with the digests of all files.
+MANIFEST = "complete.json"
+
+
+def write_files(
+    work_dir: str, scorer: Scorer, split: Split, seen: SeenPolicy, *, private: str | None = None
+) -> Files:
     """Write what workers need to rank the test users of a split, and return the names of the files.
 
-    The folder within ``work_dir`` is named by a digest of the contents, so existing files are not written
-    again.
+    The folder within ``work_dir`` is named by a digest of the contents. Files that are there and have the
+    right contents are not written again; others, in a folder that was once complete, are written anew with a
+    warning.
+
+    Parameters
+    ----------
+    work_dir : a folder or URL that all workers can read
+    scorer, split, seen : the model, and the users and items that it ranks
+    private : a folder of this run only, from ``private_folder``, for a scorer that must be pickled; None
+        refuses such a scorer
+
+    Raises
+    ------
+    InvalidParameter
+        When the scorer is not made of arrays, and cannot be pickled or has no private folder.
     """
     check_scorer(scorer, split)
     queries = make_queries(split, seen)
     factors = scorer.factors() if isinstance(scorer, HasFactors) else None
     vectors = None if factors is None else factors.user
-    counts, pickled = split.train.item_counts(), b""
-    arrays: list[AnyArray | None] = [vectors, counts]
-    if factors is None:
-        pickled = _pickled(scorer)
+    counts = split.train.item_counts()
+    arrays: dict[str, AnyArray | None] = {"vectors": vectors, "counts": counts}
+    contents: dict[str, Callable[[], bytes]] = {
+        f"users-{part:05d}.parquet": partial(_user_bytes, queries, part, split, vectors)
+        for part in range(_n_files(queries))
+    }
+    contents["item_counts.npy"] = partial(array_bytes, counts)
+    pickled: SealedPickle | None = None
+    kind = ""
+    if factors is not None:
+        arrays |= {"items": factors.item, "bias": factors.item_bias}
+        contents["items.npy"] = partial(array_bytes, factors.item)
+        if factors.item_bias is not None:
+            contents["item_bias.npy"] = partial(array_bytes, factors.item_bias)
+    elif is_made_of_arrays(scorer):
+        kind, parts = pack_scorer(scorer)
+        arrays |= parts
+        contents["scorer.truerank"] = partial(scorer_bytes, scorer)
     else:
-        arrays += [factors.item, factors.item_bias]
-    digest = _digest(queries, arrays, pickled)
+        pickled = _pickled(scorer, private)
+        kind = seal_of(fetch_bytes(pickled.path))
+    digest = _digest(queries, list(arrays.values()), kind.encode())
     folder = join(work_dir, f"truerank-{digest}")
-    files = Files(
-        users=tuple(join(folder, f"users-{part:05d}.parquet") for part in range(_n_files(queries))),
-        items=None if factors is None else join(folder, "items.npy"),
-        item_bias=None if factors is None or factors.item_bias is None else join(folder, "item_bias.npy"),
-        item_counts=join(folder, "item_counts.npy"),
-        scorer=join(folder, "scorer.pickle") if factors is None else None,
+    seals = _write_sealed(folder, contents, {"users": len(queries), "items": scorer.n_items})
+
+    def path_of(name: str) -> str | None:
+        return join(folder, name) if name in contents else None
+
+    return Files(
+        users=tuple(join(folder, name) for name in contents if name.startswith("users-")),
+        items=path_of("items.npy"),
+        item_bias=path_of("item_bias.npy"),
+        item_counts=path_of("item_counts.npy"),
+        scorer=path_of("scorer.truerank"),
         is_thread_safe=bool(getattr(scorer, "is_thread_safe", False)),
         n_items=scorer.n_items,
         n_test_users=split.n_test_users,
         name=split.train.name,
         digest=digest,
+        seals=seals,
+        pickled=pickled,
     )
-    marker = join(folder, "complete.json")
-    if exists(marker):
-        return files
-    for part, path in enumerate(files.users):
-        rows = slice(part * FILE_ROWS, (part + 1) * FILE_ROWS)
-        _write_users(path, queries, rows, split, vectors)
-    write_array(str(files.item_counts), counts)
-    if factors is None:
-        write_bytes(str(files.scorer), pickled)
-    else:
-        write_array(str(files.items), factors.item)
-        if factors.item_bias is not None:
-            write_array(str(files.item_bias), factors.item_bias)
-    write_bytes(marker, json.dumps({"users": len(queries), "items": scorer.n_items}).encode())
-    return files
+
+
+def _write_sealed(
+    folder: str, contents: Mapping[str, Callable[[], bytes]], counts: Mapping[str, int]
+) -> dict[str, str]:
+    """Write the files that are not there as they should be, and return the digests of all.
+
+    What a file should hold is made anew here, so nothing in the folder is taken on trust.
+    """
+    manifest = join(folder, MANIFEST)
+    was_complete = exists(manifest)
+    seals: dict[str, str] = {}
+    damaged: list[str] = []
+    for name, make in contents.items():
+        data = make()
+        seals[name] = seal_of(data)
+        if was_complete and is_intact(join(folder, name), seals[name]):
+            continue
+        damaged += [name] if was_complete else []
+        write_bytes(join(folder, name), data)
+    told = json.dumps({**counts, "files": seals}).encode()
+    if not (was_complete and is_intact(manifest, seal_of(told))):
+        damaged += [MANIFEST] if was_complete and not damaged else []
+        write_bytes(manifest, told)
+    if damaged:
+        warnings.warn(
+            f"the work folder '{folder}' was damaged or comes from other versions: {', '.join(damaged[:3])}"
+            f"{' and more' if len(damaged) > 3 else ''} did not hold what belongs there and "
+            f"{'was' if len(damaged) == 1 else 'were'} written anew.",
+            DataWarning,
+            stacklevel=3,
+        )
+    return seals
+
+
+def is_made_of_arrays(scorer: Scorer) -> bool:
+    """Whether a scorer can travel as a model file."""
+    try:
+        pack_scorer(scorer)
+    except InvalidParameter:
+        return False
+    return True
 
 
 def _n_files(queries: Queries) -> int:
     return max(1, -(-len(queries) // FILE_ROWS))
 
 
-def _write_users(path: str, queries: Queries, rows: slice, split: Split, vectors: AnyArray | None) -> None:
-    block = queries.block(rows.start, min(rows.stop, len(queries)))
+def _user_bytes(queries: Queries, part: int, split: Split, vectors: AnyArray | None) -> bytes:
+    block = queries.block(part * FILE_ROWS, min((part + 1) * FILE_ROWS, len(queries)))
     frame = pl.DataFrame({"user": block.users.astype(np.int64)}).with_columns(
         _column("targets", block.targets, block.users), _column("seen", block.excluded, block.users)
     )
@@ -320,7 +432,7 @@ def _write_users(path: str, queries: Queries, rows: slice, split: Split, vectors
         frame = frame.with_columns(pl.Series("vector", np.ascontiguousarray(vectors[block.users])))
     buffer = io.BytesIO()
     frame.write_parquet(buffer, row_group_size=GROUP_ROWS)
-    write_bytes(path, buffer.getvalue())
+    return buffer.getvalue()
 
 
 def _column(name: str, lists: Lists, users: IntArray) -> pl.Series:
@@ -333,14 +445,14 @@ def _column(name: str, lists: Lists, users: IntArray) -> pl.Series:
     return every.join(grouped, on="row", how="left", maintain_order="left")[name].fill_null([])
 
 
-def _pickled(scorer: Scorer) -> bytes:
-    try:
-        return pickle.dumps(scorer)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
+def _pickled(scorer: Scorer, private: str | None) -> SealedPickle:
+    instead = "Use functions and classes defined at the top level of a module, or factors, or no engine."
+    if private is None:
         raise InvalidParameter(
-            f"a scorer must be picklable for workers, but {type(scorer).__name__} is not ({error}). "
-            "Use functions and classes defined at the top level of a module, or factors, or no engine."
-        ) from None
+            f"a scorer of type {type(scorer).__name__} is not made of arrays, so only workers of the run "
+            f"that pickles it can read it. {instead}"
+        )
+    return write_pickle(private, "scorer.pickle", scorer, what="a scorer", instead=instead)
 
 
 def _digest(queries: Queries, arrays: list[AnyArray | None], pickled: bytes) -> str:

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from truerank.core.errors import InvalidParameter, JobFailed, TruerankError, check_at_least
 from truerank.core.parallel import available_threads, ordered_map, single_threaded_blas
 from truerank.distributed.engine import Engine, EngineTask, Failure, Job, TaskOutcome
+from truerank.distributed.storage import drop_copies
 from truerank.version import __version__
 
 # So many jobs stay open in a process: a worker may serve two drivers at a time.
@@ -97,6 +98,8 @@ def drop_state(key: str) -> None:
     """Drop what a job opened in this process."""
     with _opening:
         _states.pop(key, None)
+        if not _states:
+            drop_copies()
 
 
 def failure_from(error: Exception) -> Failure:

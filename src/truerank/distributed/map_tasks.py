@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from truerank.core.checkpoint import Store
+from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.progress import SILENT, Progress
 from truerank.distributed.engine import ENGINES, Engine, EngineTask, Job
 
@@ -17,11 +19,12 @@ ReturnT = TypeVar("ReturnT")
 
 @dataclass(frozen=True)
 class FunctionJob(Job):
-    """Call a function with the payload of each task."""
+    """Call a function with the payload of each task; results that are kept are JSON."""
 
     function: Callable[[Any], Any]
     name: str
     is_safe: bool = False
+    is_kept: bool = False
 
     @property
     def key(self) -> str:
@@ -38,7 +41,16 @@ class FunctionJob(Job):
 
     def run(self, state: None, task: EngineTask) -> bytes:
         """Call the function."""
-        return pickle.dumps(self.function(task.payload), protocol=5)
+        found = self.function(task.payload)
+        if not self.is_kept:
+            return pickle.dumps(found, protocol=5)
+        try:
+            return json.dumps(found).encode()
+        except (TypeError, ValueError) as error:
+            raise InvalidParameter(
+                f"results that are kept must be what JSON can hold, but task {task.id} returned something "
+                f"else ({error}). Return numbers, texts, lists and dictionaries, or leave store out."
+            ) from None
 
 
 def map_tasks(
@@ -61,14 +73,26 @@ def map_tasks(
     arguments : arguments by task id; keep them small: name files rather than pass data
     key : everything the results depend on beside the arguments, for ``store``
     is_thread_safe : whether two calls may run at once in one process
-    label, progress, store : as in ``Engine.map``
+    label, progress, store : as in ``Engine.map``. With a store results must be what JSON can hold, and tuples
+        come back as lists: nothing that is read from a folder can run code
 
     Examples
     --------
     >>> map_tasks("local(threads=2)", abs, {"a": -1, "b": 2}, key="abs")
     {'a': 1, 'b': 2}
     """
-    job = FunctionJob(function, f"each {key}", is_thread_safe)
+    job = FunctionJob(function, f"each {key}", is_thread_safe, store is not None)
     tasks = [EngineTask(name, argument) for name, argument in arguments.items()]
     partials = ENGINES.make(engine).map(job, tasks, label=label, progress=progress, store=store)
+    if store is not None:
+        return {name: _from_json(name, partial) for name, partial in partials.items()}
     return {name: pickle.loads(partial) for name, partial in partials.items()}  # noqa: S301 - our own workers
+
+
+def _from_json(task: str, partial: bytes) -> Any:
+    try:
+        return json.loads(partial)
+    except ValueError:
+        raise InvalidData(
+            f"the kept result of task {task} must be JSON, but it is damaged. Remove it and run again."
+        ) from None

@@ -6,7 +6,6 @@ Sums of metrics are exact integers, so means and intervals do not depend on how 
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
@@ -24,7 +23,7 @@ from truerank.core.split import Split
 from truerank.core.types import FloatArray, IntArray
 from truerank.distributed.engine import EngineTask, Job
 from truerank.distributed.files import Files, RowSlice, UserBlock, read_block
-from truerank.distributed.storage import PartialResult, map_array, read_bytes
+from truerank.distributed.storage import PartialResult
 from truerank.inference.user_interval import Band
 from truerank.metrics.base import Metric, RankMetric
 from truerank.metrics.ties import ResolvedRanks
@@ -291,12 +290,12 @@ class RankJob(Job):
         files = self.files
         counts = None
         if self.sampler is not None and files.item_counts is not None:
-            counts = np.asarray(map_array(files.item_counts))
+            counts = np.asarray(files.map(files.item_counts))
         if files.items is None:
-            scorer: Scorer = pickle.loads(read_bytes(str(files.scorer)))  # noqa: S301 - the user's own model
+            scorer = files.load_scorer()
             return WorkerState(Vocabulary.range(scorer.n_items), counts, scorer=scorer)
-        vectors = map_array(files.items)
-        bias = None if files.item_bias is None else np.asarray(map_array(files.item_bias))
+        vectors = files.map(files.items)
+        bias = None if files.item_bias is None else np.asarray(files.map(files.item_bias))
         counter = FactorCounter(vectors, bias)
         path: Path = "compiled" if self.n_users * len(vectors) >= SMALL_CELLS else "auto"
         if self.sampler is None and path == "compiled":

@@ -1,6 +1,8 @@
 """Reading and writing files by path or URL, and the bytes in which tasks return their results.
 
-A URL is anything fsspec opens (``s3://``, ``gs://``). A `PartialResult` is packed into the same bytes on
+A URL is anything fsspec opens (``s3://``, ``gs://``). Copies of remote files lie in a folder that only this
+process and its user can enter, and go with the process at the latest. A file may be opened with its seal, the
+digest of its contents: what has another one is refused. A `PartialResult` is packed into the same bytes on
 every machine and at every time.
 """
 
@@ -10,6 +12,7 @@ import importlib
 import io
 import json
 import os
+import secrets
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -21,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from truerank.core.digest import content_digest
+from truerank.core.digest import content_digest, file_hash
 from truerank.core.errors import InvalidData, InvalidParameter, MissingDependency
 from truerank.core.types import AnyArray
 
@@ -64,10 +67,15 @@ def parquet_files(path_or_url: str) -> list[str]:
     return files
 
 
-def for_polars(path_or_url: str) -> str:
-    """Return what polars can open: the URL itself where it has a reader, otherwise a copy on this machine."""
+def for_polars(path_or_url: str, seal: str | None = None) -> str:
+    """Return what polars can open: the URL itself where it has a reader, otherwise a copy on this machine.
+
+    A file with a seal is copied in any case, because it must be read as a whole to be checked.
+    """
     scheme = path_or_url.partition("://")[0] if is_remote(path_or_url) else ""
-    return path_or_url if scheme in ("", *_READ_BY_POLARS) else _here(path_or_url)
+    if seal is None and scheme in ("", *_READ_BY_POLARS):
+        return path_or_url
+    return checked(path_or_url, seal)
 
 
 def version_stamp(path_or_url: str) -> str:
@@ -115,20 +123,46 @@ def write_bytes(path_or_url: str, data: bytes, *, what: str = "the work folder")
             return
         target = Path(path_or_url)
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}")
-        part.write_bytes(data)
-        part.replace(target)
+        part = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+        try:
+            with part.open("xb") as file:  # a name that nobody can know, and never through a link
+                file.write(data)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
     except OSError as error:
         raise InvalidParameter(
             f"{what} must be writable, but '{path_or_url}' is not ({_reason(error)}). Choose another one."
         ) from None
 
 
-def write_array(path_or_url: str, array: AnyArray) -> None:
-    """Write an array as .npy."""
+def remove_folder(path_or_url: str) -> None:
+    """Remove a remote folder with all that is in it, if it is there."""
+    system, path = _remote(path_or_url)
+    if system.exists(path):
+        system.rm(path, recursive=True)
+
+
+def array_bytes(array: AnyArray) -> bytes:
+    """Return an array as the contents of a .npy file."""
     buffer = io.BytesIO()
     np.save(buffer, array)
-    write_bytes(path_or_url, buffer.getvalue())
+    return buffer.getvalue()
+
+
+def seal_of(data: bytes) -> str:
+    """Return the digest of the contents of a file, by which it is known again."""
+    return content_digest([data])
+
+
+def is_intact(path_or_url: str, seal: str) -> bool:
+    """Whether a file is there and has the contents that its seal tells."""
+    try:
+        if is_remote(path_or_url):
+            return seal_of(fetch_bytes(path_or_url)) == seal
+        return file_hash(Path(path_or_url)) == seal
+    except (OSError, InvalidData):
+        return False
 
 
 def fetch_bytes(path_or_url: str) -> bytes:
@@ -142,31 +176,68 @@ def fetch_bytes(path_or_url: str) -> bytes:
         raise unreadable_file(path_or_url, error) from None
 
 
-def read_bytes(path_or_url: str) -> bytes:
-    """Return the contents of a file; a remote one is copied to this machine once."""
-    try:
-        return Path(_here(path_or_url)).read_bytes()
-    except UNREADABLE as error:
-        raise unreadable_file(path_or_url, error) from None
-
-
-def map_array(path_or_url: str) -> AnyArray:
+def map_array(path_or_url: str, seal: str | None = None) -> AnyArray:
     """Return a .npy file as a memory map; a remote one is copied to this machine once."""
     try:
-        array: AnyArray = np.load(_here(path_or_url), mmap_mode="r", allow_pickle=False)
+        array: AnyArray = np.load(checked(path_or_url, seal), mmap_mode="r", allow_pickle=False)
+    except InvalidData:
+        raise
     except UNREADABLE as error:
         raise unreadable_file(path_or_url, error) from None
     return array
 
 
+_checked: dict[tuple[str, str], tuple[int, ...]] = {}
+
+
+def checked(path_or_url: str, seal: str | None) -> str:
+    """Return a path on this machine with the contents of a file, which must be those that its seal tells.
+
+    A file is read once per process for that, and again when it has changed.
+
+    Raises
+    ------
+    InvalidData
+        When the contents are others.
+    """
+    try:
+        here = _here(path_or_url)
+        if seal is None:
+            return here
+        state = _state_of(here)
+        if _checked.get((here, seal)) == state:
+            return here
+        is_right = file_hash(Path(here)) == seal and _state_of(here) == state
+    except InvalidData:
+        raise
+    except UNREADABLE as error:
+        raise unreadable_file(path_or_url, error) from None
+    if not is_right:
+        raise InvalidData(
+            f"'{path_or_url}' must hold what this run wrote or found intact, but it was changed since. Use a "
+            "work folder that only you can write to, and run again."
+        )
+    _checked[here, seal] = state
+    return here
+
+
+def _state_of(path: str) -> tuple[int, ...]:
+    """Return what changes with every change of a file; the time of its last change cannot be set back."""
+    status = Path(path).stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
 @contextmanager
 def work_folder(given: str | Path | None) -> Iterator[str]:
     """Yield the full name of the work folder; None makes a temporary one on this machine."""
-    if given is not None:
-        yield str(given) if is_remote(str(given)) else str(Path(given).resolve())
-        return
-    with tempfile.TemporaryDirectory(prefix="truerank-work-") as folder:
-        yield folder
+    try:
+        if given is not None:
+            yield str(given) if is_remote(str(given)) else str(Path(given).resolve())
+            return
+        with tempfile.TemporaryDirectory(prefix="truerank-work-") as folder:
+            yield folder
+    finally:
+        drop_copies()
 
 
 def unreadable_file(path_or_url: str, error: Exception) -> InvalidData:
@@ -188,12 +259,32 @@ def _here(path_or_url: str) -> str:
         return path_or_url
     system, path = _remote(path_or_url)
     digest = content_digest([f"{path_or_url}\n{version_stamp(path_or_url)}"], size=12)
-    copy = Path(tempfile.gettempdir()) / f"truerank-{digest}{Path(path).suffix}"
-    if not copy.is_file():
-        part = copy.with_name(f"{copy.name}.{os.getpid()}")
-        system.get_file(path, str(part))
-        part.replace(copy)
+    with _copying:
+        copy = _copies_folder() / f"{digest}{Path(path).suffix}"
+        if not copy.is_file():
+            part = copy.with_name(f"{copy.name}.part")
+            system.get_file(path, str(part))
+            part.replace(copy)
     return str(copy)
+
+
+_copying = threading.Lock()
+_copies: dict[int, tempfile.TemporaryDirectory[str]] = {}
+
+
+def _copies_folder() -> Path:
+    """Return the folder with copies of this process, which is removed with it; a fork makes its own."""
+    if os.getpid() not in _copies:
+        _copies[os.getpid()] = tempfile.TemporaryDirectory(prefix="truerank-copies-")
+    return Path(_copies[os.getpid()].name)
+
+
+def drop_copies() -> None:
+    """Remove the copies of remote files; arrays that are mapped stay readable."""
+    with _copying:
+        folder = _copies.pop(os.getpid(), None)
+        if folder is not None:
+            folder.cleanup()
 
 
 def _remote(path_or_url: str) -> tuple[Any, str]:

@@ -24,7 +24,7 @@ from truerank.core.scorer import DenseScores, Factors, HasSparseRows, Scorer, Sp
 from truerank.core.types import AnyArray, FloatArray, IntArray
 from truerank.models.adapters.alignment import UNKNOWN, Alignment, Unknown, align_ids
 from truerank.models.item_item import DenseHistoryScorer, SparseHistoryScorer
-from truerank.models.saving import pack_ids, read_arrays, unpack_ids, write_arrays
+from truerank.models.saving import archive_bytes, pack_ids, read_arrays, unpack_ids, write_arrays
 from truerank.models.torch_training import EncodedFactors
 
 if TYPE_CHECKING:
@@ -368,6 +368,24 @@ def save_scorer(
     InvalidData
         When the scorer was fitted on another catalogue than that of ``data``.
     """
+    write_arrays(Path(path), *_contents(scorer, model, data))
+
+
+def scorer_bytes(scorer: Scorer) -> bytes:
+    """Return the model file of a scorer, without ids.
+
+    Raises
+    ------
+    InvalidParameter
+        When the scorer is not made of arrays.
+    """
+    return archive_bytes(*_contents(scorer, "", None))
+
+
+def _contents(
+    scorer: Scorer, model: str | Model, data: Interactions | None
+) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    """Return header fields and arrays of a model file."""
     kind, arrays = pack_scorer(scorer)
     named = {f"scorer/{name}": array for name, array in arrays.items()}
     n_users = count_users(kind, arrays)
@@ -387,7 +405,7 @@ def save_scorer(
         "data_hash": None if data is None else events_hash(data),
         "versions": versions(),
     }
-    write_arrays(Path(path), fields, named)
+    return fields, named
 
 
 @suggests_arguments

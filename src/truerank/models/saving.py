@@ -10,6 +10,7 @@ Vocabularies are stored as arrays too: numbers as they are, text as UTF-8 bytes 
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import struct
@@ -50,18 +51,29 @@ def write_arrays(path: Path, fields: Mapping[str, Any], arrays: Mapping[str, Any
     InvalidParameter
         When the path cannot be written; what was there stays.
     """
-    for name, array in arrays.items():
-        if array.dtype.kind not in _NUMBERS:
-            raise InvalidData(f"array {name!r} must hold numbers to be saved, got {array.dtype}.")
-    header = {"format": FORMAT, "version": VERSION, "truerank": __version__, **fields}
-    header["blake2b"] = _digest(arrays)
-    text = json.dumps(header, ensure_ascii=False, allow_nan=False).encode()
+    text = _header_text(fields, arrays)
 
     def write(part: Path) -> None:
         with part.open("wb") as stream:
             np.savez(stream, header=np.frombuffer(text, np.uint8), **arrays)  # type: ignore[arg-type]
 
     replace_file(path, write, "the model file")
+
+
+def archive_bytes(fields: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> bytes:
+    """Return what ``write_arrays`` writes, for places that are no paths."""
+    text, stream = _header_text(fields, arrays), io.BytesIO()
+    np.savez(stream, header=np.frombuffer(text, np.uint8), **arrays)  # type: ignore[arg-type]
+    return stream.getvalue()
+
+
+def _header_text(fields: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> bytes:
+    for name, array in arrays.items():
+        if array.dtype.kind not in _NUMBERS:
+            raise InvalidData(f"array {name!r} must hold numbers to be saved, got {array.dtype}.")
+    header = {"format": FORMAT, "version": VERSION, "truerank": __version__, **fields}
+    header["blake2b"] = _digest(arrays)
+    return json.dumps(header, ensure_ascii=False, allow_nan=False).encode()
 
 
 def read_arrays(path: Path) -> tuple[dict[str, Any], dict[str, AnyArray]]:

@@ -35,7 +35,17 @@ from truerank.distributed.engine import ENGINES, Engine, EngineTask, Job
 from truerank.distributed.engine import started as running
 from truerank.distributed.files import Files, negatives_of, rows_per_task, slice_tasks, write_files
 from truerank.distributed.rank_job import JobRanks, PartialForm, RankJob, assemble_ranks, normal_band
-from truerank.distributed.storage import PartialResult, is_remote, join, map_array, work_folder, write_array
+from truerank.distributed.sealed import private_folder
+from truerank.distributed.storage import (
+    PartialResult,
+    array_bytes,
+    is_remote,
+    join,
+    map_array,
+    seal_of,
+    work_folder,
+    write_bytes,
+)
 from truerank.inference.estimate_interval.registry import Target, Uncertainty
 from truerank.inference.resample import resampled_means as means_of
 from truerank.inference.user_interval import AutoUserInterval, Band, BCa, Interval
@@ -65,12 +75,13 @@ class MeansJob(Job):
     Parameters
     ----------
     values : .npy file of values per user, (n_users, n_columns)
-    digest : of its contents
+    digest, seal : of its contents, and of the file
     seed, stage : resample b is drawn from the stream (seed, stage, b)
     """
 
     values: str
     digest: str
+    seal: str
     seed: int
     stage: str
 
@@ -81,7 +92,7 @@ class MeansJob(Job):
 
     def open(self) -> FloatArray:
         """Map the values."""
-        return map_array(self.values)
+        return map_array(self.values, self.seal)
 
     def run(self, state: FloatArray, task: EngineTask) -> bytes:
         """Return the means of some resamples; the task says which."""
@@ -129,12 +140,13 @@ def resampled_means_on(
         folder = own if work_dir is None else str(work_dir)
         folder = folder if is_remote(folder) else str(Path(folder).resolve())
         place = join(folder, f"values-{digest}-{'x'.join(map(str, values.shape))}.npy")
-        write_array(place, values)
+        data = array_bytes(values)
+        write_bytes(place, data)
         tasks = [
             EngineTask(f"{start:09d}", (start, min(start + PER_TASK, resamples)), PER_TASK)
             for start in range(0, resamples, PER_TASK)
         ]
-        job = MeansJob(place, f"{digest} {values.shape}", seed, stage)
+        job = MeansJob(place, f"{digest} {values.shape}", seal_of(data), seed, stage)
         made = ENGINES.make(engine)
         found = made.map(job, tasks, label=f"resampling on {made.key}", progress=progress, store=store)
     means = [PartialResult.unpack(partial).arrays["means"] for partial in found.values()]
@@ -244,7 +256,7 @@ class EngineRun:
         """Rank all users of the files."""
         options = self.options
         job = RankJob(
-            replace(files, users=()),  # tasks name their files, a job is sent with each of them
+            files.for_job(),
             files.key,
             seen=options.seen,
             sampler=options.sampler if is_sampled else None,
@@ -281,14 +293,18 @@ def evaluate_each_on(
     """
     check_targets(split)
     planned = EngineRun.of(options, progress)
-    with work_folder(options.work_dir) as folder, running(planned.engine) as engine:
+    with (
+        work_folder(options.work_dir) as folder,
+        private_folder(folder) as private,
+        running(planned.engine) as engine,
+    ):
         run = replace(planned, engine=engine, folder=folder)
         validate = make_validate(split, seen=options.seen, n_threads=options.n_threads)
         for name, model in models.items():
             started = time.perf_counter()
             scorer = fit_scorer(model, split, validate=validate, seed=options.seed, progress=progress)
             fitted = time.perf_counter()
-            files = write_files(folder, scorer, split, options.seen)
+            files = write_files(folder, scorer, split, options.seen, private=private)
             seconds = {"fit": fitted - started, "write": time.perf_counter() - fitted}
             yield _evaluated(run, name, described(model), files, seconds)[0]
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.distributed.attacks import Meddling, Planted
 from tests.distributed.cluster import CallOnce, kill, loopback
-from truerank.core.errors import InvalidParameter, JobFailed, UnknownName
+from truerank.core.errors import InvalidData, InvalidParameter, JobFailed, UnknownName
 from truerank.core.progress import SILENT
 from truerank.data.demo import demo
 from truerank.distributed.dask import Dask
@@ -58,6 +60,21 @@ def test_threads(found: Agreement, tmp_path: Path) -> None:
     experiment = AgreementExperiment(make_plan(STRATEGIES, FRACTIONS, **ASKED), SMALL, folder=folder)
     assert experiment.progress() == (N_TASKS, N_TASKS)
     assert plain(measure()) == plain(found)
+
+
+def test_planted_splits_are_not_loaded(tmp_path: Path) -> None:
+    """Somebody who swaps the pickled splits during the run gets nothing run."""
+    planted = Planted(tmp_path / "planted-code-was-run")
+
+    class Swapping(Meddling):
+        def meddle(self) -> None:
+            (place,) = (tmp_path / "kept").glob("truerank-private-*/splits.pickle")
+            place.write_bytes(pickle.dumps(planted))
+
+    with pytest.raises(InvalidData, match="must hold what this run wrote, but somebody has changed it"):
+        measure(engine=Swapping(), keep=tmp_path / "kept")
+    assert not planted.path.exists()
+    assert not list((tmp_path / "kept").glob("truerank-private-*"))
 
 
 def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import pickle
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from truerank.core.errors import InvalidParameter, JobFailed, NotConverged, True
 from truerank.core.progress import ProgressTask
 from truerank.core.split import Split
 from truerank.distributed.engine import Engine, EngineTask, Job
-from truerank.distributed.storage import read_bytes, write_bytes
+from truerank.distributed.sealed import SealedPickle, private_folder, write_pickle
 from truerank.workflows.agreement.runner import TaskRunner
 from truerank.workflows.agreement.scenarios import Scenario
 from truerank.workflows.agreement.tasks import AgreementTask
@@ -149,12 +148,12 @@ class AgreementJob(Job):
 
     Parameters
     ----------
-    splits : file with the pickled data of all scenarios
+    splits : the data of all scenarios, in a file of this run
     folder : where results are kept, the same for all workers
     digest : of the data
     """
 
-    splits: str
+    splits: SealedPickle
     folder: str
     digest: str
 
@@ -170,8 +169,7 @@ class AgreementJob(Job):
 
     def open(self) -> TaskRunner:
         """Set up the runner."""
-        splits = pickle.loads(read_bytes(self.splits))  # noqa: S301 - written by our own driver
-        return TaskRunner(splits, Path(self.folder))
+        return TaskRunner(self.splits.load(), Path(self.folder))
 
     def run(self, state: TaskRunner, task: EngineTask) -> bytes:
         """Run a task; its result is kept in the folder, so nothing has to be sent back."""
@@ -219,30 +217,18 @@ def run_tasks_on(
         )
     folder = runner.folder.resolve()
     digest = "-".join(sorted(set(runner.digests.values())))
-    splits = folder / f"splits-{digest[:60]}.pickle"
-    write_bytes(str(splits), _pickled(runner))
-    try:
+    instead = "Define the classes and functions of scenarios at the top level of a module."
+    with private_folder(str(folder)) as private:
+        splits = write_pickle(private, "splits.pickle", runner.splits, what="a split", instead=instead)
         engine_tasks = [
             EngineTask(f"{number:06d} {runner.key_of(task)[:80]}", task, task.cost)
             for number, task in enumerate(missing)
         ]
-        job = AgreementJob(str(splits), str(folder), digest)
+        job = AgreementJob(splits, str(folder), digest)
         engine.map(job, engine_tasks, progress=_OneTaskProgress(progress))
-    finally:
-        splits.unlink(missing_ok=True)
     lost = [task for task in missing if not runner.is_done(task)]
     if lost:
         raise JobFailed(
             f"workers must write their results to '{folder}', but those of {len(lost)} of {len(missing)} "
             "tasks are not there. Name a folder that all machines share with keep."
         )
-
-
-def _pickled(runner: TaskRunner) -> bytes:
-    try:
-        return pickle.dumps(runner.splits, protocol=5)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise InvalidParameter(
-            f"scenarios must be picklable to be sent to workers, but they are not ({error}). "
-            "Define their classes and functions at the top level of a module."
-        ) from None
