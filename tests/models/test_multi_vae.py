@@ -171,7 +171,7 @@ def test_divergence_stops_with_a_sentence() -> None:
         ("multi-vae(dropout=1)", r"dropout must be at least 0 and below 1, got 1\.0"),
         ("multi-vae(anneal_cap=-1)", r"anneal_cap must be at least 0, got -1\.0"),
         ("multi-vae(learning_rate=0)", r"learning_rate must be greater than 0, got 0\.0"),
-        ("multi-vae(device=tpu)", r"device must be one of auto, cpu, cuda, got 'tpu'"),
+        ("multi-vae(device=tpu)", "device must be auto, cpu, cuda or cuda:1, got 'tpu'"),
         ("multi-vae(layers=3)", r"model 'multi-vae' has no parameter 'layers'"),
     ],
 )

@@ -489,7 +489,7 @@ def test_the_smallest_data(model: EpochModel, user: list[int], item: list[int]) 
         ("svae(every=0)", "every must be an integer >= 1, got 0"),
         ("ngcf(layers=0)", "layers must be an integer >= 1, got 0"),
         ("ngcf(reg=-1)", "reg must be at least 0, got -1.0"),
-        ("ngcf(device=tpu)", "device must be one of auto, cpu, cuda, got 'tpu'"),
+        ("ngcf(device=tpu)", "device must be auto, cpu, cuda or cuda:1, got 'tpu'"),
         ("ngcf(patience=0)", "patience must be an integer >= 1, got 0"),
         ("ngcf(dropouts=0)", "Did you mean 'dropout'"),
     ],

@@ -8,6 +8,8 @@ A scorer is used through the cheapest of three interfaces it offers, tried in th
 ``Scorer``             ``score(users, items)``, called in user blocks of bounded size
 =====================  =============================================================================
 
+A GPU also ranks scorers that add up rows of an item-item matrix (`HasItemWeights`).
+
 A scorer that computes each user from a history (`ReadsHistories`) can be given other histories than those it
 was trained on. Arrays are scorers too: see ``as_scorer``. A scorer whose methods may be called from several
 threads at once says so by an attribute ``is_thread_safe = True``; others are called from one thread.
@@ -20,6 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from truerank.core.errors import InvalidData, InvalidParameter, suggests_arguments
 from truerank.core.types import FloatArray, IntArray
@@ -27,7 +30,7 @@ from truerank.core.types import FloatArray, IntArray
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from truerank.core.interactions import Interactions
+    from truerank.core.interactions import Interactions, Lists
     from truerank.core.split import Split
 
 
@@ -65,6 +68,53 @@ class HasSparseRows(Protocol):
 
     def sparse_rows(self, users: IntArray) -> csr_array:
         """Return the (len(users), n_items) matrix of scores; entries that are not stored are zero."""
+
+
+@runtime_checkable
+class HasItemWeights(Protocol):
+    """A scorer that adds up rows of an item-item matrix, so that a GPU can do it."""
+
+    def item_weights(self) -> ItemWeights:
+        """Return the matrix and the histories."""
+
+
+@dataclass(frozen=True, eq=False)
+class ItemWeights:
+    """An item-item matrix and the users' histories: a score is the sum over the history, in ascending order.
+
+    Parameters
+    ----------
+    history : items of each user
+    weights : (n_items, n_items) float64, full or a ``csr_array``; row j is what a history item j adds
+    """
+
+    history: Lists
+    weights: FloatArray | csr_array
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue."""
+        return int(self.weights.shape[1])
+
+    @property
+    def n_sums(self) -> int:
+        """Additions for the scores of all users, and one per score where the matrix is sparse."""
+        if isinstance(self.weights, np.ndarray):
+            return len(self.history.items) * self.n_items
+        lengths = np.diff(np.asarray(self.weights.indptr))
+        return int(lengths[self.history.items].sum()) + (len(self.history.indptr) - 1) * self.n_items
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the matrix and the histories."""
+        return sum(int(array.nbytes) for array in (*self.arrays(), self.history.items))
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """Return a full matrix, or where the rows of a sparse one begin, its columns and its values."""
+        if isinstance(self.weights, np.ndarray):
+            return (self.weights,)
+        indptr, indices = (np.asarray(part, np.int64) for part in (self.weights.indptr, self.weights.indices))
+        return indptr, indices, np.asarray(self.weights.data)
 
 
 @runtime_checkable

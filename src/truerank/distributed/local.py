@@ -165,23 +165,29 @@ class Local(Engine):
 
 @dataclass(frozen=True)
 class Gpu(Engine):
-    """Ranks models with factors on a GPU and others on the CPU; ranks equal those of the CPU.
+    """Ranks models with factors or item-item matrices on a GPU where that pays, and others on the CPU.
 
-    Other jobs run in this process, one task after the other.
+    Ranks equal those of the CPU. Other jobs run in this process, one task after the other.
 
     Parameters
     ----------
     device : as torch names it
+    memory : bytes of the device to use, at least 2^20; None for about 3 GB
 
     Examples
     --------
-    >>> str(Gpu()), str(Gpu("cuda:1"))
-    ('gpu', 'gpu(device=cuda:1)')
+    >>> str(Gpu()), str(Gpu("cuda:1", memory=2_000_000_000))
+    ('gpu', 'gpu(device=cuda:1, memory=2000000000)')
     """
 
     device: str = "cuda"
+    memory: int | None = None
 
     key: ClassVar[str] = "gpu"
+
+    def __post_init__(self) -> None:
+        if self.memory is not None:
+            check_at_least("memory", self.memory, 1 << 20)
 
     def outcomes(self, job: Job, tasks: Sequence[EngineTask]) -> Generator[TaskOutcome, None, None]:
         """Yield outcomes in the order of the tasks."""

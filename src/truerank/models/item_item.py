@@ -17,7 +17,7 @@ from truerank.core.errors import InvalidParameter
 from truerank.core.interactions import Interactions, Lists
 from truerank.core.parallel import balanced_blocks, even_blocks, run_row_blocks, single_threaded_blas
 from truerank.core.progress import ProgressTask
-from truerank.core.scorer import check_histories
+from truerank.core.scorer import ItemWeights, check_histories
 from truerank.core.types import FloatArray, IntArray, frozen
 
 if TYPE_CHECKING:
@@ -62,6 +62,10 @@ class DenseHistoryScorer:
             sum_entries(pointers, entries, users, np.atleast_2d(items), self.weights, out)
         return out
 
+    def item_weights(self) -> ItemWeights:
+        """Return the matrix and the histories."""
+        return ItemWeights(self.history, self.weights)
+
     def with_histories(self, events: Interactions) -> DenseHistoryScorer:
         """Return the scorer of other histories."""
         check_histories(events, self.n_items)
@@ -105,6 +109,11 @@ class SparseHistoryScorer:
             rows = self.sparse_rows(users[block]).toarray()
             out[block] = rows[:, items] if items.ndim == 1 else np.take_along_axis(rows, items[block], axis=1)
         return out
+
+    def item_weights(self) -> ItemWeights:
+        """Return the matrix and the histories."""
+        lists = Lists(self.history.indptr.astype(np.int64), self.history.indices.astype(np.int32, copy=False))
+        return ItemWeights(lists, self.weights)
 
     def with_histories(self, events: Interactions) -> SparseHistoryScorer:
         """Return the scorer of other histories."""

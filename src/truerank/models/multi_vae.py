@@ -50,7 +50,7 @@ class MultiVAE(AnnealedModel[EncodedFactors]):
     normalise : whether histories are scaled to Euclidean length 1
     patience : validations without an improvement before training stops
     every, first : epochs between validations, and an epoch to validate besides (0: none)
-    device : auto (a GPU when there is one), cpu or cuda
+    device : auto (a GPU when there is one), cpu, cuda or cuda:1
 
     Notes
     -----

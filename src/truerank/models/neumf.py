@@ -61,7 +61,7 @@ class NeuMF(TorchModel[Scorer]):
         users and items, no ReLU after the last layer, last layers joined as they are)
     patience : validations without an improvement before training stops
     every, first : epochs between validations, and an epoch to validate besides (0: none)
-    device : auto (a GPU when there is one), cpu or cuda
+    device : auto (a GPU when there is one), cpu, cuda or cuda:1
 
     Notes
     -----

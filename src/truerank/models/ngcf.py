@@ -53,7 +53,7 @@ class NGCF(TorchModel[Factors]):
     epochs : largest number of epochs; without validation all are run
     patience : validations without an improvement before training stops
     every, first : epochs between validations, and an epoch to validate besides (0: none)
-    device : auto (a GPU when there is one), cpu or cuda
+    device : auto (a GPU when there is one), cpu, cuda or cuda:1
 
     Notes
     -----

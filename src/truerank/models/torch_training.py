@@ -11,6 +11,7 @@ into padded batches of similar length.
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -25,7 +26,6 @@ from truerank.core.errors import (
     MissingDependency,
     check_above,
     check_at_least,
-    check_choice,
 )
 from truerank.core.interactions import Interactions
 from truerank.core.parallel import available_threads
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 BatchT = TypeVar("BatchT")
-DEVICES = ("auto", "cpu", "cuda")
+DEVICE_NAME = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
 def require_torch(what: str) -> Any:
@@ -56,11 +56,16 @@ def pick_device(name: str) -> torch.device:
     """Return the device: ``auto`` is cuda when there is one, else cpu."""
     import torch
 
-    if name == "cuda" and not torch.cuda.is_available():
-        raise InvalidParameter("device 'cuda' needs a GPU, but torch sees none. Use device=auto or cpu.")
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(name)
+    device = torch.device(name)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        seen = f"only cuda:0 to cuda:{torch.cuda.device_count() - 1}" if torch.cuda.is_available() else "none"
+        needs = "such a GPU" if ":" in name else "a GPU"
+        raise InvalidParameter(
+            f"device {name!r} needs {needs}, but torch sees {seen}. Use device=auto or cpu."
+        )
+    return device
 
 
 @contextmanager
@@ -68,7 +73,7 @@ def seeded(seed: int, stage: str, number: int = 0) -> Iterator[None]:
     """Seed torch's generators for the length of a ``with`` block; afterwards they are as before."""
     import torch
 
-    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    devices = list(range(torch.cuda.device_count()))
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(int(stream(seed, stage, number).integers(2**63)))
         yield
@@ -194,7 +199,7 @@ class TorchModel(TrainedModel[ScorerT], ABC):
     ----------
     batch : samples per step, in the unit that the model says
     learning_rate, weight_decay, beta2 : of Adam; the decay is coupled, an L2 term of the loss
-    device : auto (a GPU when there is one), cpu or cuda
+    device : auto (a GPU when there is one), cpu, cuda or cuda:1
     """
 
     init_stage: ClassVar[str] = "init"  # names the random stream of the first weights
@@ -213,7 +218,8 @@ class TorchModel(TrainedModel[ScorerT], ABC):
         for name in ("learning_rate", "weight_decay"):
             check_finite(name, getattr(self, name))
         check_rate("beta2", self.beta2)
-        check_choice("device", self.device, DEVICES)
+        if not DEVICE_NAME.fullmatch(self.device):
+            raise InvalidParameter(f"device must be auto, cpu, cuda or cuda:1, got {self.device!r}.")
 
     def training(
         self, make_parts: Callable[[torch.device], TorchParts[BatchT]], seed: int, stage: str

@@ -12,7 +12,15 @@ from truerank.core.interactions import Lists
 from truerank.core.parallel import available_threads, ordered_map
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import SEEN_POLICIES, Ranks, SeenPolicy
-from truerank.core.scorer import HasFactors, HasSparseRows, Scorer, check_scorer, checked_scores, nan_score
+from truerank.core.scorer import (
+    HasFactors,
+    HasItemWeights,
+    HasSparseRows,
+    Scorer,
+    check_scorer,
+    checked_scores,
+    nan_score,
+)
 from truerank.core.split import Split
 from truerank.core.types import IntArray
 from truerank.ranking.cpu.counts import Counts, ScoreIsNaN
@@ -52,6 +60,7 @@ def exact_ranks(
     seen: SeenPolicy = "remove",
     n_threads: int | None = None,
     device: str = "cpu",
+    memory: int | None = None,
     progress: Progress = SILENT,
 ) -> Ranks:
     """Return the rank of each test target among all items.
@@ -66,7 +75,9 @@ def exact_ranks(
     seen : ``remove`` takes seen items out of the pool, ``bottom`` ranks them below all others (the pool
         stays the whole catalogue), ``keep`` lets them compete
     n_threads : threads for factor models; None takes all cores
-    device : ``cpu``, or ``cuda`` to rank models with factors on a GPU; the ranks are the same
+    device : ``cpu``, or ``cuda`` to rank models with factors or item-item matrices on a GPU; the ranks are
+        the same
+    memory : bytes of the GPU to use; None for about 3 GB
 
     Raises
     ------
@@ -75,10 +86,10 @@ def exact_ranks(
     """
     check_choice("seen", seen, SEEN_POLICIES)
     check_scorer(scorer, split)
-    if device != "cpu" and isinstance(scorer, HasFactors):
+    if device != "cpu" and isinstance(scorer, HasFactors | HasItemWeights):
         from truerank.ranking.gpu.exact import exact_ranks_gpu
 
-        return exact_ranks_gpu(scorer, split, seen=seen, device=device, progress=progress)
+        return exact_ranks_gpu(scorer, split, seen=seen, device=device, memory=memory, progress=progress)
     queries = make_queries(split, seen)
     with tracked(progress, "ranking", len(queries)) as task:
         try:

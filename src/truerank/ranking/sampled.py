@@ -97,6 +97,7 @@ def sample_ranks(
     label: str = "",
     n_threads: int | None = None,
     device: str = "cpu",
+    memory: int | None = None,
     progress: Progress = SILENT,
 ) -> Sampled:
     """Return sampled ranks and the number of scores they took.
@@ -116,6 +117,7 @@ def sample_ranks(
     n_threads : threads for factors and scorers that say they are thread-safe; None takes all cores
     device : ``cpu``, or ``cuda`` to sample and compare on a GPU where the model has factors; the counts are
         the same
+    memory : bytes of the GPU to use; where they do not hold the item vectors twice, the CPU samples
 
     Raises
     ------
@@ -139,7 +141,11 @@ def sample_ranks(
     n_threads = n_threads or available_threads()
     with tracked(progress, "sampling", len(rows)) as task:
         try:
-            on_device = factors_on(device, scorer, rows)
+            # Other negatives are sampled on the CPU, where comparing them is faster than sending them.
+            is_made_there = isinstance(chosen_sampler, UniformSampler) or isinstance(
+                negatives, GrowingNegatives
+            )
+            on_device = factors_on(device, scorer, rows, memory) if is_made_there else None
             in_one = isinstance(scorer, DenseScores) if on_device is None else on_device.can_sample
             if in_one and isinstance(chosen_sampler, UniformSampler):  # samples and compares in one kernel
                 negatives = GrowingNegatives(rows, Stopping((chosen_sampler.m,)), negatives.design)

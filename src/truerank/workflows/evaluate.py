@@ -29,8 +29,10 @@ from truerank.inference.user_interval import Interval
 from truerank.metrics.registry import values
 from truerank.metrics.trec import evaluate_run
 from truerank.ranking.exact import exact_ranks
+from truerank.ranking.gpu.choice import paying_device, usable_device
 from truerank.ranking.negatives import Sampler
 from truerank.ranking.sampled import sample_ranks
+from truerank.ranking.samplers.registry import SAMPLERS
 from truerank.split.base import sample_users
 from truerank.workflows.assembly import EvaluatedModel, assemble_result, metric_estimates
 from truerank.workflows.estimate import BoundsWithMessages, bound_metrics, estimate_each
@@ -103,9 +105,10 @@ def evaluate(
     users : how many test users to take, or which fraction of them, sampled at random; None takes all
     seed : of everything random
     n_threads : threads for ranking; None takes all cores
-    device : ``cuda`` ranks models with factors on a GPU
-    engine : where ranks are computed: None for threads of this process, ``gpu``,
-        ``dask(address=tcp://host:8786)``, ``spark(master=yarn)``, ``local(threads=2)``
+    device : ``cuda`` ranks models with factors or item-item matrices on a GPU where that pays
+    engine : where ranks are computed: None for threads of this process, ``gpu`` or within a limit
+        ``gpu(memory=2000000000)``, ``dask(address=tcp://host:8786)``, ``spark(master=yarn)``,
+        ``local(threads=2)``
     work_dir : for engines with workers, a folder or URL that all of them can read
     keep : for engines with workers, what comes back from them: ``ranks``, or ``sums`` of each metric;
         ``auto`` takes sums above 20 million users
@@ -232,6 +235,7 @@ def evaluate_each(
 ) -> Iterator[EvaluatedModel]:
     """Yield one model after the other, so that finished ones survive an interruption."""
     check_targets(split)
+    device = usable_device(options.device)
     validate = make_validate(split, seen=options.seen, n_threads=options.n_threads)
     for name, model in models.items():
         seconds: dict[str, float] = {}
@@ -241,7 +245,7 @@ def evaluate_each(
         ranks, sample, per_user, n_scores, bounded = None, None, None, 0, BoundsWithMessages()
         if options.sampler is not None:
             with _timed(seconds, "sample"):
-                sample, n_scores = _sample(scorer, split, name, options, options.sampler, progress)
+                sample, n_scores = _sample(scorer, split, name, options, device, progress)
             chosen = options.estimation()
             counted = chosen.tally(sample)
             with _timed(seconds, "estimate"):
@@ -257,7 +261,10 @@ def evaluate_each(
                     split,
                     seen=options.seen,
                     n_threads=options.n_threads,
-                    device=options.device,
+                    device=paying_device(
+                        device, scorer, split, name=name, n_negatives=None, n_threads=options.n_threads
+                    ),
+                    memory=options.memory,
                     progress=progress,
                 )
             n_scores += ranks.n_users * split.train.n_items
@@ -270,9 +277,11 @@ def evaluate_each(
 
 
 def _sample(
-    scorer: Scorer, split: Split, name: str, options: EvaluateOptions, sampler: Sampler, progress: Progress
+    scorer: Scorer, split: Split, name: str, options: EvaluateOptions, device: str, progress: Progress
 ) -> tuple[SampledRanks, int]:
     """Return sampled ranks, and how many scores they took."""
+    sampler = options.sampler or SAMPLERS.make("uniform")
+    n_negatives = getattr(sampler, "m", None) or getattr(sampler, "start", 100)
     sampled = sample_ranks(
         scorer,
         split,
@@ -281,7 +290,10 @@ def _sample(
         seed=options.seed,
         label=name,
         n_threads=options.n_threads,
-        device=options.device,
+        device=paying_device(
+            device, scorer, split, name=name, n_negatives=n_negatives, n_threads=options.n_threads
+        ),
+        memory=options.memory,
         progress=progress,
     )
     return sampled.ranks, sampled.n_scores

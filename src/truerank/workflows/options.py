@@ -118,7 +118,7 @@ class EvaluateOptions(RunSettings):
     metrics : metrics in the order of the result
     interval : the interval over users
     users : how many test users to take, or which fraction of them, sampled at random; None takes all
-    device : ``cuda`` ranks models with factors on a GPU
+    device, memory : ``cuda`` ranks models with factors on a GPU, within so many bytes of it
     sampler : how negatives are sampled; None ranks all items
     estimators, uncertainty : what to make of sampled ranks, and how intervals of that are made
     bounds : whether to add identification bounds of sampled ranks; None where they do not take long
@@ -134,6 +134,7 @@ class EvaluateOptions(RunSettings):
     interval: Interval = field(default_factory=lambda: INTERVALS.make("auto"))
     users: int | float | None = None
     device: str = "cpu"
+    memory: int | None = None
     sampler: Sampler | None = None
     estimators: tuple[Estimator, ...] = ()
     uncertainty: Uncertainty = field(default_factory=lambda: UNCERTAINTIES.make("auto"))
@@ -236,6 +237,7 @@ def make_options(
         interval=INTERVALS.make(interval),
         users=users,
         device=where.device if isinstance(where, Gpu) else device,
+        memory=where.memory if isinstance(where, Gpu) else None,
         sampler=made,
         estimators=chosen,
         uncertainty=UNCERTAINTIES.make(uncertainty),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 from typing import TypedDict
 
-from truerank.ranking.gpu.device import Engine, has_gpu
+from truerank.ranking.gpu.device import Engine, has_gpu, interprets
 
 
 class Where(TypedDict):
@@ -22,7 +21,6 @@ if has_gpu():
     if find_spec("triton") is not None:
         ENGINES.append(Where(device="cuda", engine="triton"))
 
-# What draws; triton's interpreter does on a CPU too: TRITON_INTERPRET=1 pytest tests/ranking/gpu
-DRAWERS: list[Where] = [*ENGINES]
-if find_spec("triton") is not None and os.environ.get("TRITON_INTERPRET") == "1":
-    DRAWERS.append(Where(device="cpu", engine="triton"))
+# Triton's interpreter runs the kernels on a CPU too: TRITON_INTERPRET=1 pytest tests/ranking/gpu
+if find_spec("triton") is not None and interprets():
+    ENGINES.append(Where(device="cpu", engine="triton"))

@@ -32,6 +32,7 @@ def nothing_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small problems go the way of large ones."""
     monkeypatch.setattr(blocks, "WHOLE_WORK", 0)
     monkeypatch.setattr(fused, "WHOLE_WORK", 0)
+    monkeypatch.setattr(fused, "FEW_ITEMS", 0)
 
 
 @pytest.mark.parametrize("where", ENGINES)
@@ -76,17 +77,55 @@ def test_every_pair_of_kinds(user_kind: str, item_kind: str, where: Where) -> No
 
 
 @pytest.mark.skipif(Where(device="cuda", engine="triton") not in ENGINES, reason="needs a GPU and triton")
-@pytest.mark.parametrize(("open_rows", "near_pairs"), [(1, 1 << 20), (1 << 20, 1 << 14), (1, 1 << 14)])
-def test_lists_that_overflow(open_rows: int, near_pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More undecided pairs than a list holds: what was counted is halved until they fit."""
-    monkeypatch.setattr(fused, "OPEN_ROWS", open_rows)
-    monkeypatch.setattr(fused, "NEAR_PAIRS", near_pairs)
+@pytest.mark.parametrize("share", [0.0, 2.0])
+@pytest.mark.parametrize(("open_rows", "near_pairs"), [(100, 1 << 20), (1 << 20, 70), (100, 70)])
+def test_lists_in_parts(
+    open_rows: int, near_pairs: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More open rows and undecided pairs than a list holds; with share 0 float64 counts such rows."""
+    monkeypatch.setattr(fused, "OPEN_BYTES", open_rows * fused.BYTES_PER_OPEN)
+    monkeypatch.setattr(fused, "NEAR_BYTES", near_pairs * fused.BYTES_PER_NEAR)
+    monkeypatch.setattr(fused, "DENSE_SHARE", share)
     for kind in ("integers", "last bit", "gaussian"):
         draw = np.random.default_rng(6)
         users, items = (draw_factors(draw, (n, 30), kind, np.float32) for n in (600, 900))
+        users *= np.float32(1.001)  # not small integers, whose scores leave nothing open
         problem = Problem(users, items, None, draw_lists(draw, 600, 900, most_targets=2, seen="some"))
         expected = count_factors(*problem.arguments, path="numpy")
         assert rows_of(count_on_device(*problem.arguments)) == rows_of(expected)
+
+
+def hostile_items(draw: Any, kind: str) -> Any:
+    """Return items on which float16 products alone would leave much open."""
+    items = draw.standard_normal((500, 24)).astype(np.float32)
+    if kind == "copies":
+        items[100:300] = items[0]
+    elif kind == "long":
+        items[7] *= 100
+    elif kind == "offset":
+        items[:, 3] += 100
+    elif kind == "ternary":
+        items = np.sign(np.rint(0.7 * items))
+    else:
+        items = np.sign(np.rint(0.7 * items))
+        items[:200] = items[0]
+    return items
+
+
+@pytest.mark.parametrize("where", ENGINES)
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("kind", ["copies", "long", "offset", "ternary", "ternary copies"])
+def test_hostile_items_leave_little_to_float64(kind: str, has_bias: bool, where: Where) -> None:
+    """Copies are counted once, a common vector is taken off, and scores of small integers are exact."""
+    draw = np.random.default_rng(12)
+    items = hostile_items(draw, kind)
+    for users in (draw.standard_normal((60, 24)).astype(np.float32), np.sign(draw.standard_normal((60, 24)))):
+        bias = draw.standard_normal(500) + 50 if has_bias else None
+        problem = Problem(users, items, bias, draw_lists(draw, 60, 500, most_targets=3, seen="some"))
+        counts = count_on_device(*problem.arguments, **where)
+        assert rows_of(counts) == rows_of(count_factors(*problem.arguments, path="numpy"))
+        is_exact = "ternary" in kind and users.dtype == np.float64 and not has_bias
+        assert counts.n_recomputed <= (0 if is_exact else 5 * len(problem.arguments[4]))
 
 
 @pytest.mark.parametrize("where", ENGINES)
@@ -123,14 +162,14 @@ def test_chunks_do_not_matter(where: Where, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ENGINES)
 def test_within_a_memory_that_holds_neither_side(where: Where) -> None:
-    problem = gaussian_problem(300, 700, 40, most_targets=3)
+    problem = gaussian_problem(300, 2200, 40, most_targets=3)
     counter = DeviceCounter(problem.items, **where, memory=1 << 20)
     assert not counter.is_resident
     assert len(list(counter.chunks())) > 5
     done: list[int] = []
     found = counter.count(problem.users, *problem.lists.arguments, on_rows=done.append)
     assert rows_of(found) == rows_of(count_factors(*problem.arguments, path="numpy"))
-    assert len(done) > 3
+    assert len(done) > 1
     assert sum(done) == 300
     with pytest.raises(InvalidParameter, match="memory must be at least 1048576, got 9"):
         count_on_device(*problem.arguments, **where, memory=9)
@@ -175,7 +214,7 @@ def test_near_ties_and_copies(where: Where) -> None:
     counts = count_on_device(*problem.arguments, **where)
     assert rows_of(counts) == rows_of(count_factors(*problem.arguments, path="numpy"))
     assert counts.n_tied.min() >= 99
-    assert counts.n_recomputed >= 40 * 299
+    assert counts.n_recomputed < 40 * 299
 
 
 @pytest.mark.parametrize("where", ENGINES)

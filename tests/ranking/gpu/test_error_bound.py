@@ -10,17 +10,20 @@ import torch
 
 from tests.ranking.cpu.problems import KINDS, draw_factors
 from tests.ranking.gpu.engines import ENGINES
+from truerank.ranking.gpu.device import interprets
 from truerank.ranking.gpu.error_bound import (
     ItemSide,
     RowSide,
+    ScaledRows,
+    distinct_items,
     exponents,
     n_needed,
     power_of_two,
     rounding,
     scaled,
-    split_rows,
 )
 from truerank.ranking.gpu.torch_blocks import _scores, score_pairs
+from truerank.ranking.gpu.triton_split import FusedRows
 
 MIXTURES = [
     ("gaussian", "mixed"),
@@ -41,6 +44,8 @@ def sides(users: Any, items: Any, bias: Any = None) -> tuple[RowSide, ItemSide, 
     rows = RowSide.prepare(users, number, target, item)
     pairs = torch.cartesian_prod(rows.user, item.code)
     scores = score_pairs(users, items, bias, pairs[:, 0], pairs[:, 1]).view(len(rows), -1)
+    if item.centre is not None:
+        scores -= (users.double() @ item.centre + item.bias_centre)[rows.user, None]
     biggest = users.abs().amax(1).double()
     shift = exponents(biggest if bias is None else biggest.clamp(min=1.0))[rows.user] + item.exponent
     return rows, item, scaled(scores, shift[:, None])
@@ -95,11 +100,17 @@ def test_matrix_units_keep_the_assumption() -> None:
         assert float((lost / most).max()) <= 1.5 * (d + 2) * 2.0**-23
 
 
-def test_halves_add_up() -> None:
+ROWS = [ScaledRows]
+if interprets():
+    ROWS.append(FusedRows)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_halves_add_up(rows: type[ScaledRows]) -> None:
     draw = np.random.default_rng(1)
     factors = torch.from_numpy(draw.standard_normal((50, 7)) * 10.0 ** draw.integers(-9, 9, (50, 1)))
     exponent = exponents(factors.abs().amax(1))
-    halves = split_rows(factors, exponent, 16)
+    halves = rows(factors, torch.arange(50), exponent).split(16)
     x = scaled(factors, exponent[:, None])
     assert halves.high.shape == (50, 16)
     assert bool((halves.high[:, 7:] == 0).all())
@@ -123,3 +134,36 @@ def test_needed_items_are_those_that_can_reach() -> None:
     norm = torch.tensor([1.0, 1.0, 1.0, 2.0, 0.0], dtype=torch.float64)
     assert n_needed(score, torch.zeros(5), norm, norms).tolist() == [4, 1, 3, 0, 0]
     assert n_needed(score, torch.full((5,), 8.0), norm, norms).tolist() == [4, 4, 4, 4, 0]
+
+
+def test_multiples_have_exact_scores() -> None:
+    """Rows of small multiples are recognised, others and those of too many bits are not."""
+    draw = np.random.default_rng(2)
+    small = torch.from_numpy(np.rint(3 * draw.standard_normal((50, 40))))
+    rows, item, exact = sides(small, small.clone())
+    assert item.multiple > 0
+    assert rows.is_exact is not None
+    assert bool(rows.is_exact.all())
+    found = _scores(rows, item, slice(None), slice(None)).double()
+    assert bool((found == exact).all())
+    assert sides(small + 0.3, small)[0].is_exact is None
+    assert sides(small, small + 0.3)[0].is_exact is None
+    wide = torch.from_numpy(np.rint(500 * draw.standard_normal((50, 4000))).clip(-2000, 2000))
+    assert sides(wide, wide.clone())[0].is_exact is None
+    tiny = small * 2.0**-540  # products lie below the least float64
+    assert sides(tiny, tiny.clone())[0].is_exact is None
+
+
+def test_distinct_items_are_those_of_numpy() -> None:
+    draw = np.random.default_rng(5)
+    items = draw.integers(0, 2, (400, 5)).astype(np.float32)
+    for bias in (None, torch.from_numpy(draw.integers(0, 2, 400).astype(float))):
+        code, weight = distinct_items(torch.from_numpy(items), bias)
+        whole = items if bias is None else np.hstack([items, bias.numpy()[:, None]])
+        expected, counts = np.unique(whole, axis=0, return_counts=True)
+        assert weight is not None
+        found = {tuple(whole[at]): n for at, n in zip(code.tolist(), weight.tolist(), strict=True)}
+        assert found == {tuple(row): n for row, n in zip(expected, counts, strict=True)}
+    code, weight = distinct_items(torch.from_numpy(draw.standard_normal((400, 5))), None)
+    assert weight is None
+    assert code.tolist() == list(range(400))

@@ -59,7 +59,7 @@ def test_without_a_gpu_the_cpu_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_cannot_be_ranked() -> None:
     split = split_of()
-    with pytest.raises(InvalidParameter, match="a GPU ranks scorers with factors, DenseScores has none"):
+    with pytest.raises(InvalidParameter, match="factors or item-item matrices, DenseScores has neither"):
         exact_ranks_gpu(as_scorer(np.zeros((60, 200))), split, device="cpu")
     with pytest.raises(InvalidData, match="must know the 200 items of the data, it knows 9"):
         exact_ranks_gpu(factors_of(n_items=9), split, device="cpu")

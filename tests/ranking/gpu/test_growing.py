@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.ranking.gpu.engines import DRAWERS, Where
+from tests.ranking.gpu.engines import ENGINES, Where
 from tests.ranking.test_sampled import random_split
 from truerank.core.errors import DataWarning, InvalidData
 from truerank.core.interactions import Interactions
@@ -81,7 +81,7 @@ def assert_same(found: ListedCounts, expected: ListedCounts) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", DRAWERS)
+@pytest.mark.parametrize("where", ENGINES)
 @pytest.mark.parametrize("kind", ["near", "integers", "bias"])
 @pytest.mark.parametrize("spec", SPECS)
 def test_equal_to_the_cpu(spec: str, kind: str, where: Where) -> None:
@@ -97,7 +97,7 @@ def test_equal_to_the_cpu(spec: str, kind: str, where: Where) -> None:
     assert sum(done) == len(negatives.rows)
 
 
-@pytest.mark.parametrize("where", DRAWERS)
+@pytest.mark.parametrize("where", ENGINES)
 def test_blocks_do_not_matter(where: Where, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few users, few negatives, few blocked items at a time; and lists in place of draws."""
     split = small_split()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -96,8 +97,12 @@ def engine_for(device: torch.device, engine: Engine) -> ModuleType:
 ITEM_CELLS = 1 << 27
 ROW_CELLS = 1 << 24
 SEEN_ITEMS = 1 << 26
-# Bytes that each of these takes at most, copies on the way included.
-BYTES = 64
+# Bytes per item, per row and per seen item, beside their factors, copies on the way included.
+ITEM_BYTES = 160
+ROW_BYTES = 320
+SEEN_BYTES = 64
+# Parts of a limited memory.
+ITEM_SHARE, ROW_SHARE, LIST_SHARE, SEEN_SHARE = 0.375, 0.25, 0.25, 0.125
 
 
 @dataclass(frozen=True)
@@ -106,29 +111,45 @@ class DeviceLimits:
 
     Parameters
     ----------
-    item_cells, row_cells, seen_items : counts, see above
-    list_bytes : for lists of undecided pairs; None for up to 0.5 GB
+    items, rows : of the factors
+    seen_items : of all rows
+    list_bytes : for marks and lists of undecided pairs; None for about 0.6 GB
     """
 
-    item_cells: int
-    row_cells: int
+    items: int
+    rows: int
     seen_items: int
     list_bytes: int | None = None
 
     @classmethod
-    def of(cls, memory: int | None) -> DeviceLimits:
-        """Return limits of a quarter of the memory each, or the defaults.
+    def of(
+        cls, memory: int | None, *, width: int, itemsize: int, cell_bytes: int, is_there: bool = False
+    ) -> DeviceLimits:
+        """Return limits that share the memory, or the defaults.
+
+        Parameters
+        ----------
+        memory : bytes, or None
+        width, itemsize : columns of the factors in the kernels, and bytes of a factor as given
+        cell_bytes : what a factor takes when it is split
+        is_there : whether the factors are on the device already
 
         Examples
         --------
-        >>> DeviceLimits.of(1 << 20)
-        DeviceLimits(item_cells=4096, row_cells=4096, seen_items=4096, list_bytes=262144)
+        >>> DeviceLimits.of(1 << 26, width=64, itemsize=4, cell_bytes=5)
+        DeviceLimits(items=34192, rows=14563, seen_items=131072, list_bytes=16777216)
         """
         if memory is None:
-            return cls(ITEM_CELLS, ROW_CELLS, SEEN_ITEMS)
+            return cls(max(1, ITEM_CELLS // width), max(1, ROW_CELLS // width), SEEN_ITEMS)
         check_at_least("memory", memory, 1 << 20)
-        quarter = memory // 4
-        return cls(quarter // BYTES, quarter // BYTES, quarter // BYTES, quarter)
+        item = width * (cell_bytes + (0 if is_there else itemsize)) + ITEM_BYTES
+        row = width * (cell_bytes + (0 if is_there else 2 * itemsize)) + ROW_BYTES
+        return cls(
+            max(1, min(ITEM_CELLS // width, int(ITEM_SHARE * memory) // item)),
+            max(1, min(ROW_CELLS // width, int(ROW_SHARE * memory) // row)),
+            int(SEEN_SHARE * memory) // SEEN_BYTES,
+            int(LIST_SHARE * memory),
+        )
 
 
 Matrix = Any  # a NumPy array or a torch tensor
@@ -185,7 +206,12 @@ def largest_of(name: str, part: Tensor, whole: Matrix) -> float:
     return largest
 
 
-jit: Callable[[Callable[..., Any]], Any]
+def interprets() -> bool:
+    """Whether triton's interpreter runs the kernels, on a CPU (TRITON_INTERPRET=1)."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+Kernel = Callable[..., Any]
 tl: Any
 
 try:
@@ -193,9 +219,22 @@ try:
     import triton.language  # type: ignore[import-not-found,unused-ignore]
 except ImportError:
 
-    def _unchanged(function: Any) -> Any:
-        return function
+    def jit(*sizes: str) -> Callable[[Kernel], Any]:
+        """Return the function as it is."""
+        return lambda function: function
 
-    jit, tl = _unchanged, None
+    tl = None
 else:
-    jit, tl = triton.jit, triton.language
+
+    def jit(*sizes: str) -> Callable[[Kernel], Any]:
+        """Compile a kernel on first use, once for all values of the named sizes.
+
+        Without their names triton compiles again for sizes that are 1 or multiples of 16.
+        """
+
+        def decorate(function: Kernel) -> Any:
+            return triton.jit(function, do_not_specialize=list(sizes))
+
+        return decorate
+
+    tl = triton.language

@@ -5,7 +5,7 @@ power of two so that its largest magnitude lies in [2^14, 2^15): x = h + l + r, 
 float16, l is x - h rounded to float16 and r what is left, about 2^-23 of x where float16 is normal. The
 differences are exact in float64, so the norm of r is measured instead of estimated.
 
-Let x = h + l + r (user) and y likewise (item) be rows as ``split_rows`` splits them, with d coordinates, and
+Let x = h + l + r (user) and y likewise (item) be rows as ``ScaledRows`` splits them, with d coordinates, and
 n the next multiple of 16. The kernel sums l_x h_y and h_x l_y, then adds h_x h_y and last the bias, which is
 one more coordinate of x and y. Products of float16 numbers are exact in float32.
 
@@ -19,7 +19,7 @@ one more coordinate of x and y. Products of float16 numbers are exact in float32
                 underflow
 * Cauchy:       sum |h_x h_y| <= |x| |y|, sum |l_x h_y| <= |l_x| |y|, and so on
 
-With c = 1.5 (n + 2) 2^-23 + (d + 2) 2^-52 the error is a sum of three products of what is known per row and
+With c = 1.5 (n + 2) 2^-23 + (d + 3) 2^-52 the error is a sum of three products of what is known per row and
 what is known per item:
 
     |float16 - float64| <= |x| (c |y| + |r_y| + 3 c |l_y|) + (|r_x| + 3 c |l_x|) |y| + |l_x| |l_y| + slack
@@ -27,12 +27,28 @@ what is known per item:
 The slack holds the rounding of the target's score to float32 and its use in ``triton_count`` (2^-20 of it in
 all) and what underflows. ``LIFT`` covers the float32 arithmetic on the bounds themselves.
 
+**Centre.** The ranks of a user do not change when a vector m is subtracted from all items and x m from the
+target's score. Where items lie around a common vector, that shortens them and with them the band: y is then
+y - m in all of the above. Rounding y - m is covered by c (d + 3 instead of d + 2); the float64 score of an
+item and x m are off by (d + 2) 2^-52 |x| |m| each, which the slack holds.
+
+**Multiples.** Let all items be multiples of one power of two and a row multiples of another, both without
+low halves, p their product, not below the least float64, and |x| |y| < 2^22 p for the longest item. Products
+and partial sums are then multiples of p below 2^22 p, which have at most 22 bits: a matrix unit that drops
+what lies below 2^-23 of the largest addend drops nothing, and float64 rounds nothing. Scores of such rows are
+exact in float32 and decide ties too (small integers, for instance, of which a tenth of all pairs may tie).
+
+**Copies** of one item score the same for everybody: where there are many, one of them is counted with its
+number as the weight.
+
 Cauchy also says that an item with |x| |y| < |t| lies below the target if t > 0 and above it if t < 0. Items
-are sorted by norm, so a row needs only the first ``n_needed`` of them.
+are sorted by norm, so a row needs only the first tiles of them.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -43,9 +59,13 @@ if TYPE_CHECKING:
 
 # The exponent that the largest magnitude of a row is scaled to; float16 ends at 65504.
 TOP = 15
+# Multiples of 2^4 below 2^15 have 11 bits, so that float16 holds them.
+FINEST = 4
 CHUNK = 1 << 18
 # Covers the roundings of a norm in float64.
 SCALE_LIFT = 1 + 2.0**-40
+# Both sides are filled up to a multiple of this many rows.
+FILL = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +77,8 @@ class Halves:
     high, low : (n, width) float16, zeros beyond the coordinates
     norm : (n,) float64, bounds the norms of the row, of ``high`` and of ``high + low``
     low_norm, rest_norm : (n,) float64, bound the norms of ``low`` and of what neither holds
+    multiple : (n,) float64, the largest power of two of which all of a row are multiples; 0 where that is
+        finer than 2^FINEST
     """
 
     high: Tensor
@@ -64,43 +86,92 @@ class Halves:
     norm: Tensor
     low_norm: Tensor
     rest_norm: Tensor
+    multiple: Tensor
 
 
-def split_rows(factors: Tensor, exponent: Tensor, width: int, extra: Tensor | None = None) -> Halves:
-    """Scale row i by 2^exponent[i] and split it.
+@dataclass(frozen=True, eq=False)
+class ScaledRows:
+    """Rows of a matrix as they are split: in some order, a centre taken off, scaled by powers of two.
 
     Parameters
     ----------
-    factors : (n, d) float32 or float64
-    exponent : (n,) int64
-    width : columns of the result, at least d
+    factors : (n_factors, d) float32 or float64
+    index : (n,) int64, which rows
+    exponent : (n,) int64, of the scales
+    centre : (d,) float64 or None
     extra : (n,) float64 or None: one more coordinate, scaled already and kept as a float32 elsewhere, which
         counts in the norms
     """
+
+    factors: Tensor
+    index: Tensor
+    exponent: Tensor
+    centre: Tensor | None = None
+    extra: Tensor | None = None
+
+    def chunks(self) -> Iterator[tuple[slice, Tensor]]:
+        """Yield the rows in float64, an eighth of them at a time, at most ``CHUNK``."""
+        step = max(1, min(CHUNK, -(-len(self.index) // 8)))
+        for start in range(0, len(self.index), step):
+            rows = slice(start, start + step)
+            x = self.factors[self.index[rows]].double()
+            if self.centre is not None:
+                x -= self.centre
+            yield rows, scaled(x, self.exponent[rows, None])
+
+    def norms(self) -> Tensor:
+        """Return the norms, (n,) float64, up to rounding."""
+        import torch
+
+        norm = torch.empty(len(self.index), dtype=torch.float64, device=self.factors.device)
+        for rows, x in self.chunks():
+            norm[rows] = torch.linalg.vector_norm(x, dim=1)
+        return norm if self.extra is None else torch.hypot(norm, self.extra)
+
+    def split(self, width: int) -> Halves:
+        """Split the rows into halves of ``width`` columns, at least d."""
+        import torch
+
+        n, d = len(self.index), self.factors.shape[1]
+        high = torch.zeros((n, width), dtype=torch.float16, device=self.factors.device)
+        low = torch.zeros_like(high)
+        squares = torch.empty((4, n), dtype=torch.float64, device=high.device)
+        for part, x in self.chunks():
+            squares[0, part] = (x * x).sum(1)
+            squares[3, part] = multiples(x)
+            high[part, :d] = x.half()
+            x -= high[part, :d]
+            low[part, :d] = x.half()
+            small = low[part, :d].double()
+            x -= small
+            squares[1, part] = (small * small).sum(1)
+            squares[2, part] = (x * x).sum(1)
+        return self.halves(high, low, squares)
+
+    def halves(self, high: Tensor, low: Tensor, squares: Tensor) -> Halves:
+        """Return the halves with their norms, from squared norms of rows, low halves and rests."""
+        if self.extra is not None:
+            squares[0] += self.extra * self.extra
+            squares[2] += (self.extra - self.extra.float().double()) ** 2
+        whole, of_low, of_rest = squares[:3].sqrt_() * SCALE_LIFT
+        return Halves(high, low, whole + of_low + of_rest, of_low, of_rest, squares[3])
+
+
+def multiples(x: Tensor) -> Tensor:
+    """Return, per row, the largest power of two of which all entries are multiples, 0 below 2^FINEST.
+
+    Examples
+    --------
+    >>> import torch
+    >>> multiples(torch.tensor([[32.0, -48.0, 0.0], [32.0, 8.0, 0.0], [0.0, 0.0, 0.0]])).tolist()
+    [16.0, 0.0, 32768.0]
+    """
     import torch
 
-    n, d = factors.shape
-    high = torch.zeros((n, width), dtype=torch.float16, device=factors.device)
-    low = torch.zeros_like(high)
-    norms = torch.empty((3, n), dtype=torch.float64, device=factors.device)
-    for start in range(0, n, CHUNK):
-        rows = slice(start, start + CHUNK)
-        x = scaled(factors[rows].double(), exponent[rows, None])
-        square, rest_square = (x * x).sum(1), torch.zeros_like(norms[0, rows])
-        if extra is not None:
-            kept = extra[rows]
-            square = square + kept * kept
-            rest_square = (kept - kept.float().double()) ** 2
-        high[rows, :d] = x.half()
-        x -= high[rows, :d]
-        low[rows, :d] = x.half()
-        small = low[rows, :d].double()
-        x -= small
-        norms[1, rows] = (small * small).sum(1).sqrt()
-        norms[2, rows] = ((x * x).sum(1) + rest_square).sqrt()
-        norms[0, rows] = square.sqrt() + norms[1, rows] + norms[2, rows]
-    norms *= SCALE_LIFT
-    return Halves(high, low, norms[0], norms[1], norms[2])
+    whole = (x * 2.0**-FINEST).int()
+    is_whole = (whole.double() * 2.0**FINEST == x).all(1)
+    lowest = torch.where(whole == 0, 1 << (TOP - FINEST), whole & -whole).amin(1)
+    return lowest.double() * 2.0**FINEST * is_whole
 
 
 def scaled(values: Tensor, exponent: Tensor) -> Tensor:
@@ -151,20 +222,32 @@ def exponents(largest: Tensor) -> Tensor:
 
 
 LIFT = 1 + 2.0**-10
+# Items of which one has so many copies, or of which so many are copies, are counted with weights.
+MANY_COPIES = 16
+SHARE_OF_COPIES = 0.1
+# Items are centred when at least this share of their squared norms is that of their mean.
+CENTRED_SHARE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class ItemSide:
     """Items in descending order of their norms; those whose score is always zero are left out.
 
+    All arrays over items are filled up to a multiple of ``FILL`` with items that do not count.
+
     Parameters
     ----------
     high, low : (n, width) float16
     bias : (n,) float32, scaled like the items; or None
     bounds : (3, n) float32, the factors of the error that belong to an item
-    norm : (n,) float64, descending
+    tile_norm : (n / FILL,) float64, descending: bounds the norms of a tile's items and of all after it
     code : (n,) int64, where an item stands in ``exact``
+    weight : (n,) int32, how many items an item stands for; None when each stands for itself
+    n_items : how many there are
+    n_zero : items left out because every user gives them the score 0
     exponent : what the items were scaled by
+    multiple : the power of two of which all of all items are multiples; 0 where there is none
+    centre, bias_centre : (d,) float64 and a number, taken off all items; None and 0 when nothing was
     exact, exact_bias : the factors as given
     """
 
@@ -172,30 +255,60 @@ class ItemSide:
     low: Tensor
     bias: Tensor | None
     bounds: Tensor
-    norm: Tensor
+    tile_norm: Tensor
     code: Tensor
+    weight: Tensor | None
+    n_items: int
+    n_zero: int
     exponent: int
+    multiple: float
+    centre: Tensor | None
+    bias_centre: float
     exact: Tensor
     exact_bias: Tensor | None
 
     @cached_property
-    def n_zero(self) -> int:
-        """Items left out because every user gives them the score 0."""
-        return len(self.exact) - len(self.code)
+    def tile_bounds(self) -> Tensor:
+        """Largest bounds of each ``FILL`` items, (n / FILL, 3) float32."""
+        return self.bounds.view(3, -1, FILL).amax(2).T.contiguous()
 
     @classmethod
-    def prepare(cls, exact: Tensor, bias: Tensor | None, largest: float) -> ItemSide:
-        """Split, measure and sort; ``largest`` is the largest magnitude of factors and bias."""
+    def prepare(
+        cls,
+        exact: Tensor,
+        bias: Tensor | None,
+        largest: float,
+        rows: type[ScaledRows] = ScaledRows,
+    ) -> ItemSide:
+        """Find copies, centre, sort and split; ``largest`` is the largest magnitude of factors and bias.
+
+        ``rows`` does the splitting.
+        """
         import torch
 
-        n, d = exact.shape
-        exponent = int(exponents(torch.tensor(largest, dtype=torch.float64)))
-        raised = torch.full((n,), exponent, device=exact.device)
-        extra = None if bias is None else scaled(bias, raised)
-        halves = split_rows(exact, raised, padded_width(d), extra)
-        order = torch.argsort(halves.norm, descending=True, stable=True)
+        d = exact.shape[1]
+        code, weight = distinct_items(exact, bias)
+        n_zero = 0
         if bias is None:
-            order = order[: int(torch.count_nonzero(exact.any(1)))]
+            kept = torch.nonzero(_is_any(exact, code))[:, 0]
+            if len(kept) < len(code):
+                code, weight = code[kept], None if weight is None else weight[kept]
+                n_zero = len(exact) - (len(code) if weight is None else int(weight.sum()))
+        centre, bias_centre = None, 0.0
+        if bias is not None or not _are_multiples(exact, code, largest):
+            centre, bias_centre = find_centre(exact, bias, code)
+        if centre is not None:
+            largest = _largest_from(exact, bias, centre, bias_centre)
+        exponent = int(exponents(torch.tensor(largest, dtype=torch.float64)))
+        raised = torch.full((len(code),), exponent, device=exact.device)
+        extra = None if bias is None else scaled(bias[code] - bias_centre, raised)
+        norms = rows(exact, code, raised, centre, extra).norms()
+        order = torch.argsort(norms, descending=True, stable=True)
+        n_items = len(order)
+        order = filled(order, FILL)
+        raised = torch.full((len(order),), exponent, device=exact.device)
+        extra = None if extra is None else extra[order]
+        halves = rows(exact, code[order], raised, centre, extra).split(padded_width(d))
         c = rounding(d)
         bounds = torch.stack(
             [
@@ -204,22 +317,163 @@ class ItemSide:
                 halves.low_norm,
             ]
         )
+        can_be_exact = bias is None and centre is None and n_items > 0
         return cls(
-            halves.high[order],
-            halves.low[order],
-            None if extra is None else extra[order].float(),
-            (bounds[:, order] * LIFT).float(),
-            halves.norm[order],
-            order,
+            halves.high,
+            halves.low,
+            None if extra is None else extra.float(),
+            (bounds * LIFT).float(),
+            _tile_norms(halves.norm),
+            code[order],
+            None if weight is None else weight[order].int(),
+            n_items,
+            n_zero,
             exponent,
+            float(halves.multiple.amin()) if can_be_exact else 0.0,
+            centre,
+            bias_centre,
             exact,
             bias,
         )
 
 
+def distinct_items(exact: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Return which items to count and how many items each stands for; None when all stand for themselves.
+
+    Items are compared by a hash first, and then coordinate by coordinate.
+
+    Examples
+    --------
+    >>> import torch
+    >>> code, weight = distinct_items(torch.tensor([[1.0], [2.0], [1.0], [0.0], [-0.0]]), None)
+    >>> sorted(zip(code.tolist(), weight.tolist()))
+    [(0, 2), (1, 1), (3, 2)]
+    """
+    import torch
+
+    n = len(exact)
+    number = torch.arange(n, device=exact.device)
+    if n < 2:
+        return number, None
+    key, order = torch.sort(_hashes(exact, bias), stable=True)
+    same = torch.nonzero(key[1:] == key[:-1])[:, 0]
+    is_copy = torch.zeros(n, dtype=torch.bool, device=exact.device)
+    step = max(1, min(CHUNK, n // 8))
+    for start in range(0, len(same), step):
+        part = same[start : start + step]
+        left, right = order[part], order[part + 1]
+        equal = (exact[left] == exact[right]).all(1)
+        if bias is not None:
+            equal &= bias[left] == bias[right]
+        is_copy[part + 1] = equal
+    starts = torch.nonzero(~is_copy)[:, 0]
+    weight = torch.diff(starts, append=torch.tensor([n], device=exact.device))
+    if len(starts) > (1 - SHARE_OF_COPIES) * n and int(weight.amax()) < MANY_COPIES:
+        return number, None
+    return order[starts], weight
+
+
+def _hashes(exact: Tensor, bias: Tensor | None) -> Tensor:
+    """Return a 64-bit number per item that copies share."""
+    import torch
+
+    n, d = exact.shape
+    draw = torch.Generator().manual_seed(0)
+    odd = torch.randint(-(2**62), 2**62, (d + 1,), generator=draw).mul_(2).add_(1).to(exact.device)
+    key = torch.empty(n, dtype=torch.int64, device=exact.device)
+    step = max(1, min(CHUNK, -(-n // 8)))
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        bits = (exact[rows] + 0.0).view(torch.int32 if exact.dtype == torch.float32 else torch.int64)
+        key[rows] = (bits * odd[:d]).sum(1)
+        if bias is not None:
+            key[rows] += (bias[rows] + 0.0).view(torch.int64) * odd[d]
+    return key ^ (key >> 29)
+
+
+def _is_any(exact: Tensor, code: Tensor) -> Tensor:
+    """Return which items have a coordinate other than 0."""
+    import torch
+
+    low, high = torch.aminmax(exact, dim=1)
+    return ((low != 0) | (high != 0))[code]
+
+
+def _are_multiples(exact: Tensor, code: Tensor, largest: float) -> bool:
+    """Whether all items are multiples of one power of two and fit 11 bits."""
+    import torch
+
+    exponent = int(exponents(torch.tensor(largest, dtype=torch.float64)))
+    raised = torch.full((len(code),), exponent, device=exact.device)
+    return all(bool(multiples(x).all()) for _, x in ScaledRows(exact, code, raised).chunks())
+
+
+def find_centre(exact: Tensor, bias: Tensor | None, code: Tensor) -> tuple[Tensor | None, float]:
+    """Return the mean of the items and of their bias; None and 0 unless items are much shorter without it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> find_centre(torch.tensor([[9.0, 1.0], [9.0, -1.0]]), None, torch.arange(2))[0].tolist()
+    [9.0, 0.0]
+    >>> find_centre(torch.tensor([[9.0, 1.0], [-9.0, 1.0]]), None, torch.arange(2))
+    (None, 0.0)
+    """
+    import torch
+
+    n_items = max(1, len(code))
+    # Items of zeros add nothing, and copies may be counted as often as they are: any centre is a right one.
+    mean = (exact.sum(0, dtype=torch.float64) / n_items).float().double()
+    square = float(torch.linalg.vector_norm(exact, dtype=torch.float64)) ** 2
+    bias_mean = 0.0
+    if bias is not None:
+        bias_mean = float((bias.sum() / n_items).float())
+        square += float(torch.linalg.vector_norm(bias)) ** 2
+    of_mean = n_items * (float((mean * mean).sum()) + bias_mean**2)
+    if not CENTRED_SHARE * square < of_mean < float("inf"):
+        return None, 0.0
+    return mean, bias_mean
+
+
+def _largest_from(exact: Tensor, bias: Tensor | None, centre: Tensor, bias_centre: float) -> float:
+    """Return the largest magnitude of centred items."""
+    import torch
+
+    low, high = torch.aminmax(exact, dim=0)
+    largest = float(torch.maximum(centre - low, high - centre).amax())
+    if bias is None:
+        return largest
+    low, high = torch.aminmax(bias)
+    return max(largest, bias_centre - float(low), float(high) - bias_centre)
+
+
+def _tile_norms(norms: Tensor) -> Tensor:
+    """Return the largest norm from each tile of ``FILL`` items on; items nearly descend by norm."""
+    if not len(norms):
+        return norms
+    return norms.view(-1, FILL).amax(1).flip(0).cummax(0)[0].flip(0)
+
+
+def filled(order: Tensor, multiple: int) -> Tensor:
+    """Return an order with the last entry repeated up to a multiple of a number.
+
+    Examples
+    --------
+    >>> import torch
+    >>> filled(torch.tensor([3, 5]), 4).tolist()
+    [3, 5, 5, 5]
+    """
+    import torch
+
+    missing = -len(order) % multiple
+    return torch.cat([order, order[-1:].expand(missing)]) if missing and len(order) else order
+
+
 @dataclass(frozen=True, eq=False)
 class RowSide:
     """Rows to count for, one per (user, target), in ascending order of the target's score over the norm.
+
+    They are filled up to a multiple of ``FILL`` with rows that count nothing.
 
     Parameters
     ----------
@@ -228,6 +482,8 @@ class RowSide:
     target, slack : (n,) float32, the target's score and the absolute part of the error; a row of zeros, which
         ties with every item, has an infinite target and counts none
     bounds : (3, n) float32, the factors of the error that belong to a row
+    is_exact : (n,) int8, rows of multiples, whose scores have no error: ``bounds`` are 0 and ``slack`` is a
+        quarter of what two scores differ by at least; None when there are none
     n_needed : (n,) int64, how many items must be scored
     user, pair : (n,) int64, the row of ``exact`` and the target a row belongs to
     target_score : (n_pairs,) float64, in the order of the pairs
@@ -240,6 +496,7 @@ class RowSide:
     target: Tensor
     slack: Tensor
     bounds: Tensor
+    is_exact: Tensor | None
     n_needed: Tensor
     user: Tensor
     pair: Tensor
@@ -250,37 +507,65 @@ class RowSide:
         return len(self.user)
 
     @classmethod
-    def prepare(cls, exact: Tensor, user: Tensor, target_score: Tensor, item: ItemSide) -> RowSide:
+    def prepare(
+        cls,
+        exact: Tensor,
+        user: Tensor,
+        target_score: Tensor,
+        item: ItemSide,
+        rows: type[ScaledRows] = ScaledRows,
+    ) -> RowSide:
         """Split, measure and sort; pair p is of row ``user[p]``, its target scores ``target_score[p]``."""
         import torch
 
         d = exact.shape[1]
-        largest = exact.abs().amax(1).double()
-        ones = None
+        low, high = torch.aminmax(exact, dim=1)
+        largest = torch.maximum(-low, high).double()
+        one = None
         if item.bias is not None:
             largest = largest.clamp(min=1.0)
-            ones = torch.ones_like(largest)
+            one = torch.ones_like(largest)
         exponent = exponents(largest)
-        extra = None if ones is None else scaled(ones, exponent)
-        halves = split_rows(exact, exponent, item.high.shape[1], extra)
+        extra = None if one is None else scaled(one, exponent)
+        number = torch.arange(len(exact), device=exact.device)
+        norm = rows(exact, number, exponent, None, extra).norms()
         shift = exponent[user] + item.exponent
-        middle = scaled(target_score, shift)
-        lost = d * power_of_two((shift - 1074).clamp(-1000, 1000))
-        needed = n_needed(middle, lost, halves.norm[user], item.norm)
+        middle = scaled(target_score - _along(exact, item)[user], shift)
         # Rows with similar ratios of target score and norm lie together, rows of zeros last.
-        order = torch.argsort((middle.abs() / halves.norm[user]).nan_to_num(torch.inf), stable=True)
-        owner, middle = user[order], middle[order]
+        order = torch.argsort((middle.abs() / norm[user]).nan_to_num(torch.inf), stable=True)
+        n_rows = len(order)
+        order = filled(order, FILL)
+        owner, middle, shift = user[order], middle[order], shift[order]
+        own = None if extra is None else extra[owner]
+        halves = rows(exact, owner, exponent[owner], None, own).split(item.high.shape[1])
+        lost = 2 * d * power_of_two((shift - 1074).clamp(-1000, 1000))
+        lost += (d + 4) * 2.0**-51 * halves.norm * _centre_norm(item)
         c = rounding(d)
         bounds = torch.stack([halves.norm, halves.rest_norm + 3 * c * halves.low_norm, halves.low_norm])
-        slack = 2.0**-20 * middle.abs() + d * 2.0**-60 + lost[order]
+        bounds = (bounds * LIFT).float()
+        slack = ((2.0**-20 * middle.abs() + d * 2.0**-60 + lost) * LIFT).float()
+        needed = n_needed(middle, lost, halves.norm, item.tile_norm) * FILL
+        needed.clamp_(max=item.n_items)
+        is_idle = largest[owner] == 0
+        is_idle[n_rows:] = True
+        needed[is_idle] = 0
+        is_exact = None
+        if item.multiple:
+            unit = halves.multiple * item.multiple
+            are_exact = (halves.norm * item.tile_norm[0] < 2.0**22 * unit) & (lost < unit)
+            if bool(are_exact.any()):
+                slack = torch.where(are_exact, (unit / 4).float(), slack)
+                bounds *= ~are_exact
+                is_exact = are_exact.to(torch.int8)
         return cls(
-            halves.high[owner],
-            halves.low[owner],
-            (torch.zeros_like(largest) if extra is None else extra)[owner].float(),
-            torch.where(largest[owner] == 0, torch.inf, middle).float(),
-            (slack * LIFT).float(),
-            (bounds[:, owner] * LIFT).float(),
-            needed[order],
+            halves.high,
+            halves.low,
+            (torch.zeros_like(middle) if own is None else own).float(),
+            torch.where(is_idle, torch.inf, middle).float(),
+            slack,
+            bounds,
+            is_exact,
+            needed,
             owner,
             order,
             target_score,
@@ -288,8 +573,27 @@ class RowSide:
         )
 
 
+def _along(exact: Tensor, item: ItemSide) -> Tensor:
+    """Return the score that each user gives to what was taken off all items, (n_users,) float64."""
+    import torch
+
+    if item.centre is None:
+        return torch.zeros(len(exact), dtype=torch.float64, device=exact.device)
+    step = max(1, min(CHUNK, -(-len(exact) // 8)))
+    parts = [part.double() @ item.centre for part in torch.split(exact, step)]
+    return torch.cat(parts) + item.bias_centre
+
+
+def _centre_norm(item: ItemSide) -> float:
+    """Return the norm of what was taken off all items, scaled as they are."""
+    if item.centre is None:
+        return 0.0
+    square = float((item.centre * item.centre).sum()) + item.bias_centre**2
+    return math.ldexp(math.sqrt(square), item.exponent) * SCALE_LIFT
+
+
 def n_needed(middle: Tensor, lost: Tensor, norm: Tensor, item_norm: Tensor) -> Tensor:
-    """Return how many of the items, by descending norm, can reach a magnitude; none for rows of zeros."""
+    """Return how many items (or tiles), by descending norm, can reach a magnitude; 0 for rows of zeros."""
     import torch
 
     least = (middle.abs() * (1 - 2.0**-19) - lost) / norm
@@ -305,7 +609,7 @@ def rounding(d: int) -> float:
     >>> round(rounding(64) * 2**23, 3)
     99.0
     """
-    return 1.5 * (-(-d // 16) * 16 + 2) * 2.0**-23 + (d + 2) * 2.0**-52
+    return 1.5 * (-(-d // 16) * 16 + 2) * 2.0**-23 + (d + 3) * 2.0**-52
 
 
 def padded_width(d: int) -> int:

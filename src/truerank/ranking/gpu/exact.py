@@ -18,12 +18,13 @@ from numpy.typing import ArrayLike
 from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, check_choice
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import SEEN_POLICIES, Ranks, SeenPolicy
-from truerank.core.scorer import HasFactors, Scorer, check_scorer
+from truerank.core.scorer import HasFactors, HasItemWeights, Scorer, check_scorer
 from truerank.core.split import Split
 from truerank.ranking.cpu.counts import (
     MOST_COORDINATES,
     Counts,
     Doubles,
+    Ints,
     Pools,
     as_integers,
     check_magnitudes,
@@ -38,6 +39,7 @@ from truerank.ranking.gpu.device import (
     as_matrix,
     engine_for,
     has_gpu,
+    is_tensor,
     largest_of,
     open_device,
     to_device,
@@ -61,19 +63,21 @@ class Chunk:
     start : the first item
     exact, bias : factors as given, and a float64 bias or None
     largest : their largest magnitude
+    engine : counts them
     """
 
     start: int
     exact: Tensor
     bias: Tensor | None
     largest: float
+    engine: ModuleType
 
     @cached_property
     def side(self) -> ItemSide:
         """The items prepared for counting."""
         from truerank.ranking.gpu.error_bound import ItemSide
 
-        return ItemSide.prepare(self.exact, self.bias, self.largest)
+        return ItemSide.prepare(self.exact, self.bias, self.largest, self.engine.ROWS)
 
     @property
     def factors(self) -> tuple[Tensor, Tensor | None]:
@@ -99,6 +103,9 @@ class ItemSource(Protocol):
     def chunks(self) -> Iterable[Chunk]:
         """Return the chunks; can be called again."""
 
+    def item_rows(self, codes: Ints) -> tuple[Tensor, Tensor | None]:
+        """Return the vectors and biases of some items, on the device."""
+
 
 @dataclass(frozen=True, eq=False)
 class Batch:
@@ -123,7 +130,15 @@ class Batch:
 
 
 class DeviceBatch:
-    """One batch of rows of any length against all items."""
+    """One call: rows go through the device batch after batch, against all items or chunk after chunk.
+
+    Parameters
+    ----------
+    counter : the items
+    users : (n_rows, d) factors
+    pools : targets and seen items of the rows
+    on_rows : called with the number of rows just finished
+    """
 
     def __init__(
         self, counter: ItemSource, users: Matrix, pools: Pools, on_rows: Callable[[int], None] | None
@@ -133,25 +148,42 @@ class DeviceBatch:
         self.above = np.zeros(len(pools.target_items), np.int64)
         self.tied = np.full(len(pools.target_items), -1, np.int64)  # the target itself is counted
         self.n_recomputed = 0
-        self.starts = _cuts(pools, self.users.shape[1], counter.limits)
+        self.starts = _cuts(pools, counter.limits)
+        work = len(pools.target_items) * counter.n_items * users.shape[1]
+        engine = counter.engine
+        self.is_small = counter.n_items <= engine.FEW_ITEMS or work <= engine.WHOLE_WORK
 
     def run(self) -> None:
-        """Count everything; items that do not fit at once are needed twice, first for the targets' scores."""
+        """Count everything; where items are not on the device, the targets' vectors are sent beforehand."""
         counter, ends = self.counter, list(zip(self.starts[:-1], self.starts[1:], strict=True))
-        if not counter.is_resident:
-            for chunk in counter.chunks():
-                for first, stop in ends:
-                    self._score_targets(self._batch(first, stop, with_seen=False), chunk)
-        for chunk in counter.chunks():
+        if counter.is_resident:
+            (chunk,) = counter.chunks()
             for first, stop in ends:
                 batch = self._batch(first, stop)
-                if counter.is_resident:
-                    self._score_targets(batch, chunk)
-                self._count(batch, chunk)
-                if self.on_rows is not None and chunk.start + len(chunk.exact) == counter.n_items:
-                    self.on_rows(stop - first)
+                self._check_magnitudes(largest_of("user", batch.users, self.users), chunk)
+                score = counter.engine.score_pairs(batch.users, *chunk.factors, batch.user, batch.code)
+                self.scores[batch.pairs] = to_host(score)
+                self._count(batch, chunk, score)
+                self._report(stop - first)
+            return
+        largest = max(self._score_targets(self._batch(first, stop)) for first, stop in ends)
+        for chunk in counter.chunks():
+            self._check_magnitudes(largest, chunk)
+            is_last = chunk.start + len(chunk.exact) == counter.n_items
+            for first, stop in ends:
+                batch = self._batch(first, stop, is_checked=True)
+                self._count(batch, chunk, to_device(self.scores[batch.pairs], counter.device))
+                if is_last:
+                    self._report(stop - first)
 
-    def _batch(self, start: int, stop: int, *, with_seen: bool = True) -> Batch:
+    def _report(self, n_rows: int) -> None:
+        if self.on_rows is not None:
+            self.on_rows(n_rows)
+
+    def _check_magnitudes(self, largest: float, chunk: Chunk) -> None:
+        check_magnitudes(-int(np.frexp(largest)[1]), -int(np.frexp(chunk.largest)[1]))
+
+    def _batch(self, start: int, stop: int, *, is_checked: bool = False) -> Batch:
         import torch
 
         pools, device = self.pools, self.counter.device
@@ -161,11 +193,12 @@ class DeviceBatch:
         indptr = to_device(pools.target_indptr[start : stop + 1], device) - pairs.start
         number = torch.arange(stop - start, device=device)
         seen_row = seen_code = number[:0]
-        if with_seen and seen.stop > seen.start:
+        if seen.stop > seen.start:
             begins = to_device(pools.seen_indptr[start : stop + 1], device) - seen.start
             seen_code = to_device(pools.seen_items[seen], device).long()
             seen_row = torch.repeat_interleave(number, begins.diff(), output_size=seen.stop - seen.start)
-            self._check_seen(seen_row, seen_code)
+            if not is_checked:
+                self._check_seen(seen_row, seen_code)
         return Batch(
             pairs,
             users,
@@ -181,34 +214,32 @@ class DeviceBatch:
         if not bool(ascends.all() & (code.amin() >= 0) & (code.amax() < self.counter.n_items)):
             self.pools.check_seen()
 
-    def _score_targets(self, batch: Batch, chunk: Chunk) -> None:
-        """Score the targets that are among these items."""
+    def _score_targets(self, batch: Batch) -> float:
+        """Score the targets by vectors sent for the purpose; return the largest magnitude of the users."""
         import torch
 
-        score = self.counter.engine.score_pairs
-        if self.counter.is_resident:
-            self.scores[batch.pairs] = to_host(score(batch.users, *chunk.factors, batch.user, batch.code))
-            return
-        code = batch.code - chunk.start
-        here = torch.nonzero((code >= 0) & (code < len(chunk.exact)))[:, 0]
-        found = score(batch.users, *chunk.factors, batch.user[here], code[here])
-        self.scores[batch.pairs][to_host(here)] = to_host(found)
+        largest = largest_of("user", batch.users, self.users)
+        codes = self.pools.target_items[batch.pairs]
+        factors = self.counter.item_rows(codes)
+        number = torch.arange(len(codes), device=self.counter.device)
+        self.scores[batch.pairs] = to_host(
+            self.counter.engine.score_pairs(batch.users, *factors, batch.user, number)
+        )
+        return largest
 
-    def _count(self, batch: Batch, chunk: Chunk) -> None:
+    def _count(self, batch: Batch, chunk: Chunk, score: Tensor) -> None:
         import torch
 
         engine = self.counter.engine
-        largest = largest_of("user", batch.users, self.users)
-        check_magnitudes(-int(np.frexp(largest)[1]), -int(np.frexp(chunk.largest)[1]))
-        score = to_device(self.scores[batch.pairs], self.counter.device)
         above, tied = torch.zeros((2, len(score)), dtype=torch.int64, device=score.device)
-        if len(score) * chunk.exact.numel() <= engine.WHOLE_WORK:
+        if self.is_small:
             engine.count_whole(batch.users, *chunk.factors, batch.user, score, above, tied)
             self.n_recomputed += len(score) * len(chunk.exact)
         else:
             self._count_sides(batch, chunk.side, score, above, tied)
-        row, code = batch.seen_row, batch.seen_code - chunk.start
+        row, code = batch.seen_row, batch.seen_code
         if not self.counter.is_resident:
+            code = code - chunk.start
             is_here = (code >= 0) & (code < len(chunk.exact))
             row, code = row[is_here], code[is_here]
         stop = None if len(score) == len(batch.users) else batch.indptr[row + 1]
@@ -223,10 +254,11 @@ class DeviceBatch:
         tied += side.n_zero * (score == 0)
         if side.bias is None:
             is_zero = ~batch.users.any(1)
-            tied += len(side.code) * is_zero[batch.user]
-        rows = RowSide.prepare(batch.users, batch.user, score, side)
-        count_rows, room = self.counter.engine.count_rows, self.counter.limits.list_bytes
-        self.n_recomputed += count_rows(rows, side, above, tied, list_bytes=room)
+            tied += (len(side.exact) - side.n_zero) * is_zero[batch.user]
+        engine = self.counter.engine
+        rows = RowSide.prepare(batch.users, batch.user, score, side, engine.ROWS)
+        room = self.counter.limits.list_bytes
+        self.n_recomputed += engine.count_rows(rows, side, above, tied, list_bytes=room)
 
     def counts(self) -> Counts:
         """Return the result."""
@@ -235,9 +267,9 @@ class DeviceBatch:
         return Counts(self.above, self.tied, *among, self.n_recomputed)
 
 
-def _cuts(pools: Pools, width: int, limits: DeviceLimits) -> list[int]:
+def _cuts(pools: Pools, limits: DeviceLimits) -> list[int]:
     """Return the bounds of batches of rows, each within the limits or a single row."""
-    cuts, most = [0], max(1, limits.row_cells // padded_width(width))
+    cuts, most = [0], limits.rows
     while cuts[-1] < pools.n_rows:
         start = cuts[-1]
         by_pairs = np.searchsorted(pools.target_indptr, pools.target_indptr[start] + most, side="right")
@@ -275,7 +307,8 @@ def count_on_device(
     device : name in torch; ``cpu`` works too, slowly
     engine : ``triton`` (one fused kernel), ``torch`` (in blocks), or ``auto``: the better one available
     memory : bytes of the device to use (besides tensors that are already there), at least 2^20;
-        None for about 3 GB. One row of users or items is sent in any case
+        None for about 3 GB. One row of users or items is sent in any case; from 64 MiB on the limit costs
+        little time
     on_rows : called with the number of rows just finished
 
     Returns
@@ -319,10 +352,16 @@ class DeviceCounter:
         engine: Engine = "auto",
         memory: int | None = None,
     ) -> None:
-        self.limits = DeviceLimits.of(memory)
         self.device = open_device(device)
         self.engine: ModuleType = engine_for(self.device, engine)
         self.items = as_matrix("item", item_factors)
+        self.limits = DeviceLimits.of(
+            memory,
+            width=padded_width(self.items.shape[1]),
+            itemsize=self.items.dtype.itemsize,
+            cell_bytes=self.engine.CELL_BYTES,
+            is_there=is_tensor(self.items) and self.items.device == self.device,
+        )
         self.bias: Matrix | None = None
         if item_bias is not None:
             if tuple(item_bias.shape) != (len(self.items),):
@@ -340,11 +379,7 @@ class DeviceCounter:
     @property
     def is_resident(self) -> bool:
         """Whether all items are on the device at once."""
-        return self.n_items <= self._most_items
-
-    @property
-    def _most_items(self) -> int:
-        return max(1, self.limits.item_cells // padded_width(self.items.shape[1]))
+        return self.n_items <= self.limits.items
 
     @cached_property
     def _resident(self) -> Chunk:
@@ -355,8 +390,15 @@ class DeviceCounter:
         if self.is_resident:
             yield self._resident
             return
-        for start in range(0, self.n_items, self._most_items):
-            yield self._chunk(start, min(start + self._most_items, self.n_items))
+        n_chunks = -(-self.n_items // self.limits.items)
+        for part in range(n_chunks):
+            yield self._chunk(self.n_items * part // n_chunks, self.n_items * (part + 1) // n_chunks)
+
+    def item_rows(self, codes: Ints) -> tuple[Tensor, Tensor | None]:
+        """Return the vectors and biases of some items, on the device."""
+        at = to_device(codes, self.items.device) if is_tensor(self.items) else codes
+        bias = None if self.bias is None else to_device(self.bias[at], self.device).double()
+        return to_device(self.items[at], self.device), bias
 
     def _chunk(self, start: int, stop: int) -> Chunk:
         exact = to_device(self.items[start:stop], self.device)
@@ -365,7 +407,7 @@ class DeviceCounter:
         if self.bias is not None:
             bias = to_device(self.bias[start:stop], self.device).double()
             largest = max(largest, largest_of("item bias", bias, self.bias[:, None]))
-        return Chunk(start, exact, bias, largest)
+        return Chunk(start, exact, bias, largest, self.engine)
 
     def count(
         self,
@@ -424,7 +466,7 @@ def exact_ranks_gpu(
 
     Parameters
     ----------
-    scorer : what gives the scores; must have factors
+    scorer : what gives the scores; must have factors or an item-item matrix
     split : the targets are the test part; items of train and valid are the seen ones
     seen : as in ``exact_ranks``
     device : ``cuda``, ``cuda:1``, ...; ``cpu`` runs the same steps in torch
@@ -433,7 +475,7 @@ def exact_ranks_gpu(
     Raises
     ------
     InvalidParameter
-        When the scorer has no factors, or there is a GPU but not this device.
+        When the scorer has neither factors nor an item-item matrix, or there is a GPU but not this device.
     InvalidData
         When the scorer's catalogue is not the split's, or factors are not finite.
 
@@ -450,17 +492,29 @@ def exact_ranks_gpu(
     ([1], [1], [3])
     """
     check_choice("seen", seen, SEEN_POLICIES)
-    if not isinstance(scorer, HasFactors):
+    if not isinstance(scorer, HasFactors | HasItemWeights):
         raise InvalidParameter(
-            f"a GPU ranks scorers with factors, {type(scorer).__name__} has none. Leave the device out."
+            f"a GPU ranks scorers with factors or item-item matrices, {type(scorer).__name__} has neither. "
+            "Leave the device out."
         )
     if device.startswith("cuda") and not has_gpu():
         warnings.warn(f"torch sees no GPU, so {device!r} is the CPU here.", DataWarning, stacklevel=2)
         return exact_ranks(scorer, split, seen=seen, progress=progress)
-    open_device(device)
-    factors, n_items = scorer.factors(), split.train.n_items
-    check_scorer(factors, split)
+    opened = open_device(device)
+    n_items = split.train.n_items
     queries = make_queries(split, seen)
+    if not isinstance(scorer, HasFactors):
+        if engine_for(opened, engine).__name__ != "truerank.ranking.gpu.triton_count":
+            warnings.warn("item-item models are ranked on the CPU without triton.", DataWarning, stacklevel=2)
+            return exact_ranks(scorer, split, seen=seen, progress=progress)
+        check_scorer(scorer, split)
+        from truerank.ranking.gpu.item_item import ItemWeightCounter
+
+        with tracked(progress, "ranking", len(queries)) as task:
+            summed = ItemWeightCounter(scorer.item_weights(), device=device, memory=memory)
+            return ranks_from_counts(queries, summed.count(queries, task.advance), n_items, seen)
+    factors = scorer.factors()
+    check_scorer(factors, split)
     with tracked(progress, "ranking", len(queries)) as task:
         counts = count_on_device(
             factors.user[queries.users],

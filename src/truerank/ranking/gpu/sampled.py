@@ -39,14 +39,23 @@ if TYPE_CHECKING:
     from truerank.ranking.negatives import RowBlock, Rows
 
 
-def factors_on(device: str, scorer: Scorer, rows: Rows) -> DeviceFactors | None:
+def factors_on(device: str, scorer: Scorer, rows: Rows, memory: int | None = None) -> DeviceFactors | None:
     """Return the comparer on a GPU; None for the CPU, with a warning where a GPU was asked for."""
     if device == "cpu" or not isinstance(scorer, HasFactors):
         return None
     if device.startswith("cuda") and not has_gpu():
         warnings.warn(f"torch sees no GPU, so {device!r} is the CPU here.", DataWarning, stacklevel=3)
         return None
-    return DeviceFactors(scorer.factors(), rows, device=device)
+    factors = scorer.factors()
+    if memory is not None and 2 * factors.item.nbytes > memory:
+        warnings.warn(
+            f"item vectors of {factors.item.nbytes} bytes do not fit twice into a memory of {memory}, "
+            "so the CPU samples.",
+            DataWarning,
+            stacklevel=3,
+        )
+        return None
+    return DeviceFactors(factors, rows, device=device, memory=memory)
 
 
 class DeviceFactors:
@@ -60,14 +69,22 @@ class DeviceFactors:
     factors : the vectors
     rows : users with their targets
     device, engine : as in ``count_on_device``
+    memory : bytes of the device to use beside the item vectors, half of it at least; None for about 1 GB
     """
 
     is_thread_safe = False
-    most_negatives = 1 << 24
 
     def __init__(
-        self, factors: Factors, rows: Rows, *, device: str = "cuda", engine: Engine = "auto"
+        self,
+        factors: Factors,
+        rows: Rows,
+        *,
+        device: str = "cuda",
+        engine: Engine = "auto",
+        memory: int | None = None,
     ) -> None:
+        self.limits = SampleLimits.of(None if memory is None else memory // 2)
+        self.most_negatives = self.limits.listed
         self.device = open_device(device)
         self.engine = engine_for(self.device, engine)
         self.rows, self.users = rows, as_matrix("user", factors.user)
@@ -146,6 +163,37 @@ BLOCKED = 1 << 26
 # Factors of users that are on the device at a time, and negatives in lists from the CPU.
 USER_CELLS = 1 << 24
 LISTED = 1 << 24
+
+
+@dataclass(frozen=True)
+class SampleLimits:
+    """How much is on the device at a time: numbers as above."""
+
+    taken: int
+    blocked: int
+    user_cells: int
+    listed: int
+
+    @classmethod
+    def of(cls, memory: int | None) -> SampleLimits:
+        """Return limits of a quarter of the memory each, or the defaults.
+
+        Examples
+        --------
+        >>> SampleLimits.of(1 << 26)
+        SampleLimits(taken=4194304, blocked=2097152, user_cells=1048576, listed=262144)
+        """
+        if memory is None:
+            return cls(TAKEN, BLOCKED, USER_CELLS, LISTED)
+        quarter = memory // 4
+        return cls(
+            min(TAKEN, max(1, quarter // 4)),
+            min(BLOCKED, max(1, quarter // 8)),
+            min(USER_CELLS, max(1, quarter // 16)),
+            min(LISTED, max(1, quarter // 64)),
+        )
+
+
 # Proposals, others they are compared with, and targets of a row that a program takes at a time.
 TRIES = 32
 OTHERS = 32
@@ -209,13 +257,13 @@ def grow_on_device(
     rows, sequences, stopping = negatives.rows, negatives.sequences, negatives.stopping
     device = _Device(factors, negatives, sequences)
     reached, parts = negatives.reached(stopping.sizes[-1]), []
-    for start, stop in _cuts(negatives, factors.users.shape[1]):
+    for start, stop in _cuts(negatives, factors.users.shape[1], factors.limits):
         groups = Groups.of_rows(start, stop, rows.pairs)
         counts, scores = device.run(groups, None)
         above, drawn = counts[0], counts[2]
         last_size = np.repeat(reached[start:stop], np.diff(rows.pairs[start : stop + 1]))
         is_open = (above < stopping.rank) & (drawn < last_size)
-        for left in _bounded(groups.pair[is_open], last_size[is_open]):
+        for left in _bounded(groups.pair[is_open], last_size[is_open], factors.limits.listed):
             index = left - groups.pair[0]
             counts[:, index] = device.run(Groups.of_pairs(left, rows.pairs), reached)[0]
         n_scores = np.maximum.reduceat(counts[2], rows.pairs[start:stop] - rows.pairs[start]).sum()
@@ -335,10 +383,10 @@ def _some(lists: Lists, query: IntArray) -> tuple[IntArray, IntArray]:
     return indptr, np.ascontiguousarray(items if len(items) else np.zeros(1), np.int32)
 
 
-def _cuts(negatives: GrowingNegatives, width: int) -> Iterator[tuple[int, int]]:
+def _cuts(negatives: GrowingNegatives, width: int, limits: SampleLimits) -> Iterator[tuple[int, int]]:
     """Yield runs of rows that fit on the device at once, at least one row each."""
     rows = negatives.rows
-    most = max(1, USER_CELLS // max(1, width))
+    most = max(1, limits.user_cells // max(1, width))
     kept = 0 if negatives.design.replacement else _longest(negatives)
     n_targets = np.diff(rows.pairs)
     blocked = (rows.queries.excluded.lengths() + rows.queries.targets.lengths())[rows.owner]
@@ -346,7 +394,7 @@ def _cuts(negatives: GrowingNegatives, width: int) -> Iterator[tuple[int, int]]:
     start = 0
     while start < len(rows):
         stop = start + most
-        for load, limit in zip(loads, (TAKEN, BLOCKED), strict=True):
+        for load, limit in zip(loads, (limits.taken, limits.blocked), strict=True):
             before = int(load[start - 1]) if start else 0
             stop = min(stop, int(np.searchsorted(load, before + limit, side="right")))
         stop = max(start + 1, min(stop, len(rows)))
@@ -354,9 +402,9 @@ def _cuts(negatives: GrowingNegatives, width: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def _bounded(pair: IntArray, size: IntArray) -> Iterator[IntArray]:
+def _bounded(pair: IntArray, size: IntArray, most: int) -> Iterator[IntArray]:
     """Yield runs of pairs whose lists fit on the device at once."""
     from truerank.ranking.negatives import row_blocks
 
-    for block in row_blocks(size, LISTED):
+    for block in row_blocks(size, most):
         yield pair[block.start : block.stop]

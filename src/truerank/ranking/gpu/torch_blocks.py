@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from truerank.ranking.gpu.error_bound import ItemSide, RowSide
+from truerank.ranking.gpu.error_bound import ItemSide, RowSide, ScaledRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 # Whether negatives can be sampled on the device too.
 CAN_SAMPLE = False
+# What splits rows, and the bytes that takes per factor.
+ROWS = ScaledRows
+CELL_BYTES = 12
 BLOCK_ROWS = 1 << 9
 BLOCK_ITEMS = 1 << 13
 PAIRS = 1 << 20
@@ -19,6 +22,8 @@ PAIRS = 1 << 20
 WIDER = 6
 # Up to this many multiplications all scores are computed in float64.
 WHOLE_WORK = 1 << 16
+# No catalogue is so small that float64 always is the quickest.
+FEW_ITEMS = 0
 
 
 def count_rows(
@@ -30,41 +35,79 @@ def count_rows(
     ----------
     rows, items : the two sides
     above, tied : (n_pairs,) int64, added to
-    list_bytes : not used; ``fused`` lists what it cannot decide
+    list_bytes : bounds what a block of scores takes, down to one row and item; None for the usual blocks
     """
     import torch
 
+    if len(rows) == 0 or items.n_items == 0:
+        return 0
     n_recomputed = 0
-    wider = WIDER if above.is_cuda else 1
-    n_rows, n_items = wider * BLOCK_ROWS, wider * BLOCK_ITEMS
-    above.index_add_(0, rows.pair, (len(items.code) - rows.n_needed) * (rows.target < 0))
+    n_rows, n_items = _block_shape(above.is_cuda, list_bytes)
+    above.index_add_(0, rows.pair, _weights_beyond(rows, items) * (rows.target < 0))
     for start in range(0, len(rows), n_rows):
         block = slice(start, start + n_rows)
         stop = int(rows.n_needed[block].amax())
         target, slack = rows.target[block, None], rows.slack[block, None]
         for first in range(0, stop, n_items):
             part = slice(first, min(first + n_items, stop))
-            gap = _scores(rows, items, block, part) - target
-            band = slack + rows.bounds[:, block].T @ items.bounds[:, part]
+            gap = _scores(rows, items, block, part).sub_(target)
+            band = torch.addmm(slack, rows.bounds[:, block].T, items.bounds[:, part])
             competes = torch.arange(first, part.stop, device=above.device) < rows.n_needed[block, None]
-            above[rows.pair[block]] += ((gap > band) & competes).sum(1)
-            row, item = torch.nonzero((gap.abs() <= band) & competes, as_tuple=True)
-            row += start
-            decide(
-                rows.exact,
-                items.exact,
-                items.exact_bias,
-                rows.user[row],
-                items.code[item + first],
-                rows.pair[row],
-                None,
-                rows.target_score,
-                above,
-                tied,
-                1,
-            )
-            n_recomputed += len(row)
+            above.index_add_(0, rows.pair[block], _weighed(items, part, (gap > band) & competes))
+            near = (gap.abs_() <= band).logical_and_(competes)
+            if rows.is_exact is not None:
+                is_exact = rows.is_exact[block, None] != 0
+                tied.index_add_(0, rows.pair[block], _weighed(items, part, near & is_exact))
+                near &= ~is_exact
+            del gap, band, competes
+            n_recomputed += _decide_near(rows, items, near, start, first, above, tied)
     return n_recomputed
+
+
+def _block_shape(is_cuda: bool, list_bytes: int | None) -> tuple[int, int]:
+    """Return rows and items of a block; a pair of them takes 16 bytes at most."""
+    wider = WIDER if is_cuda else 1
+    n_rows, n_items = wider * BLOCK_ROWS, wider * BLOCK_ITEMS
+    if list_bytes is not None:
+        while 16 * n_rows * n_items > list_bytes and n_rows * n_items > 1:
+            n_rows, n_items = max(1, n_rows // 2), max(1, n_items // 2)
+    return n_rows, n_items
+
+
+def _weighed(items: ItemSide, part: slice, flags: Tensor) -> Tensor:
+    """Return how many items are flagged per row, copies included."""
+    return flags.sum(1) if items.weight is None else (flags * items.weight[part]).sum(1)
+
+
+def _weights_beyond(rows: RowSide, items: ItemSide) -> Tensor:
+    """Return how many items a row need not score."""
+    import torch
+
+    if items.weight is None:
+        return items.n_items - rows.n_needed
+    weight = items.weight[: items.n_items].long()
+    before = torch.cat([weight[:1] * 0, weight.cumsum(0)])
+    return before[-1] - before[rows.n_needed]
+
+
+def _decide_near(
+    rows: RowSide, items: ItemSide, near: Tensor, start: int, first: int, above: Tensor, tied: Tensor
+) -> int:
+    """Decide the flagged pairs of a block in float64, some rows of it at a time; return how many."""
+    import torch
+
+    n_decided, step = 0, max(1, PAIRS // near.shape[1])
+    for at in range(0, len(near), step):
+        row, item = torch.nonzero(near[at : at + step], as_tuple=True)
+        row, item = row + (start + at), item + first
+        n_decided += len(row)
+        scores = score_pairs(rows.exact, items.exact, items.exact_bias, rows.user[row], items.code[item])
+        pair = rows.pair[row]
+        reference = rows.target_score[pair]
+        weight = 1 if items.weight is None else items.weight[item].long()
+        above.index_add_(0, pair, weight * (scores > reference).long())
+        tied.index_add_(0, pair, weight * (scores == reference).long())
+    return n_decided
 
 
 def _scores(rows: RowSide, items: ItemSide, block: slice, part: slice) -> Tensor:

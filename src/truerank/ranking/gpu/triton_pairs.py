@@ -9,7 +9,7 @@ from __future__ import annotations
 from truerank.ranking.gpu.device import jit, tl
 
 
-@jit
+@jit()
 def device_pair_score(  # type: ignore[no-untyped-def]
     users, items, bias, user, code, is_real, n_coordinates, HAS_BIAS: tl.constexpr, PAIRS: tl.constexpr
 ):
@@ -27,7 +27,7 @@ def device_pair_score(  # type: ignore[no-untyped-def]
     return total
 
 
-@jit
+@jit("n_pairs", "n_coordinates")
 def score_kernel(  # type: ignore[no-untyped-def]
     users,
     items,
@@ -49,7 +49,7 @@ def score_kernel(  # type: ignore[no-untyped-def]
     tl.store(out + at, total, mask=is_real)
 
 
-@jit
+@jit("n_pairs", "n_coordinates", "sign")
 def decide_kernel(  # type: ignore[no-untyped-def]
     users,
     items,
@@ -90,7 +90,98 @@ def decide_kernel(  # type: ignore[no-untyped-def]
             tl.atomic_add(tied + begin + place, step, mask=has_target & (score == reference), sem="relaxed")
 
 
-@jit
+@jit("n_near", "n_coordinates")
+def near_kernel(  # type: ignore[no-untyped-def]
+    users,
+    items,
+    bias,
+    near_row,
+    near_item,
+    user_of,
+    pair_of,
+    code_of,
+    weight,
+    target_score,
+    above,
+    tied,
+    n_near,
+    n_coordinates,
+    HAS_BIAS: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr,
+    PAIRS: tl.constexpr,
+):
+    """Add the weights of listed items that score higher than the target of their row, or the same."""
+    at = tl.program_id(0).to(tl.int64) * PAIRS + tl.arange(0, PAIRS)
+    is_real = at < n_near
+    row = tl.load(near_row + at, mask=is_real, other=0)
+    item = tl.load(near_item + at, mask=is_real, other=0)
+    user = tl.load(user_of + row, mask=is_real, other=0)
+    pair = tl.load(pair_of + row, mask=is_real, other=0)
+    code = tl.load(code_of + item, mask=is_real, other=0)
+    score = device_pair_score(users, items, bias, user, code, is_real, n_coordinates, HAS_BIAS, PAIRS)
+    reference = tl.load(target_score + pair, mask=is_real, other=0)
+    step = tl.full((PAIRS,), 1, tl.int64)
+    if HAS_WEIGHT:
+        step = tl.load(weight + item, mask=is_real, other=0).to(tl.int64)
+    tl.atomic_add(above + pair, step, mask=is_real & (score > reference), sem="relaxed")
+    tl.atomic_add(tied + pair, step, mask=is_real & (score == reference), sem="relaxed")
+
+
+@jit("n_rows", "n_items", "n_coordinates")
+def dense_kernel(  # type: ignore[no-untyped-def]
+    users,
+    items,
+    bias,
+    user_of,
+    pair_of,
+    target,
+    n_tiles,
+    code_of,
+    weight,
+    target_score,
+    above,
+    tied,
+    n_rows,
+    n_items,
+    n_coordinates,
+    HAS_BIAS: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr,
+    BLOCK: tl.constexpr,
+    TILE: tl.constexpr,
+    ROWS: tl.constexpr,
+    ITEMS: tl.constexpr,
+):
+    """Count sorted rows and items by float64 scores alone, each row against the tiles its block needs."""
+    n_columns = tl.cdiv(n_items, ITEMS)
+    row = (tl.program_id(0) // n_columns) * ROWS + tl.arange(0, ROWS)
+    item = (tl.program_id(0) % n_columns) * ITEMS + tl.arange(0, ITEMS)
+    # Rows with an infinite target count nothing.
+    is_row = (row < n_rows) & (tl.load(target + row, mask=row < n_rows, other=0.0) < float("inf"))
+    is_item = item < n_items
+    reach = tl.load(n_tiles + row // BLOCK, mask=is_row, other=0) * TILE
+    pair = tl.load(pair_of + row, mask=is_row, other=0)
+    left = users + tl.load(user_of + row, mask=is_row, other=0) * n_coordinates
+    code = tl.load(code_of + item, mask=is_item, other=0)
+    right = items + code * n_coordinates
+    score = tl.zeros((ROWS, ITEMS), tl.float64)
+    for k in range(n_coordinates):
+        x = tl.load(left + k, mask=is_row, other=0).to(tl.float64)
+        y = tl.load(right + k, mask=is_item, other=0).to(tl.float64)
+        score += x[:, None] * y[None, :]
+    if HAS_BIAS:
+        score += tl.load(bias + code, mask=is_item, other=0)[None, :]
+    reference = tl.load(target_score + pair, mask=is_row, other=0)[:, None]
+    competes = is_item[None, :] & (item[None, :] < reach[:, None])
+    step = tl.full((ITEMS,), 1, tl.int64)
+    if HAS_WEIGHT:
+        step = tl.load(weight + item, mask=is_item, other=0).to(tl.int64)
+    n_above = tl.sum(tl.where((score > reference) & competes, step[None, :], 0), 1)
+    n_tied = tl.sum(tl.where((score == reference) & competes, step[None, :], 0), 1)
+    tl.atomic_add(above + pair, n_above, mask=is_row, sem="relaxed")
+    tl.atomic_add(tied + pair, n_tied, mask=is_row, sem="relaxed")
+
+
+@jit("n_rows", "n_items", "n_coordinates")
 def whole_kernel(  # type: ignore[no-untyped-def]
     users,
     items,
@@ -107,8 +198,9 @@ def whole_kernel(  # type: ignore[no-untyped-def]
     ITEMS: tl.constexpr,
 ):
     """Count a tile by float64 scores alone."""
-    row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    item = tl.program_id(0) * ITEMS + tl.arange(0, ITEMS)
+    n_columns = tl.cdiv(n_items, ITEMS)
+    row = (tl.program_id(0) // n_columns) * ROWS + tl.arange(0, ROWS)
+    item = (tl.program_id(0) % n_columns) * ITEMS + tl.arange(0, ITEMS)
     is_row = row < n_rows
     is_item = item < n_items
     left = users + tl.load(user + row, mask=is_row, other=0) * n_coordinates
@@ -127,7 +219,7 @@ def whole_kernel(  # type: ignore[no-untyped-def]
     tl.atomic_add(tied + row, n_tied, mask=is_row, sem="relaxed")
 
 
-@jit
+@jit("n_rounds", "most_above", "n_items", "excess")
 def grow_kernel(  # type: ignore[no-untyped-def]
     users,
     items,
@@ -252,7 +344,7 @@ def grow_kernel(  # type: ignore[no-untyped-def]
     tl.store(drawn_out + pair, drawn, mask=is_pair)
 
 
-@jit
+@jit()
 def _mixed(state, number):  # type: ignore[no-untyped-def]
     """Return the word of that number (SplitMix64, see ``core.random``)."""
     word = state + (number + 1) * 0x9E3779B97F4A7C15
@@ -261,7 +353,7 @@ def _mixed(state, number):  # type: ignore[no-untyped-def]
     return word ^ (word >> 31)
 
 
-@jit
+@jit()
 def _absent(item, others, start, stop, OTHERS: tl.constexpr):  # type: ignore[no-untyped-def]
     """Return which items are not in others[start:stop]."""
     n_same = tl.zeros_like(item)
@@ -272,7 +364,7 @@ def _absent(item, others, start, stop, OTHERS: tl.constexpr):  # type: ignore[no
     return n_same == 0
 
 
-@jit
+@jit()
 def _quick_scores(  # type: ignore[no-untyped-def]
     users, items, user, code, is_real, n_coordinates, TRIES: tl.constexpr, CHUNK: tl.constexpr
 ):

@@ -1,0 +1,309 @@
+"""Triton kernels that count items above a target without storing scores; near ties are decided in float64.
+
+Comparing would cost as much as multiplying, so it is done by arithmetic that runs beside it. A score s is
+mapped to q = s c + e cut to [0, 1], with c and e such that q = 1/2 at the target and q = 1/4, 3/4 at the
+ends of its band. The sum of q over a tile counts what is above as long as no q is fractional, and the sum
+of q (1 - q) tells: it is 0.17 or more when a score lies in the band (0.03 of rounding allowed for), and below
+0.1 the sum of q is within 0.12 of the count. Rows of a tile where it is larger, about one in a hundred for
+Gaussian factors, stay open: a byte per row and tile says so. They are listed tile by tile; a second kernel
+goes through the list score by score and marks the pairs in the band, about one in twenty thousand, which a
+third one decides.
+
+Rows whose scores are exact (``error_bound``, multiples) never stay open: a band of a quarter of what scores
+differ by makes q 0, 1/2 or 1, so that 4 sum q (1 - q) is the number of ties.
+
+Lists are sized after counting what goes there, and made in parts where they would be too long, so that no
+product is repeated. Rows that leave more than a thirtieth of all pairs undecided are counted in float64.
+"""
+
+from __future__ import annotations
+
+from truerank.ranking.gpu.device import jit, tl
+
+
+@jit("first_block", "stop_tile", "n_items", "n_rows")
+def count_kernel(  # type: ignore[no-untyped-def]
+    x_high,
+    x_low,
+    y_high,
+    y_low,
+    bias,
+    scale,
+    target,
+    slack,
+    row_bounds,
+    tile_bounds,
+    weight,
+    is_exact,
+    n_tiles,
+    n_above,
+    n_tied,
+    is_open,
+    first_block,
+    stop_tile,
+    n_items,
+    n_rows,
+    D: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr,
+    HAS_EXACT: tl.constexpr,
+    HAS_ASM: tl.constexpr,
+    ROWS: tl.constexpr,
+    ITEMS: tl.constexpr,
+    CHUNK: tl.constexpr,
+):
+    """Count what is surely above the targets of a block of rows; mark the rows of a tile that stay open."""
+    block = first_block + tl.program_id(0)
+    row = block * ROWS + tl.arange(0, ROWS)
+    local = row - first_block * ROWS
+    k = tl.arange(0, CHUNK)
+    length = tl.minimum(tl.load(n_tiles + block), stop_tile)
+    start = length * tl.program_id(1) // tl.num_programs(1)
+    stop = length * (tl.program_id(1) + 1) // tl.num_programs(1)
+
+    middle = tl.load(target + row)
+    absolute = tl.load(slack + row)
+    a0 = tl.load(row_bounds + row * 3)
+    a1 = tl.load(row_bounds + row * 3 + 1)
+    a2 = tl.load(row_bounds + row * 3 + 2)
+    row_scale = tl.load(scale + row)
+    x_place = row[:, None] * D + k[None, :]
+    if D == CHUNK:
+        high = tl.load(x_high + x_place)
+        low = tl.load(x_low + x_place)
+    total = tl.zeros((ROWS,), tl.int32)
+    ties = tl.zeros((ROWS,), tl.int32)
+    if HAS_EXACT:
+        exact = tl.load(is_exact + row) != 0
+    wide_rows = tl.cast(n_rows, tl.int64)
+
+    for tile in range(start, stop):
+        item = tile * ITEMS + tl.arange(0, ITEMS)
+        y_place = item[None, :] * D + k[:, None]
+        if D == CHUNK:
+            item_high = tl.load(y_high + y_place)
+            item_low = tl.load(y_low + y_place)
+            score = tl.dot(low, item_high)
+            score = tl.dot(high, item_low, score)
+            score = tl.dot(high, item_high, score)
+        else:
+            score = _long_scores(x_high, x_low, y_high, y_low, x_place, y_place, D, ROWS, ITEMS, CHUNK)
+        if HAS_BIAS:
+            score += row_scale[:, None] * tl.load(bias + item)[None, :]
+        if (tile + 1) * ITEMS > n_items:
+            score = tl.where((item < n_items)[None, :], score, float("-inf"))
+        b0 = tl.load(tile_bounds + tile * 3)
+        b1 = tl.load(tile_bounds + tile * 3 + 1)
+        b2 = tl.load(tile_bounds + tile * 3 + 2)
+        # Rounded correctly, because the slope of exact rows is a power of two.
+        slope = tl.div_rn(0.25, absolute + a0 * b0 + a1 * b1 + a2 * b2)
+        offset = 0.5 - middle * slope
+        if HAS_ASM:
+            # A product, a sum and the cut to [0, 1] in one instruction.
+            share = tl.inline_asm_elementwise(
+                "fma.rn.sat.f32 $0, $1, $2, $3;",
+                "=f,f,f,f",
+                [score, slope[:, None], offset[:, None]],
+                dtype=tl.float32,
+                is_pure=True,
+                pack=1,
+            )
+        else:
+            share = tl.fma(score, slope[:, None], offset[:, None])
+            share = tl.minimum(tl.where(share > 0.0, share, 0.0), 1.0)
+        summed = tl.sum(share, 1)
+        split = summed - tl.sum(share * share, 1)
+        opened = split > 0.1
+        if HAS_EXACT:
+            opened = opened & (exact == 0)
+        if HAS_WEIGHT:
+            mine = tl.load(weight + item)
+            found = tl.sum(tl.where(share > 0.5, mine[None, :], 0), 1)
+            if HAS_EXACT:
+                same = tl.sum(tl.where(share == 0.5, mine[None, :], 0), 1)
+                ties += tl.where(exact, same, 0)
+        else:
+            if HAS_EXACT:
+                same = tl.where(exact, (4.0 * split + 0.5).to(tl.int32), 0)
+                ties += same
+                summed -= 0.5 * same.to(tl.float32)
+            found = (summed + 0.5).to(tl.int32)
+        total += tl.where(opened, 0, found)
+        tl.store(is_open + tile * wide_rows + local, opened.to(tl.int8))
+    tl.atomic_add(n_above + local, total, sem="relaxed")
+    if HAS_EXACT:
+        tl.atomic_add(n_tied + local, ties, sem="relaxed")
+
+
+@jit("first_block", "first", "stop", "n_groups", "n_rows")
+def list_kernel(  # type: ignore[no-untyped-def]
+    is_open,
+    n_tiles,
+    n_open,
+    ends,
+    open_row,
+    open_tile,
+    first_block,
+    first,
+    stop,
+    n_groups,
+    n_rows,
+    WRITES: tl.constexpr,
+    GROUP: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Count the open rows of a tile and a group of rows or, with WRITES, list those from first to stop."""
+    unit = tl.program_id(0)
+    tile = unit // n_groups
+    block = (unit % n_groups) * (GROUP // BLOCK) + tl.arange(0, GROUP // BLOCK)
+    local = block[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
+    is_block = block * BLOCK < n_rows
+    is_marked = tile < tl.load(n_tiles + first_block + block, mask=is_block, other=0)
+    marks = is_open + tile * tl.cast(n_rows, tl.int64)
+    flag = tl.load(marks + local, mask=is_marked[:, None], other=0).to(tl.int32)
+    per_block = tl.sum(flag, 1)
+    found = tl.sum(per_block, 0)
+    if WRITES:
+        if found > 0:
+            before = (tl.load(ends + unit) - found - first).to(tl.int32) + tl.cumsum(per_block, 0) - per_block
+            slot = before[:, None] + tl.cumsum(flag, 1) - 1
+            is_kept = (flag != 0) & (slot >= 0) & (slot < stop - first)
+            tl.store(open_row + slot, local, mask=is_kept)
+            tl.store(open_tile + slot, tile + tl.zeros_like(local), mask=is_kept)
+    else:
+        tl.store(n_open + unit, found)
+
+
+@jit("first_block", "first", "stop", "n_groups", "n_items")
+def settle_kernel(  # type: ignore[no-untyped-def]
+    x_high,
+    x_low,
+    y_high,
+    y_low,
+    bias,
+    scale,
+    target,
+    slack,
+    row_bounds,
+    tile_bounds,
+    weight,
+    n_above,
+    ends,
+    open_row,
+    near_words,
+    n_near,
+    first_block,
+    first,
+    stop,
+    n_groups,
+    n_items,
+    D: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr,
+    BLOCK: tl.constexpr,
+    ROWS: tl.constexpr,
+    ITEMS: tl.constexpr,
+    CHUNK: tl.constexpr,
+):
+    """Count the open rows first..stop-1 score by score; mark the pairs that are too close to tell.
+
+    Open rows are listed tile after tile; each gets four words with a bit per item, and their number.
+    """
+    tile = tl.program_id(0)
+    least = tl.load(ends + tile * n_groups - 1, mask=tile > 0, other=0)
+    least = tl.maximum(least, first)
+    most = tl.minimum(tl.load(ends + (tile + 1) * n_groups - 1), stop)
+    item = tile * ITEMS + tl.arange(0, ITEMS)
+    k = tl.arange(0, CHUNK)
+    y_place = item[None, :] * D + k[:, None]
+    is_item = (item < n_items)[None, :]
+    b0 = tl.load(tile_bounds + tile * 3)
+    b1 = tl.load(tile_bounds + tile * 3 + 1)
+    b2 = tl.load(tile_bounds + tile * 3 + 2)
+    for start in range(least + tl.program_id(1) * ROWS, most, tl.num_programs(1) * ROWS):
+        at = start + tl.arange(0, ROWS)
+        is_mine = at < most
+        place = tl.load(open_row + (at - first), mask=is_mine, other=0)
+        row = first_block * BLOCK + place
+        x_place = row[:, None] * D + k[None, :]
+        score = _long_scores(x_high, x_low, y_high, y_low, x_place, y_place, D, ROWS, ITEMS, CHUNK)
+        if HAS_BIAS:
+            score += tl.load(scale + row)[:, None] * tl.load(bias + item)[None, :]
+        band = tl.load(slack + row) + tl.load(row_bounds + row * 3) * b0
+        band += tl.load(row_bounds + row * 3 + 1) * b1 + tl.load(row_bounds + row * 3 + 2) * b2
+        gap = score - tl.load(target + row)[:, None]
+        competes = is_item & is_mine[:, None]
+        higher = (gap > band[:, None]) & competes
+        if HAS_WEIGHT:
+            found = tl.sum(tl.where(higher, tl.load(weight + item)[None, :], 0), 1)
+        else:
+            found = tl.sum(higher.to(tl.int32), 1)
+        tl.atomic_add(n_above + place, found, mask=is_mine, sem="relaxed")
+        near = ((tl.abs(gap) <= band[:, None]) & competes).to(tl.int32)
+        tl.store(n_near + (at - first), tl.sum(near, 1), mask=is_mine)
+        number = tl.arange(0, ITEMS)[None, :]
+        bit = near << (number % 32)
+        for word in tl.static_range(ITEMS // 32):
+            part = tl.sum(tl.where(number // 32 == word, bit, 0), 1)
+            tl.store(near_words + (at - first) * (ITEMS // 32) + word, part, mask=is_mine)
+
+
+@jit("first_block", "n_entries", "first", "stop")
+def expand_kernel(  # type: ignore[no-untyped-def]
+    near_words,
+    n_near,
+    near_ends,
+    open_row,
+    open_tile,
+    near_row,
+    near_item,
+    first_block,
+    n_entries,
+    first,
+    stop,
+    BLOCK: tl.constexpr,
+    ITEMS: tl.constexpr,
+    ENTRIES: tl.constexpr,
+):
+    """List the marked pairs first..stop-1 of all open rows."""
+    at = tl.program_id(0) * ENTRIES + tl.arange(0, ENTRIES)
+    is_entry = at < n_entries
+    count = tl.load(n_near + at, mask=is_entry, other=0)
+    if tl.max(count, 0) > 0:
+        slot = tl.load(near_ends + at, mask=is_entry, other=0) - count
+        row = first_block * BLOCK + tl.load(open_row + at, mask=is_entry, other=0)
+        item = tl.load(open_tile + at, mask=is_entry, other=0) * ITEMS
+        for word in range(ITEMS // 32):
+            bits = tl.load(near_words + at * (ITEMS // 32) + word, mask=is_entry & (count > 0), other=0)
+            while tl.max((bits != 0).to(tl.int32), 0) > 0:
+                lowest = bits & (-bits)
+                # The exponent of a power of two is the place of its bit.
+                place = ((lowest.to(tl.float32).to(tl.int32, bitcast=True) >> 23) & 255) - 127
+                is_kept = (bits != 0) & (slot >= first) & (slot < stop)
+                tl.store(near_row + (slot - first), row, mask=is_kept)
+                tl.store(near_item + (slot - first), item + word * 32 + place, mask=is_kept)
+                slot += (bits != 0).to(tl.int64)
+                bits = bits ^ lowest
+
+
+@jit()
+def _long_scores(  # type: ignore[no-untyped-def]
+    x_high,
+    x_low,
+    y_high,
+    y_low,
+    x_place,
+    y_place,
+    D: tl.constexpr,
+    ROWS: tl.constexpr,
+    ITEMS: tl.constexpr,
+    CHUNK: tl.constexpr,
+):
+    """Return the scores of a tile, chunk after chunk of the coordinates, the small products first."""
+    score = tl.zeros((ROWS, ITEMS), tl.float32)
+    for at in range(0, D, CHUNK):
+        score = tl.dot(tl.load(x_low + x_place + at), tl.load(y_high + y_place + at), score)
+        score = tl.dot(tl.load(x_high + x_place + at), tl.load(y_low + y_place + at), score)
+    for at in range(0, D, CHUNK):
+        score = tl.dot(tl.load(x_high + x_place + at), tl.load(y_high + y_place + at), score)
+    return score
