@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from polars.testing import assert_frame_equal
 
 from tests.distributed.cluster import CallOnce, kill, loopback
 from tests.subsampling.strategies import drawn_events, fractions
-from truerank.core.errors import InvalidData, InvalidParameter, JobFailed, UnknownName
+from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, JobFailed, UnknownName
 from truerank.core.interactions import Interactions
 from truerank.core.types import IntArray
 from truerank.data.read import from_frame
@@ -286,6 +287,58 @@ def test_it_goes_on_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     found = subsample_files(source, tmp_path / "out", "random", 0.5, **asked)
     assert counted == [0, 3]
     assert found.loss == expected(frame, "random", 0.5, 0).loss
+
+
+@pytest.mark.parametrize(
+    ("gather", "pattern"), [(None, "users-000001.parquet"), (None, "items-*.parquet"), (4, "gathered-*/*")]
+)
+def test_a_damaged_work_folder_is_rebuilt(tmp_path: Path, gather: int | None, pattern: str) -> None:
+    """Counts and gathered events that were changed or removed since are made anew, with a note."""
+    frame = log()
+    source = write(tmp_path / "in", frame, by_user(frame, 3))
+    asked: dict[str, Any] = {"columns": COLUMNS, "work_dir": tmp_path / "work", "gather": gather}
+    known = expected(frame, "random", 0.5, 0).loss
+    assert subsample_files(source, tmp_path / "first", "random", 0.5, **asked).loss == known
+    first, *others = sorted((tmp_path / "work").rglob(pattern))
+    pl.read_parquet(first).reverse().write_parquet(first)
+    if others:
+        others[0].unlink()
+    with pytest.warns(
+        DataWarning, match=r"work folder was damaged: files of \d of \d finished tasks were not"
+    ):
+        again = subsample_files(source, tmp_path / "again", "random", 0.5, **asked)
+    assert again.loss == known
+    assert_frame_equal(
+        pl.read_parquet(tmp_path / "again/*.parquet"), pl.read_parquet(tmp_path / "first/*.parquet")
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert subsample_files(source, tmp_path / "third", "random", 0.5, **asked).loss == known
+
+
+@pytest.mark.parametrize("pattern", ["told-items-*.parquet", "told-??????*-000001.parquet"])
+def test_plans_that_change_during_the_run_are_refused(
+    tmp_path: Path, pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = log()
+    source = write(tmp_path / "in", frame, by_user(frame, 3))
+    original = key_cut.PartitionPlan.write
+
+    def write_and_meddle(plan: key_cut.PartitionPlan, *given: Any) -> Any:
+        made = original(plan, *given)
+        place = next(
+            path
+            for path in sorted((tmp_path / "work").rglob(pattern))
+            if ("items" in path.name) == ("items" in pattern)
+        )
+        pl.read_parquet(place).reverse().write_parquet(place)
+        return made
+
+    monkeypatch.setattr(key_cut.PartitionPlan, "write", write_and_meddle)
+    with pytest.raises(InvalidData, match=r"told-.* must hold what this run wrote or found intact"):
+        subsample_files(
+            source, tmp_path / "out", "stratified", 0.5, columns=COLUMNS, work_dir=tmp_path / "work"
+        )
 
 
 def test_workers_that_write_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -185,6 +185,12 @@ def _kept(store: Store, job: Job, task: EngineTask) -> bytes | None:
     return arrays["partial"].tobytes()
 
 
+def kept_partials(store: Store, job: Job, tasks: Sequence[EngineTask]) -> dict[str, bytes]:
+    """Return the partial results that a store holds of some tasks."""
+    found = {task.id: _kept(store, job, task) for task in tasks}
+    return {name: partial for name, partial in found.items() if partial is not None}
+
+
 def _keep(store: Store, job: Job, task: EngineTask, partial: bytes) -> None:
     array = np.frombuffer(partial, np.uint8)
     store.arrays(f"{job.key}/{task.id}", lambda: {"partial": array}, hold=store.folder is None)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import io
 import json
+import warnings
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,21 +19,24 @@ import polars as pl
 
 from truerank.core.checkpoint import Store
 from truerank.core.digest import content_digest
-from truerank.core.errors import InvalidData, check_choice
+from truerank.core.errors import DataWarning, InvalidData, check_choice
 from truerank.core.interactions import Interactions, Vocabulary
 from truerank.core.progress import SILENT, Progress
 from truerank.core.types import IntArray
 from truerank.data.clean import POLICIES
 from truerank.data.read import read_table
 from truerank.data.table import ColumnChoice, OpenTable, choose
-from truerank.distributed.engine import Engine, EngineTask, Job
+from truerank.distributed.engine import Engine, EngineTask, Job, kept_partials
 from truerank.distributed.storage import (
     UNREADABLE,
     PartialResult,
+    changed_file,
     fetch_bytes,
+    is_intact,
     is_remote,
     join,
     parquet_files,
+    seal_of,
     unreadable_file,
     version_stamp,
     write_bytes,
@@ -120,12 +125,20 @@ def _names(frame: pl.LazyFrame, file: str) -> list[str]:
         raise unreadable_file(file, error) from None
 
 
+class WritesFiles(Job):
+    """A job whose tasks write files and return their seals."""
+
+    @abstractmethod
+    def written(self, task: EngineTask, facts: Mapping[str, Any]) -> dict[str, str]:
+        """Return the seals of the files that a task wrote, by path."""
+
+
 #: Rows of new counts that are summed at once.
 MERGE_ROWS = 1 << 22
 
 
 @dataclass(frozen=True)
-class CountJob(Job):
+class CountJob(WritesFiles):
     """Count the events of each user and item of a partition, and write the counts to the work folder.
 
     Parameters
@@ -142,10 +155,15 @@ class CountJob(Job):
     @property
     def key(self) -> str:
         """Everything the counts depend on."""
-        return f"count {self.digest}"
+        return f"counts {self.digest}"
 
     def open(self) -> None:
         """Open nothing."""
+
+    def written(self, task: EngineTask, facts: Mapping[str, Any]) -> dict[str, str]:
+        """Return the seals of the counts of one partition; of none where it has no events."""
+        seals = facts.get("seals", {})
+        return {partition_file(self.folder, name, task.payload[0]): seal for name, seal in seals.items()}
 
     def run(self, state: None, task: EngineTask) -> bytes:
         """Count one partition."""
@@ -153,19 +171,21 @@ class CountJob(Job):
         events = self.layout.read(partition)
         if events is None:
             return PartialResult(facts={"n_events": 0}).pack()
+        seals: dict[str, str] = {}
         for name, vocabulary, counts in (
             ("users", events.users, events.user_counts()),
             ("items", events.items, events.item_counts()),
         ):
             ids = vocabulary.ids if vocabulary.ids.dtype == pl.String else vocabulary.ids.cast(pl.Int64)
-            write_frame(partition_file(self.folder, name, number), pl.DataFrame({"id": ids, "n": counts}))
+            frame = pl.DataFrame({"id": ids, "n": counts})
+            seals[name] = write_frame(partition_file(self.folder, name, number), frame)
         types = {
             "user": str(events.users.ids.dtype == pl.String),
             "item": str(events.items.ids.dtype == pl.String),
             "value": None if events.value is None else events.value.dtype.str,
             "time": None if events.time is None else events.time.dtype.str,
         }
-        return PartialResult(facts={"n_events": len(events), "types": types}).pack()
+        return PartialResult(facts={"n_events": len(events), "types": types, "seals": seals}).pack()
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,8 +243,8 @@ def count_events(
     """
     tasks = [EngineTask(f"{number:06d}", (number, files)) for number, files in enumerate(partitions)]
     job = CountJob(layout, folder, digest)
-    partials = engine.map(
-        job, tasks, label=f"counting on {engine.key}, files", progress=progress, store=store
+    partials = map_writing(
+        engine, job, tasks, label=f"counting on {engine.key}, files", progress=progress, store=store
     )
     facts = [PartialResult.unpack(partial).facts for partial in partials.values()]
     parts = tuple(number for number, one in enumerate(facts) if one["n_events"])
@@ -237,9 +257,13 @@ def count_events(
                 f"{role} ids must be integers in all files or text in all files, but they are both. "
                 "Write them anew with one type."
             )
+    seals = {number: facts[number]["seals"] for number in parts}
     return EventCounts(
-        _users(folder, parts, partitions),
-        sum_counts(read_partition(partition_file(folder, "items", number)) for number in parts),
+        _users(folder, {number: one["users"] for number, one in seals.items()}, partitions),
+        sum_counts(
+            read_partition(partition_file(folder, "items", number), one["items"])
+            for number, one in seals.items()
+        ),
         parts,
         _widest([one["value"] for one in types]),
         _widest([one["time"] for one in types]),
@@ -264,23 +288,97 @@ def partition_file(folder: str, name: str, number: int) -> str:
     return join(folder, f"{name}-{number:06d}.parquet")
 
 
-def write_frame(path: str, frame: pl.DataFrame) -> None:
-    """Write a table as Parquet, atomically; its folder is made if needed."""
+def write_frame(path: str, frame: pl.DataFrame) -> str:
+    """Write a table as Parquet, atomically, and return its seal; its folder is made if needed."""
     buffer = io.BytesIO()
     frame.write_parquet(buffer, compression="zstd", compression_level=1)
     write_bytes(path, buffer.getvalue())
+    return seal_of(buffer.getvalue())
 
 
-def read_partition(path: str) -> pl.DataFrame:
-    """Read a table that `write_frame` wrote."""
-    return pl.read_parquet(io.BytesIO(fetch_bytes(path)))
+def read_partition(path: str, seal: str) -> pl.DataFrame:
+    """Read a table that `write_frame` wrote, which must have the seal that it returned.
+
+    Raises
+    ------
+    InvalidData
+        When the file was changed since, or cannot be read.
+    """
+    data = fetch_bytes(path)
+    if seal_of(data) != seal:
+        raise changed_file(path)
+    return pl.read_parquet(io.BytesIO(data))
 
 
-def _users(folder: str, parts: Sequence[int], partitions: Sequence[Partition]) -> pl.DataFrame:
+@dataclass(frozen=True)
+class IntactJob(Job):
+    """Find the files of earlier tasks that are no longer there as these wrote them."""
+
+    name: str
+
+    @property
+    def key(self) -> str:
+        """The job that wrote the files."""
+        return f"intact {self.name}"
+
+    def open(self) -> None:
+        """Open nothing."""
+
+    def run(self, state: None, task: EngineTask) -> bytes:
+        """Check the files of one task."""
+        is_whole = all(is_intact(path, seal) for path, seal in task.payload)
+        return PartialResult(facts={"is_whole": is_whole}).pack()
+
+
+def map_writing(
+    engine: Engine,
+    job: WritesFiles,
+    tasks: Sequence[EngineTask],
+    *,
+    label: str,
+    progress: Progress = SILENT,
+    store: Store | None = None,
+) -> dict[str, bytes]:
+    """Return what ``Engine.map`` does; finished tasks whose files are not as they wrote them run again.
+
+    Results of earlier runs tell what these wrote into the work folder, which somebody may have changed since.
+    """
+    damaged = [] if store is None else _damaged(engine, job, tasks, store, progress)
+    others = [task for task in tasks if task not in damaged]
+    partials = engine.map(job, others, label=label, progress=progress, store=store)
+    if damaged:
+        warnings.warn(
+            f"the work folder was damaged: files of {len(damaged):,} of {len(tasks):,} finished tasks were "
+            "not as they had been written, and are written anew.",
+            DataWarning,
+            stacklevel=4,
+        )
+        partials |= engine.map(job, damaged, label=label, progress=progress)
+    return {task.id: partials[task.id] for task in tasks}
+
+
+def _damaged(
+    engine: Engine, job: WritesFiles, tasks: Sequence[EngineTask], store: Store, progress: Progress
+) -> list[EngineTask]:
+    """Return the finished tasks of which a file is missing or has changed."""
+    kept = kept_partials(store, job, tasks)
+    finished = [task for task in tasks if task.id in kept]
+    checks = [
+        EngineTask(task.id, tuple(job.written(task, PartialResult.unpack(kept[task.id]).facts).items()))
+        for task in finished
+    ]
+    if not checks:
+        return []
+    label = f"checking on {engine.key}, files"
+    found = engine.map(IntactJob(job.key), checks, label=label, progress=progress)
+    return [task for task in finished if not PartialResult.unpack(found[task.id]).facts["is_whole"]]
+
+
+def _users(folder: str, seals: Mapping[int, str], partitions: Sequence[Partition]) -> pl.DataFrame:
     frames: list[pl.DataFrame] = []
     n_rows, n_checked = 0, MERGE_ROWS
-    for number in parts:
-        frame = read_partition(partition_file(folder, "users", number))
+    for number, seal in seals.items():
+        frame = read_partition(partition_file(folder, "users", number), seal)
         frames.append(frame.with_columns(pl.lit(number, pl.Int32).alias("part"), pl.col("n").cast(pl.UInt32)))
         n_rows += frame.height
         if n_rows > n_checked:  # fail before users spread over all files fill the memory
@@ -315,7 +413,7 @@ SLICE_ROWS = 1 << 22
 
 
 @dataclass(frozen=True)
-class RepartitionJob(Job):
+class RepartitionJob(WritesFiles):
     """Split a slice of a file by a hash of the user and write each fragment to the partition of its users.
 
     Parameters
@@ -332,10 +430,16 @@ class RepartitionJob(Job):
     @property
     def key(self) -> str:
         """Everything the fragments depend on; the name of the folder holds the digest of the files."""
-        return f"gather {self.n_partitions} {self.folder}"
+        return f"gathered {self.n_partitions} {self.folder}"
 
     def open(self) -> None:
         """Open nothing."""
+
+    def written(self, task: EngineTask, facts: Mapping[str, Any]) -> dict[str, str]:
+        """Return the seals of the fragments of one slice."""
+        return {
+            fragment_file(self.folder, int(number), task.id): seal for number, seal in facts["seals"].items()
+        }
 
     def run(self, state: None, task: EngineTask) -> bytes:
         """Split one slice."""
@@ -348,9 +452,11 @@ class RepartitionJob(Job):
             )
         except BROKEN as error:
             raise unreadable_file(file, error) from None
-        for (number,), fragment in cut.items():
-            write_frame(fragment_file(self.folder, int(number), task.id), fragment)
-        return PartialResult(facts={"partitions": sorted(int(number) for (number,) in cut)}).pack()
+        seals = {
+            str(number): write_frame(fragment_file(self.folder, int(number), task.id), fragment)
+            for (number,), fragment in sorted(cut.items())
+        }
+        return PartialResult(facts={"seals": seals}).pack()
 
 
 def repartition_by_user(
@@ -372,12 +478,12 @@ def repartition_by_user(
             for start in range(0, n_rows, SLICE_ROWS)
         ]
     job = RepartitionJob(layout, n_partitions, folder)
-    partials = engine.map(
-        job, tasks, label=f"repartitioning on {engine.key}, slices", progress=progress, store=store
+    partials = map_writing(
+        engine, job, tasks, label=f"repartitioning on {engine.key}, slices", progress=progress, store=store
     )
     fragments: dict[int, list[str]] = {}
     for task, partial in partials.items():
-        for number in PartialResult.unpack(partial).facts["partitions"]:
+        for number in map(int, PartialResult.unpack(partial).facts["seals"]):
             fragments.setdefault(number, []).append(fragment_file(folder, number, task))
     if not fragments:
         raise InvalidData("the files must hold at least one event, but they hold none. Check the path.")

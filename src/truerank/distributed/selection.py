@@ -152,17 +152,26 @@ class PartitionPlan:
     layout : how to read partitions
     folder : the work folder
     digest : of strategy, fraction and seed; part of the names of the files
+    seal : of the file with the items, once it is written
     """
 
     layout: Layout
     folder: str
     digest: str
+    seal: str = ""
 
-    def write(self, census: EventCounts, selection: Selection) -> None:
-        """Write the codes and quotas that the driver has decided."""
+    def write(self, census: EventCounts, selection: Selection) -> tuple[PartitionPlan, dict[int, str]]:
+        """Write the codes and quotas that the driver has decided.
+
+        Returns
+        -------
+        tuple
+            The plan with the seal of its items, and the seals of the files of partitions by number, which
+            their tasks carry.
+        """
         whole = selection.whole if isinstance(selection, LargestKeys) else None
         kept = np.zeros(census.items.height, np.bool_) if whole is None else whole
-        write_frame(self._items, pl.DataFrame({"id": census.items["id"], "whole": kept}))
+        seal = write_frame(self._items, pl.DataFrame({"id": census.items["id"], "whole": kept}))
         quota = (
             selection.quota
             if isinstance(selection, QuotaPerUser)
@@ -171,29 +180,31 @@ class PartitionPlan:
         users = census.users.select("id", "part").with_row_index("code").with_columns(quota=pl.Series(quota))
         users = users.sort("part", maintain_order=True)
         sizes = users.group_by("part", maintain_order=True).len()
-        start = 0
+        start, seals = 0, {}
         for number, size in sizes.iter_rows():
-            write_frame(self._users(number), users.slice(start, size).select("id", "code", "quota"))
+            frame = users.slice(start, size).select("id", "code", "quota")
+            seals[int(number)] = write_frame(self._users(number), frame)
             start += size
+        return replace(self, seal=seal), seals
 
     def open(self) -> ItemPlan:
         """Read what all partitions share."""
-        frame = read_partition(self._items)
+        frame = read_partition(self._items, self.seal)
         return ItemPlan(Vocabulary(frame["id"]), frame["whole"].to_numpy())
 
     def read(
-        self, item_plan: ItemPlan, number: int, partition: Partition
+        self, item_plan: ItemPlan, number: int, partition: Partition, seal: str
     ) -> tuple[Interactions, CodedEvents]:
         """Return the events of a partition, coded over its own users and over all users."""
-        users = read_partition(self._users(number))
+        users = read_partition(self._users(number), seal)
         events = self.layout.read(partition, (Vocabulary(users["id"]), item_plan.items))
         assert events is not None  # noqa: S101 - partitions without events are no tasks
         codes = users["code"].to_numpy()[events.user]
         return events, CodedEvents(codes, events.item, events.value, events.time)
 
-    def quota(self, number: int) -> IntArray:
+    def quota(self, number: int, seal: str) -> IntArray:
         """Return how many events each user of a partition keeps."""
-        return read_partition(self._users(number))["quota"].to_numpy()
+        return read_partition(self._users(number), seal)["quota"].to_numpy()
 
     @property
     def _items(self) -> str:

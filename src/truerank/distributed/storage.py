@@ -213,10 +213,7 @@ def checked(path_or_url: str, seal: str | None) -> str:
     except UNREADABLE as error:
         raise unreadable_file(path_or_url, error) from None
     if not is_right:
-        raise InvalidData(
-            f"'{path_or_url}' must hold what this run wrote or found intact, but it was changed since. Use a "
-            "work folder that only you can write to, and run again."
-        )
+        raise changed_file(path_or_url)
     _checked[here, seal] = state
     return here
 
@@ -238,6 +235,14 @@ def work_folder(given: str | Path | None) -> Iterator[str]:
             yield folder
     finally:
         drop_copies()
+
+
+def changed_file(path_or_url: str) -> InvalidData:
+    """Return the error to raise for a file that has other contents than its seal tells."""
+    return InvalidData(
+        f"'{path_or_url}' must hold what this run wrote or found intact, but it was changed since. Use a "
+        "work folder that only you can write to, and run again."
+    )
 
 
 def unreadable_file(path_or_url: str, error: Exception) -> InvalidData:

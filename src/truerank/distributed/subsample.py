@@ -119,26 +119,29 @@ class KeepJob(Job):
 
     def run(self, state: ItemPlan, task: EngineTask) -> bytes:
         """Select and write the events of one partition."""
-        number, partition = task.payload
-        mask, kept = self._kept(state, number, partition)
+        number, partition, seal = task.payload
+        mask, kept = self._kept(state, number, partition, seal)
         types = zip(("value", "time"), self.types, strict=True)
         typed = {name: getattr(kept, name).astype(dtype) for name, dtype in types if dtype is not None}
         write_frame(partition_file(self.out, "part", number), events_frame(replace(kept, **typed)))
         counts = kept.item_counts()
         listed = np.flatnonzero(counts)
         left = pl.DataFrame({"id": listed, "n": counts[listed]})
-        write_frame(partition_file(self.plan.folder, f"left-{self.plan.digest}", number), left)
+        left_seal = write_frame(partition_file(self.plan.folder, f"left-{self.plan.digest}", number), left)
         lengths, times = np.unique(kept.user_counts(), return_counts=True)
-        return PartialResult({"lengths": lengths, "times": times}, {"n_events": int(mask.sum())}).pack()
+        facts = {"n_events": int(mask.sum()), "left": left_seal}
+        return PartialResult({"lengths": lengths, "times": times}, facts).pack()
 
-    def _kept(self, item_plan: ItemPlan, number: int, partition: Partition) -> tuple[BoolArray, Interactions]:
-        events, coded = self.plan.read(item_plan, number, partition)
+    def _kept(
+        self, item_plan: ItemPlan, number: int, partition: Partition, seal: str
+    ) -> tuple[BoolArray, Interactions]:
+        events, coded = self.plan.read(item_plan, number, partition, seal)
         keys = EventKeys(coded, self.seed, self.stage)
         if self.by is not None:
             scores: Any = np.zeros(len(events))
             if self.by != "user":
                 scores = events.time if self.by == "time" else keys.all()
-            mask = keep_largest_of_each(events.user, self.plan.quota(number), scores, keys)
+            mask = keep_largest_of_each(events.user, self.plan.quota(number, seal), scores, keys)
         else:
             mask = item_plan.whole[events.item]
             rows, words = event_keys(coded, self.seed, self.stage, self.item)
@@ -241,8 +244,10 @@ def _keep(
 ) -> SubsampleLoss:
     """Select and write the events, and count what is left."""
     selection = make_selection(strategy, counted, float(fraction), seed)
-    plan.write(counted, selection)
-    tasks = [EngineTask(f"{number:06d}", (number, partitions[number])) for number in counted.parts]
+    plan, seals = plan.write(counted, selection)
+    tasks = [
+        EngineTask(f"{number:06d}", (number, partitions[number], seals[number])) for number in counted.parts
+    ]
     job = KeepJob(plan, out, selection.stage, seed, types=(counted.value, counted.time))
     if isinstance(selection, QuotaPerUser):
         job = replace(job, by=selection.by)
@@ -256,7 +261,8 @@ def _keep(
     partials = [PartialResult.unpack(partial) for partial in packed.values()]
     lengths = [np.repeat(one.arrays["lengths"], one.arrays["times"]) for one in partials]
     left = sum_counts(
-        read_partition(partition_file(plan.folder, f"left-{plan.digest}", part)) for part in counted.parts
+        read_partition(partition_file(plan.folder, f"left-{plan.digest}", part), one.facts["left"])
+        for part, one in zip(counted.parts, partials, strict=True)
     )
     items = np.zeros(counted.items.height, np.int64)
     items[left["id"].to_numpy()] = left["n"].to_numpy()
