@@ -64,3 +64,71 @@ def test_times_that_the_split_does_not_need(truerank: Truerank, tmp_path: Path, 
 def test_every_command_can_be_told(truerank: Truerank, command: tuple[str, ...]) -> None:
     shown = truerank(command[0], "--help").out
     assert "--time-format" in shown and "--drop-missing" in shown
+
+
+def test_what_was_merged_and_shared_is_said(truerank: Truerank, retail: Path) -> None:
+    done = truerank("evaluate", retail, *POPULARITY, "--drop-missing", "--format", "json")
+    result = json.loads(done.out)
+    assert result["data"]["duplicate_rows"] == 2435
+    assert "863 of 8,173 rows have a missing value and were dropped.\n" in done.err
+    assert (
+        "2,435 of 8,173 rows repeat a pair of user and item and were merged into one event per pair.\n"
+        in done.err
+    )
+    n_test, shared = result["data"]["n_test"], result["data"]["targets_at_train_times"]
+    assert shared > 0.8 * n_test
+    assert (
+        f"{shared:,} of {n_test:,} held-out events ({100 * shared / n_test:.0f} %) have the time of"
+        in done.err
+    )
+    assert "To evaluate buying again, use --duplicates keep and --seen keep.\n" in done.err
+    for start in ("863 of", "2,435 of", f"{shared:,} of {n_test:,}"):
+        assert done.err.count(start) == 1
+        assert sum(note.startswith(start) for note in result["notes"]) == 1
+
+
+@pytest.mark.parametrize(
+    "rule", ["last-basket", "last-basket(session=InvoiceNo)", "last-basket(unit=day)", "last-days(test=30)"]
+)
+def test_whole_baskets(truerank: Truerank, retail: Path, rule: str) -> None:
+    done = truerank("evaluate", retail, *POPULARITY, "--drop-missing", "--split", rule, "--format", "json")
+    assert json.loads(done.out)["data"]["targets_at_train_times"] == 0
+    assert "same basket" not in done.err
+
+
+def test_buying_again(truerank: Truerank, retail: Path) -> None:
+    keep = ("--drop-missing", "--split", "last-basket", "--duplicates", "keep")
+    refused = truerank("evaluate", retail, *POPULARITY, *keep)
+    assert refused.code == 2
+    assert "To evaluate buying again, use --seen keep; else leave them out, or merge repeated" in refused.err
+    done = truerank("evaluate", retail, *POPULARITY, *keep, "--seen", "keep", "--format", "json")
+    counts = json.loads(done.out)["data"]
+    assert counts["targets_in_train"] > 100
+    assert f"{counts['targets_in_train']:,} of {counts['n_test']:,} held-out events" in done.err
+    assert "buying again is evaluated." in done.err
+
+
+def test_a_test_file_with_known_pairs(truerank: Truerank, tiny: Path, tmp_path: Path) -> None:
+    test = tmp_path / "test.csv"
+    test.write_text("user_id,item_id\nann,x\nann,x\nbob,y\n")
+    refused = truerank("evaluate", tiny, "--test", test, *POPULARITY, "--metrics", "mrr")
+    assert (
+        refused.code == 2
+        and "1 of 2 held-out events are of items that the user has train events" in refused.err
+    )
+    done = truerank(
+        "evaluate",
+        tiny,
+        "--test",
+        test,
+        *POPULARITY,
+        "--metrics",
+        "mrr",
+        "--seen",
+        "keep",
+        "--format",
+        "json",
+    )
+    counts = json.loads(done.out)["data"]
+    assert (counts["targets_in_train"], counts["test_duplicate_rows"]) == (1, 1)
+    assert f"{test}: 1 of 3 rows repeat a pair" in done.err

@@ -176,8 +176,8 @@ def test_repeated_pairs_are_dropped_before_a_target() -> None:
     for part, found in enumerate((split.train, split.valid, split.test)):
         assert list(zip(found.user.tolist(), found.item.tolist(), strict=True)) == expected[part]
     assert split.counts["events_dropped"] == 160 - sum(map(len, expected.values())) > 0
-    with pytest.raises(InvalidParameter, match="repeated must be one of refuse, drop, got 'keep'"):
-        rule.split(events, repeated="keep")  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter, match="repeated must be one of refuse, drop, keep, got 'yes'"):
+        rule.split(events, repeated="yes")  # type: ignore[arg-type]
 
 
 def test_too_little_data() -> None:

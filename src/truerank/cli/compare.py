@@ -166,6 +166,7 @@ def compare(
                 min_rating=min_rating,
                 core=core,
                 min_history=min_history,
+                seen=seen,
                 seed=seed,
                 progress=progress,
             )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+from truerank.cli.messages import name_options
 from truerank.cli.output import say
-from truerank.core.errors import InvalidParameter
+from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.progress import Progress
 from truerank.core.split import Split
@@ -14,6 +16,7 @@ from truerank.data.catalogue import open_data
 from truerank.data.read import read_interactions
 from truerank.data.table import parse_columns
 from truerank.split.base import SPLITS
+from truerank.split.notes import data_notes
 
 
 def read_split(
@@ -28,10 +31,15 @@ def read_split(
     min_rating: float | None = None,
     core: int = 0,
     min_history: int = 0,
+    seen: str | None = None,
     seed: int,
     progress: Progress,
 ) -> Split:
-    """Read, filter and split; with a test file, read it against the vocabularies of the train file."""
+    """Read, filter and split, and say what was merged and dropped and what train and test share.
+
+    A test file is read against the vocabularies of the train file. Commands that rank say what becomes of
+    ``seen`` items: where these are kept, a pair of user and item may lie in train and test.
+    """
     splitter = SPLITS.make(split)
     is_filtered = min_rating is not None or min_history > 0
     names = parse_columns(columns) if columns is not None else None
@@ -48,7 +56,8 @@ def read_split(
     )
     events = _filter(events, min_rating=min_rating, core=core, min_history=min_history, duplicates=duplicates)
     if test is None:
-        return splitter.split(events, seed=seed)
+        is_repeated = duplicates == "keep" and seen is not None
+        return _told(splitter.split(events, seed=seed, repeated="keep" if is_repeated else "refuse"), seen)
     targets = read_interactions(
         test,
         columns=names,
@@ -60,7 +69,27 @@ def read_split(
         progress=progress,
         tell=say,
     )
-    return Split(events, targets, method=f"file({test.name})")
+    counts = {f"test_{name}": count for name, count in targets.origin.items()}
+    for note in data_notes(targets.origin):
+        say(f"{test}: {note}")
+    parts = Split(events, targets, method=f"file({test.name})", counts=counts, repeats=seen is not None)
+    return _told(parts, seen)
+
+
+def _told(parts: Split, seen: str | None) -> Split:
+    """Say what there is to know about the parts; raise where seen targets would not compete."""
+    repeated = parts.overlap["targets_in_train"] if parts.repeats else 0
+    if seen != "keep" and repeated:
+        raise InvalidData(
+            f"{repeated:,} of {len(parts.test):,} held-out events are of items that the user has train "
+            "events with, and these do not compete. To evaluate buying again, use --seen keep; else leave "
+            "them out, or merge repeated pairs by --duplicates last."
+        )
+    if parts.repeats and (seen != "keep" or (parts.valid is None and not repeated)):
+        parts = replace(parts, repeats=False)
+    for note in data_notes(parts.summary()):
+        say(name_options(note, {"duplicates": "--duplicates", "seen": "--seen"}))
+    return parts
 
 
 def _filter(

@@ -143,6 +143,7 @@ def evaluate(
             min_rating=min_rating,
             core=core,
             min_history=min_history,
+            seen=seen,
             seed=seed,
             progress=progress,
         )

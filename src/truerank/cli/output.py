@@ -142,8 +142,12 @@ def say_intervals(result: Result) -> None:
     if result.bounds:
         level = percent(result.bounds[0].level or 0, space=" ")
         say(f"Bounds: the range of values that the sampled ranks allow, at {level} confidence.")
+    from truerank.split.notes import data_notes
+
+    said = data_notes(result.data)  # when the data were read
     for note in (*result.notes, *result.best_sentences()):
-        say(note)
+        if note not in said:
+            say(note)
 
 
 def interval_sentences(result: Result) -> list[str]:

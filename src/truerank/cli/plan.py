@@ -308,6 +308,7 @@ def _sample_pilots(
             columns=columns,
             time_format=time_format,
             drop_missing=drop_missing,
+            seen=seen,
             seed=seed,
             progress=progress,
         )

@@ -46,6 +46,7 @@ def sample(
             columns=columns,
             time_format=time_format,
             drop_missing=drop_missing,
+            seen=seen,
             seed=seed,
             progress=progress,
         )

@@ -67,6 +67,7 @@ def study(
             columns=columns,
             time_format=time_format,
             drop_missing=drop_missing,
+            seen=seen,
             seed=seed,
             progress=progress,
         )

@@ -127,6 +127,7 @@ class Interactions(Displayed):
     labels : further columns that were asked for, such as a split that the file brings
     name : what the data set is called in results
     origin : counts of what reading and filtering did (rows read, duplicates, users filtered, ...)
+    merged : (n,) rows of the data that each event stands for; None where each is one row
 
     Examples
     --------
@@ -144,6 +145,7 @@ class Interactions(Displayed):
     labels: Mapping[str, AnyArray] = field(default_factory=dict)
     name: str = "data"
     origin: Mapping[str, int] = field(default_factory=dict)
+    merged: IntArray | None = None
 
     def __post_init__(self) -> None:
         for column, size in (("user", len(self.users)), ("item", len(self.items))):
@@ -155,7 +157,7 @@ class Interactions(Displayed):
                     f"{column} codes must lie in 0..{size - 1}, got {codes.min()}..{codes.max()}."
                 )
             object.__setattr__(self, column, frozen(codes))
-        for column in ("value", "time"):
+        for column in ("value", "time", "merged"):
             array = getattr(self, column)
             if array is not None:
                 self._check_length(column, array)
@@ -260,6 +262,11 @@ class Interactions(Displayed):
         def both(first: AnyArray | None, second: AnyArray | None) -> AnyArray | None:
             return None if first is None or second is None else np.concatenate([first, second])
 
+        merged = None
+        if self.merged is not None or later.merged is not None:
+            merged = np.concatenate(
+                [_ones(part) if part.merged is None else part.merged for part in (self, later)]
+            )
         shared = [name for name in self.labels if name in later.labels]
         return replace(
             self,
@@ -268,6 +275,7 @@ class Interactions(Displayed):
             value=both(self.value, later.value),
             time=both(self.time, later.time),
             labels={name: np.concatenate([self.labels[name], later.labels[name]]) for name in shared},
+            merged=merged,
         )
 
     def _at(self, rows: BoolArray | IntArray) -> Interactions:
@@ -278,6 +286,7 @@ class Interactions(Displayed):
             value=None if self.value is None else self.value[rows],
             time=None if self.time is None else self.time[rows],
             labels={key: array[rows] for key, array in self.labels.items()},
+            merged=None if self.merged is None else self.merged[rows],
         )
 
     def by_user(self) -> Lists:
@@ -311,6 +320,10 @@ class Interactions(Displayed):
         if not values:
             matrix.data[:] = 1.0
         return matrix
+
+
+def _ones(events: Interactions) -> IntArray:
+    return np.ones(len(events), dtype=np.int32)
 
 
 def _counts(codes: IntArray, size: int) -> IntArray:

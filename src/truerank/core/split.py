@@ -1,10 +1,15 @@
-"""Split: train, validation and test events of one data set, which share no user-item pair."""
+"""Split: train, validation and test events of one data set, which share no user-item pair unless asked to.
+
+A split also knows what makes a held-out event easier than it looks: that a train event of the same user has
+the same time (they were bought together), and that the user had the item before (it is bought again).
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +18,7 @@ from truerank.core.display import Displayed, Overview
 from truerank.core.errors import InvalidData
 from truerank.core.interactions import Interactions
 from truerank.core.table import Table, count_of
-from truerank.core.types import IntArray
+from truerank.core.types import AnyArray, IntArray
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,6 +34,8 @@ class Split(Displayed):
     method : the spec string that made it
     counts : what was left out and why, such as ``users_without_targets``
     n_test_users : test users that those of ``test`` were drawn from at random; None when all are there
+    repeats : whether a pair may lie in several parts, as where people buy again; such a split is ranked
+        with seen items kept
 
     Raises
     ------
@@ -42,6 +49,7 @@ class Split(Displayed):
     method: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
     n_test_users: int | None = None
+    repeats: bool = False
 
     def __post_init__(self) -> None:
         parts = [("train", self.train), ("test", self.test)]
@@ -52,8 +60,9 @@ class Split(Displayed):
                 raise InvalidData(
                     f"{name} must use the vocabularies of train. Read it with vocabularies from train."
                 )
-        for first, second in itertools.combinations(parts, 2):
-            self._check_disjoint(first, second)
+        if not self.repeats:
+            for first, second in itertools.combinations(parts, 2):
+                self._check_disjoint(first, second)
 
     def _check_disjoint(self, *pair: tuple[str, Interactions]) -> None:
         (first, _), (second, _) = pair
@@ -72,7 +81,8 @@ class Split(Displayed):
                 f"{first} and {second} must not share pairs, but {len(shared)} pairs lie in both, such as "
                 f"user {self.train.users.decode(np.array([user]))[0]!r} and "
                 f"item {self.train.items.decode(np.array([item]))[0]!r}. "
-                f"Remove them from one part or merge duplicates before splitting."
+                f"Remove them from one part or merge duplicates before splitting; where people buy again, "
+                f"split with repeated='keep' and rank with seen='keep'."
             )
 
     def parts(self) -> dict[str, Interactions]:
@@ -111,6 +121,24 @@ class Split(Displayed):
         ]
         return pl.concat(frames)
 
+    @cached_property
+    def overlap(self) -> dict[str, int]:
+        """What held-out events have in common with train events of the same user.
+
+        ``targets_at_train_times`` are held-out events with the time of a train event, ``targets_in_train``
+        those whose pair lies in train or validation too, and ``targets_repeated`` those whose pair stood in
+        several rows of the data before these were merged: the user had the item before.
+        """
+        counts = {}
+        if self.train.time is not None and self.test.time is not None:
+            counts["targets_at_train_times"] = _n_at_equal_times(self.test, self.train)
+        if self.repeats:
+            known = np.concatenate([_keys(part, slice(None)) for part in (self.train, self.valid) if part])
+            counts["targets_in_train"] = int(np.isin(_keys(self.test, slice(None)), known).sum())
+        elif self.test.merged is not None:
+            counts["targets_repeated"] = int((self.test.merged > 1).sum())
+        return counts
+
     def summary(self) -> dict[str, int | str]:
         """Return the counts a result reports."""
         lengths = self.test.user_counts()
@@ -127,7 +155,31 @@ class Split(Displayed):
         }
         if self.n_test_users is not None:
             summary["users_drawn_from"] = self.n_test_users
-        return {**summary, **self.train.origin, **self.counts}
+        return {**summary, **self.train.origin, **self.counts, **self.overlap}
+
+
+def _n_at_equal_times(some: Interactions, others: Interactions) -> int:
+    """Return how many of some events have the user and the time of one of the others."""
+    sieve = np.zeros(1 << 22, dtype=np.bool_)  # only what passes it is compared exactly
+    sieve[_user_time_hash(some, slice(None))] = True
+    blocks = [slice(start, start + (1 << 20)) for start in range(0, len(others), 1 << 20)]
+    hits = [np.flatnonzero(sieve[_user_time_hash(others, block)]) + block.start for block in blocks]
+    rows = np.concatenate([np.empty(0, dtype=np.int64), *hits])
+    times, code = np.unique(np.concatenate([_times(some), _times(others)[rows]]), return_inverse=True)
+    pair = np.concatenate([some.user, others.user[rows]]).astype(np.int64) * len(times) + code
+    return int(np.isin(pair[: len(some)], pair[len(some) :]).sum())
+
+
+def _user_time_hash(events: Interactions, rows: slice) -> IntArray:
+    """Return 22 bits of the user and the time."""
+    user = events.user[rows].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    time = (_times(events)[rows].astype(np.float64) + 0.0).view(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F)
+    mixed: IntArray = ((user ^ time) * np.uint64(0xFF51AFD7ED558CCD)) >> np.uint64(42)
+    return mixed
+
+
+def _times(events: Interactions) -> AnyArray:
+    return np.empty(0) if events.time is None else events.time
 
 
 def _distinct(codes: IntArray) -> int:

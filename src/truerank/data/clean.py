@@ -36,7 +36,8 @@ def merge_duplicates(interactions: Interactions, policy: str = "last") -> Intera
     Notes
     -----
     ``origin["duplicate_rows"]`` counts the rows beyond the first of each pair that were merged into others,
-    ``origin["duplicate_rows_kept"]`` those that ``keep`` leaves. The search runs by
+    ``origin["duplicate_rows_kept"]`` those that ``keep`` leaves; ``merged`` of the events holds how many rows
+    each stands for. The search runs by
     blocks of users to save memory; it is fastest for events ordered by user.
 
     Examples
@@ -128,10 +129,13 @@ def _merge(interactions: Interactions, rows: IntArray, policy: str) -> Interacti
     elif policy == "max" and value is not None:
         value = value.copy()
         value[kept] = np.maximum.reduceat(value[rows], starts)
+    before = interactions.merged
+    merged = np.ones(len(interactions), dtype=np.int32) if before is None else before.copy()
+    merged[kept] = np.add.reduceat(merged[rows], starts)
     mask = np.ones(len(interactions), dtype=np.bool_)
     mask[rows] = False
     mask[kept] = True
-    return replace(interactions, value=value).where(mask)
+    return replace(interactions, value=value, merged=merged).where(mask)
 
 
 @suggests_arguments

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from truerank.core.errors import check_choice, suggests_arguments
+from truerank.core.errors import InvalidData, check_choice, suggests_arguments
 from truerank.core.interactions import Lists
 from truerank.core.parallel import available_threads, ordered_map
 from truerank.core.progress import SILENT, Progress, tracked
@@ -123,6 +123,11 @@ def make_queries(split: Split, seen: SeenPolicy) -> Queries:
     if seen == "keep":
         nothing = Lists(np.zeros(len(users) + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
         return Queries(users, _select(targets, users), nothing)
+    if split.repeats and split.overlap["targets_in_train"]:
+        raise InvalidData(
+            f"{split.overlap['targets_in_train']:,} held-out events must be of items that the user has no "
+            f"earlier event with, where seen items do not compete. Use seen='keep', or merge repeated pairs."
+        )
     known = split.train.by_user()
     if split.valid is not None and len(split.valid):
         both = split.train.matrix() + split.valid.matrix()

@@ -44,7 +44,7 @@ class Splitter(Plugin, ABC):
         interactions: Interactions,
         *,
         seed: int = 0,
-        repeated: Literal["refuse", "drop"] = "refuse",
+        repeated: Literal["refuse", "drop", "keep"] = "refuse",
     ) -> Split:
         """Divide the events; users without targets keep their train events and are counted.
 
@@ -53,7 +53,8 @@ class Splitter(Plugin, ABC):
         interactions : events; repeated pairs are allowed where the rule keeps them together
         seed : of the random rules; the others ignore it
         repeated : what becomes of a pair of user and item that the rule puts into several parts: ``refuse``
-            raises, ``drop`` keeps its events of the last part (test, else validation) and drops the others
+            raises, ``drop`` keeps its events of the last part (test, else validation) and drops the others,
+            ``keep`` keeps all, as where people buy again: rank such a split with ``seen="keep"``
 
         Returns
         -------
@@ -64,7 +65,7 @@ class Splitter(Plugin, ABC):
         """
         if len(interactions) == 0:
             raise InvalidData(f"{interactions.name!r} must hold at least one event to be split.")
-        check_choice("repeated", repeated, ("refuse", "drop"))
+        check_choice("repeated", repeated, ("refuse", "drop", "keep"))
         parts = self.assign(interactions, seed)
         if repeated == "drop":
             parts = one_part_per_pair(interactions, parts)
@@ -84,7 +85,14 @@ class Splitter(Plugin, ABC):
             "items_without_history": int(((test.item_counts() > 0) & (train.item_counts() == 0)).sum()),
             "events_dropped": int((parts == DROPPED).sum()),
         }
-        return Split(train, test, valid if len(valid) else None, method=method, counts=counts)
+        return Split(
+            train,
+            test,
+            valid if len(valid) else None,
+            method=method,
+            counts=counts,
+            repeats=repeated == "keep",
+        )
 
     @abstractmethod
     def assign(self, interactions: Interactions, seed: int) -> Parts:
@@ -154,6 +162,8 @@ SPLITS: Registry[Splitter] = Registry(
     "split",
     {
         "column": "truerank.split.column:Column",
+        "last-basket": "truerank.split.last_basket:LastBasket",
+        "last-days": "truerank.split.last_days:LastDays",
         "leave-last-out": "truerank.split.leave_last_out:LeaveLastOut",
         "leave-one-out": "truerank.split.leave_one_out:LeaveOneOut",
         "ratio": "truerank.split.ratio:Ratio",
@@ -165,9 +175,21 @@ SPLITS: Registry[Splitter] = Registry(
 
 @suggests_arguments
 def make_split(
-    interactions: Interactions, rule: str | Splitter = "leave-last-out", *, seed: int = 0
+    interactions: Interactions,
+    rule: str | Splitter = "leave-last-out",
+    *,
+    seed: int = 0,
+    repeated: Literal["refuse", "drop", "keep"] = "refuse",
 ) -> Split:
     """Divide interactions by a rule written as a spec string.
+
+    Parameters
+    ----------
+    interactions : the events
+    rule : such as ``leave-last-out`` or ``last-basket(valid=true)``
+    seed : of the random rules; the others ignore it
+    repeated : what becomes of pairs of user and item that the rule puts into several parts, see
+        `Splitter.split`
 
     Examples
     --------
@@ -175,7 +197,7 @@ def make_split(
     >>> make_split(events, "leave-one-out(n=2)").summary()["n_test"]
     2
     """
-    return SPLITS.make(rule).split(interactions, seed=seed)
+    return SPLITS.make(rule).split(interactions, seed=seed, repeated=repeated)
 
 
 @suggests_arguments

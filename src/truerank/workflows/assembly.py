@@ -16,6 +16,7 @@ from truerank.core.result import Estimate, Result, mark_best
 from truerank.core.types import BoolArray, FloatArray
 from truerank.inference.estimate_interval.registry import Target
 from truerank.inference.user_interval import Band
+from truerank.split.notes import data_notes
 from truerank.workflows.estimate import BoundsWithMessages
 from truerank.workflows.options import EvaluateOptions, RunSettings
 
@@ -67,7 +68,10 @@ def assemble_result(
         command="evaluate",
         estimates=tuple(_with_best(models, settings)),
         bounds=tuple(bound for model in models for bound in model.bounded.bounds),
-        notes=tuple(note for model in models for note in model.bounded.notes),
+        notes=(
+            *data_notes(data),
+            *(note for model in models for note in model.bounded.notes),
+        ),
         data=data,
         provenance={
             "models": {model.name: model.model for model in models},

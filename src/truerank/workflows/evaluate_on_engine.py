@@ -292,6 +292,11 @@ def evaluate_each_on(
     more users than fit one machine: means without rounding errors and normal intervals.
     """
     check_targets(split)
+    if split.repeats:
+        raise InvalidParameter(
+            f"engine {str(options.engine)!r} takes splits whose parts share no pair, but this one may have "
+            "pairs in several. Leave engine out, or merge repeated pairs."
+        )
     planned = EngineRun.of(options, progress)
     with (
         work_folder(options.work_dir) as folder,

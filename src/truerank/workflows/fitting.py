@@ -95,7 +95,7 @@ def make_validate(
     """
     if split.valid is None or len(split.valid) == 0:
         return None
-    held_out = Split(split.train, split.valid, method=split.method)
+    held_out = Split(split.train, split.valid, method=split.method, repeats=split.repeats)
     return partial(_mean, split=held_out, metric=metric, seen=seen, n_threads=n_threads)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -154,7 +154,7 @@ def _part(split: Split, users: IntArray) -> Split:
     """Return the split with the test events of some users."""
     is_chosen = np.zeros(split.train.n_users, np.bool_)
     is_chosen[users] = True
-    return Split(split.train, split.test.where(is_chosen[split.test.user]), split.valid, split.method)
+    return replace(split, test=split.test.where(is_chosen[split.test.user]))
 
 
 def _seconds(value: float) -> str:
