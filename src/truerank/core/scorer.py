@@ -12,13 +12,14 @@ A GPU also ranks scorers that add up rows of an item-item matrix (`HasItemWeight
 
 A scorer that computes each user from a history (`ReadsHistories`) can be given other histories than those it
 was trained on. Arrays are scorers too: see ``as_scorer``. A scorer whose methods may be called from several
-threads at once says so by an attribute ``is_thread_safe = True``; others are called from one thread.
+threads at once says so by an attribute ``is_thread_safe = True``; others are called from one thread. A scorer
+around a model that does not know all users and items of the data says how many by an attribute ``unknown``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -143,11 +144,13 @@ class Factors:
     user : (n_users, d) float32 or float64
     item : (n_items, d) float32 or float64
     item_bias : (n_items,) or None; a bias per user would not change any rank
+    unknown : how many ``users`` and ``items`` the model behind does not know, where there are any
     """
 
     user: FloatArray
     item: FloatArray
     item_bias: FloatArray | None = None
+    unknown: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, array, ndim in (

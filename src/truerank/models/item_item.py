@@ -8,7 +8,8 @@ share, so that the bits of a result do not depend on the number of threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -82,10 +83,12 @@ class SparseHistoryScorer:
     ----------
     history : (n_users, n_items) ones where a user met an item in train
     weights : (n_items, n_items); row j holds what a history item j adds to each candidate
+    unknown : how many ``users`` and ``items`` a model of another library behind it does not know
     """
 
     history: csr_array
     weights: csr_array
+    unknown: Mapping[str, int] = field(default_factory=dict)
     is_thread_safe: ClassVar[bool] = True
 
     @property

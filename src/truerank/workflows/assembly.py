@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -34,6 +34,7 @@ class EvaluatedModel:
     n_scores : how many scores were computed
     bounded : identification bounds of the sampled ranks
     per_user : (n_users, n_metrics) exact values of the users of ``ranks``; None where there are no ranks
+    unknown : how many ``users`` and ``items`` a model of another library does not know
     """
 
     name: str
@@ -45,6 +46,14 @@ class EvaluatedModel:
     bounded: BoundsWithMessages
     sampled: SampledRanks | None = None
     per_user: FloatArray | None = None
+    unknown: Mapping[str, int] = field(default_factory=dict)
+
+    def notes(self) -> Iterator[str]:
+        """Yield what there is to say about the model."""
+        for what, count in self.unknown.items():
+            fate = "rank below all others" if what == "items" else "get the same list"
+            yield f"{self.name}: the model does not know {count:,} {what} of the data, which {fate}."
+        yield from self.bounded.notes
 
 
 def assemble_result(
@@ -64,13 +73,14 @@ def assemble_result(
     data_hash : digest of the data, or one per model
     **provenance : what else is recorded, such as ``split`` or ``sampler``
     """
+    unknown = {model.name: dict(model.unknown) for model in models if model.unknown}
     return Result(
         command="evaluate",
         estimates=tuple(_with_best(models, settings)),
         bounds=tuple(bound for model in models for bound in model.bounded.bounds),
         notes=(
             *data_notes(data),
-            *(note for model in models for note in model.bounded.notes),
+            *(note for model in models for note in model.notes()),
         ),
         data=data,
         provenance={
@@ -82,6 +92,7 @@ def assemble_result(
             "seed": settings.seed,
             "data_hash": data_hash,
             "versions": versions(),
+            **({"unknown": unknown} if unknown else {}),
             "seconds": {model.name: dict(model.seconds) for model in models},
             "scores_computed": {model.name: model.n_scores for model in models},
         },

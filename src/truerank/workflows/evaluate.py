@@ -36,7 +36,14 @@ from truerank.ranking.samplers.registry import SAMPLERS
 from truerank.split.base import sample_users
 from truerank.workflows.assembly import EvaluatedModel, assemble_result, metric_estimates
 from truerank.workflows.estimate import BoundsWithMessages, bound_metrics, estimate_each
-from truerank.workflows.fitting import check_targets, described, fit_scorer, make_validate, name_models
+from truerank.workflows.fitting import (
+    check_targets,
+    described,
+    fit_scorer,
+    make_validate,
+    name_models,
+    unknown_of,
+)
 from truerank.workflows.options import (
     DEFAULT_METRICS,
     Estimators,
@@ -272,7 +279,16 @@ def evaluate_each(
                 per_user = values(options.metrics, ranks, ties=options.ties, seed=options.seed)
                 estimates += metric_estimates(name, per_user, options, n_test_users=split.n_test_users)
         yield EvaluatedModel(
-            name, described(model), tuple(estimates), ranks, seconds, n_scores, bounded, sample, per_user
+            name,
+            described(model),
+            tuple(estimates),
+            ranks,
+            seconds,
+            n_scores,
+            bounded,
+            sample,
+            per_user,
+            unknown_of(scorer),
         )
 
 

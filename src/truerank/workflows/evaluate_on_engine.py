@@ -54,7 +54,7 @@ from truerank.ranking.negatives import Sampler
 from truerank.ranking.samplers.given import Given, GivenLists
 from truerank.workflows.assembly import EvaluatedModel, assemble_result, metric_estimates
 from truerank.workflows.estimate import BoundsWithMessages, bound_metrics, estimate_each
-from truerank.workflows.fitting import check_targets, described, fit_scorer, make_validate
+from truerank.workflows.fitting import check_targets, described, fit_scorer, make_validate, unknown_of
 from truerank.workflows.options import (
     DEFAULT_METRICS,
     Estimators,
@@ -311,7 +311,8 @@ def evaluate_each_on(
             fitted = time.perf_counter()
             files = write_files(folder, scorer, split, options.seen, private=private)
             seconds = {"fit": fitted - started, "write": time.perf_counter() - fitted}
-            yield _evaluated(run, name, described(model), files, seconds)[0]
+            evaluated, _ = _evaluated(run, name, described(model), files, seconds)
+            yield replace(evaluated, unknown=unknown_of(scorer))
 
 
 @suggests_arguments

@@ -57,6 +57,12 @@ def fit_scorer(
     return model
 
 
+def unknown_of(model: Model | Scorer) -> dict[str, int]:
+    """Return how many users and items of the data the model behind a scorer does not know, if any."""
+    unknown = {} if isinstance(model, Model) else getattr(model, "unknown", {})
+    return dict(unknown) if isinstance(unknown, Mapping) else {}
+
+
 def described(model: Model | Scorer) -> str:
     """Return how a result names what was evaluated: the spec of a model, the type of a scorer."""
     return str(model) if isinstance(model, Model) else f"scores ({type(model).__name__})"

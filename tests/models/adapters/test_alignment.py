@@ -55,7 +55,7 @@ def test_sentences() -> None:
     with pytest.raises(
         InvalidData, match="the model must know every item of the data, but it does not know 1, such as 'b'"
     ):
-        align_ids(events, ["u", "v"], ["a"])
+        align_ids(events, ["u", "v"], ["a"], unknown="error")
     with pytest.raises(InvalidData, match="no id is the same: it has 'x' and the data 'u'"):
         align_ids(events, ["x"], ["a", "b"])
     with pytest.raises(InvalidData, match="no id is the same: it has none and the data 'u'"):
@@ -68,7 +68,7 @@ def test_sentences() -> None:
         InvalidData, match="user ids of the model must be numbers or text like those of the data"
     ):
         align_ids(data([7], ["a"]), [(7, 8)], ["a"])
-    with pytest.raises(InvalidParameter, match="unknown must be one of error, bottom, got 'drop'"):
+    with pytest.raises(InvalidParameter, match="unknown must be one of cold, error, bottom, got 'drop'"):
         align_ids(events, ["u"], ["a"], unknown="drop")  # type: ignore[arg-type]
     with pytest.warns(
         DataWarning, match="1 items of the model are not in the data, such as 'z': they are not ranked"

@@ -74,8 +74,9 @@ def test_users_and_items_of_the_test_part_only(name: str) -> None:
     )
     model = fitted(name)
     with pytest.raises(InvalidData, match=r"does not know 1, such as 'unew'\. Fit it on this train part"):
-        from_cornac(model, train)
-    scorer = from_cornac(model, train, unknown="bottom")
+        from_cornac(model, train, unknown="error")
+    scorer = from_cornac(model, train)
+    assert scorer.unknown == {"users": 1, "items": 1}  # type: ignore[attr-defined]
     orders = {
         user: model.recommend(user, remove_seen=True, train_set=DATASET) for user in SPLIT.train.users.ids
     }

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, MissingDependency, check_choice
-from truerank.core.interactions import Interactions, Vocabulary
+from truerank.core.interactions import Interactions
 from truerank.core.types import FloatArray, IntArray, frozen
 from truerank.models.item_item import SparseHistoryScorer
 
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from truerank.core.scorer import Factors
 
 
-#: What happens to users and items of the data that the model does not know: refused, or ranked last.
-Unknown: TypeAlias = Literal["error", "bottom"]
-UNKNOWN: tuple[Unknown, ...] = ("error", "bottom")
+#: What happens to users and items of the data that the model does not know: those without train events
+#: are ranked last and others refused, all are refused, or all are ranked last.
+Unknown: TypeAlias = Literal["cold", "error", "bottom"]
+UNKNOWN: tuple[Unknown, ...] = ("cold", "error", "bottom")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,12 @@ class Alignment:
     def n_items(self) -> int:
         """Size of the catalogue."""
         return len(self.item)
+
+    @property
+    def unknown(self) -> dict[str, int]:
+        """How many users and items of the data the model does not know; empty if it knows all."""
+        counts = {"users": int((self.user < 0).sum()), "items": int((self.item < 0).sum())}
+        return {what: count for what, count in counts.items() if count}
 
     def factors(self, user: FloatArray, item: FloatArray, item_bias: FloatArray | None = None) -> Factors:
         """Return the vectors in the order of the data.
@@ -74,7 +81,8 @@ class Alignment:
             bias = np.zeros(self.n_items, dtype) if bias is None else bias
             longest = [float(np.linalg.norm(side, axis=1).max(initial=0.0)) for side in (users, items)]
             bias[unknown] = -(2 * (longest[0] * longest[1] + np.abs(bias).max(initial=0.0)) + 1)
-        return Factors(frozen(users), frozen(items), None if bias is None else frozen(bias))
+        bias = None if bias is None else frozen(bias)
+        return Factors(frozen(users), frozen(items), bias, self.unknown)
 
 
 def align_rows(train: Interactions, shape: tuple[int, int]) -> Alignment:
@@ -99,7 +107,7 @@ def align_ids(
     user_ids: Any,
     item_ids: Any,
     *,
-    unknown: Unknown = "error",
+    unknown: Unknown = "cold",
     first: int = 0,
 ) -> Alignment:
     """Find the users and items of the data by their ids.
@@ -108,8 +116,9 @@ def align_ids(
     ----------
     train : whose vocabularies give the order of users and items
     user_ids, item_ids : ids of the model's rows, in order
-    unknown : ``error`` refuses users and items that the model does not know, ``bottom`` ranks such items
-        below all others and lets all known items tie for such users
+    unknown : what to do with users and items that the model does not know. ``bottom`` ranks such items below
+        all others and lets all known items tie for such users, ``error`` refuses them. ``cold`` ranks those
+        without train events so, which no model fitted on the train part can know, and refuses the others
     first : number of the model's first row with an id
 
     Raises
@@ -118,8 +127,8 @@ def align_ids(
         When ids are missing, repeated or of another kind than those of the data.
     """
     check_choice("unknown", unknown, UNKNOWN)
-    user = _rows_by_id("user", train.users, user_ids, unknown)
-    item = _rows_by_id("item", train.items, item_ids, unknown)
+    user = _rows_by_id("user", train, user_ids, unknown)
+    item = _rows_by_id("item", train, item_ids, unknown)
     return Alignment(np.where(user < 0, -1, user + first), np.where(item < 0, -1, item + first))
 
 
@@ -152,14 +161,15 @@ def make_alignment(
                 f"{what}_ids must name the {size} {what}s of the model in the order of its rows, "
                 f"got {len(ids)}."
             )
-        sides.append(_rows_by_id(what, vocabulary, ids, unknown))
+        sides.append(_rows_by_id(what, train, ids, unknown))
     return Alignment(*sides)
 
 
-def _rows_by_id(what: str, vocabulary: Vocabulary, ids: Any, unknown: Unknown) -> IntArray:
-    """Return the row of each id of the vocabulary, -1 where there is none."""
+def _rows_by_id(what: str, train: Interactions, ids: Any, unknown: Unknown) -> IntArray:
+    """Return the row of each user or item of the data, -1 where there is none."""
     from polars.exceptions import PolarsError
 
+    vocabulary = train.users if what == "user" else train.items
     listed = list(ids)
     try:
         codes = vocabulary.encode(listed)
@@ -190,9 +200,13 @@ def _rows_by_id(what: str, vocabulary: Vocabulary, ids: Any, unknown: Unknown) -
     rows_of = np.full(len(vocabulary), -1, dtype=np.int64)
     rows_of[codes[rows]] = rows
     missing = np.flatnonzero(rows_of < 0)
-    if len(missing) and unknown == "error":
+    if unknown == "cold":
+        counts = train.user_counts() if what == "user" else train.item_counts()
+        missing = missing[counts[missing] > 0]
+    if len(missing) and unknown != "bottom":
+        which = f"every {what} of the data" if unknown == "error" else f"every {what} with train events"
         raise InvalidData(
-            f"the model must know every {what} of the data, but it does not know {len(missing)}, such as "
+            f"the model must know {which}, but it does not know {len(missing)}, such as "
             f"{vocabulary.decode(missing[:1])[0]!r}. Fit it on this train part, or say what to do with them: "
             "unknown='bottom'."
         )
@@ -267,6 +281,11 @@ class RowScorer:
         """Size of the catalogue."""
         return self.alignment.n_items
 
+    @property
+    def unknown(self) -> dict[str, int]:
+        """How many users and items of the data the model does not know."""
+        return self.alignment.unknown
+
     def score(self, users: IntArray, items: IntArray) -> FloatArray:
         """Return scores in float64, (len(users), n)."""
         users, columns = np.asarray(users), self.alignment.item[np.asarray(items)]
@@ -336,7 +355,7 @@ def item_item_scorer(history: csr_array, weights: csr_array, alignment: Alignmen
     for matrix in (history, weights):
         for array in (matrix.data, matrix.indices, matrix.indptr):
             array.flags.writeable = False
-    return SparseHistoryScorer(history, weights)
+    return SparseHistoryScorer(history, weights, alignment.unknown)
 
 
 def selected(matrix: csr_array, rows: IntArray, columns: IntArray) -> csr_array:

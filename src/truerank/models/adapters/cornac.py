@@ -24,7 +24,7 @@ NAME = "from_cornac"
 
 
 @suggests_arguments
-def from_cornac(model: Any, train: Interactions, *, unknown: Unknown = "error") -> Scorer:
+def from_cornac(model: Any, train: Interactions, *, unknown: Unknown = "cold") -> Scorer:
     """Return the scorer of a fitted model of Cornac.
 
     Users and items are found by the ids the model was fitted with. Models that offer vectors whose dot
@@ -35,8 +35,9 @@ def from_cornac(model: Any, train: Interactions, *, unknown: Unknown = "error") 
     ----------
     model : fitted on a ``cornac.data.Dataset`` with the ids of the data, as numbers or text
     train : the train part; says the order of users and items
-    unknown : what to do with users and items of the data that the model does not know: ``error``, or
-        ``bottom``, which ranks such items below all others (Cornac itself lets them tie with the worst)
+    unknown : what to do with users and items of the data that the model does not know: ``cold`` ranks those
+        without train events last and refuses the others, ``error`` refuses all, ``bottom`` ranks all last
+        (Cornac itself lets them tie with the worst)
 
     Raises
     ------

@@ -22,7 +22,7 @@ def from_implicit(
     *,
     user_ids: Any = None,
     item_ids: Any = None,
-    unknown: Unknown = "error",
+    unknown: Unknown = "cold",
     history: Any = None,
 ) -> Scorer:
     """Return the scorer of a fitted model of implicit.
@@ -37,8 +37,8 @@ def from_implicit(
     train : the train part; says the order of users and items
     user_ids, item_ids : ids of the model's users and items in the order of its rows; None takes the order of
         ``train``
-    unknown : what to do with users and items of the data that the model does not know: ``error`` or
-        ``bottom``
+    unknown : what to do with users and items of the data that the model does not know: ``cold`` ranks those
+        without train events last and refuses the others, ``error`` refuses all, ``bottom`` ranks all last
     history : item-item models only: the matrix you would pass to ``model.recommend`` as ``user_items``, in
         the model's rows and columns; None takes ``train.matrix()``
 

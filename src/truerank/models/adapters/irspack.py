@@ -30,7 +30,7 @@ def from_irspack(
     *,
     user_ids: Any = None,
     item_ids: Any = None,
-    unknown: Unknown = "error",
+    unknown: Unknown = "cold",
 ) -> Scorer:
     """Return the scorer of a fitted recommender of irspack.
 
@@ -44,8 +44,8 @@ def from_irspack(
     train : the train part; says the order of users and items
     user_ids, item_ids : ids of the model's users and items in the order of its rows, such as the lists of an
         ``IDMapper``; None takes the order of ``train``
-    unknown : what to do with users and items of the data that the model does not know: ``error`` or
-        ``bottom``
+    unknown : what to do with users and items of the data that the model does not know: ``cold`` ranks those
+        without train events last and refuses the others, ``error`` refuses all, ``bottom`` ranks all last
 
     Raises
     ------

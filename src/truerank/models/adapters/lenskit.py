@@ -32,7 +32,7 @@ def from_lenskit(
     *,
     dataset: Any = None,
     component: str = "scorer",
-    unknown: Unknown = "error",
+    unknown: Unknown = "cold",
 ) -> Scorer:
     """Return the scorer of a trained LensKit pipeline or scoring component (LensKit 2025 or later).
 
@@ -48,8 +48,8 @@ def from_lenskit(
     dataset : the LensKit ``Dataset`` it was trained on; needed where the component does not keep its
         vocabularies of users and items
     component : name of the scoring node of the pipeline
-    unknown : what to do with users and items of the data that the model does not know: ``error`` or
-        ``bottom``
+    unknown : what to do with users and items of the data that the model does not know: ``cold`` ranks those
+        without train events last and refuses the others, ``error`` refuses all, ``bottom`` ranks all last
 
     Raises
     ------

@@ -31,7 +31,7 @@ def from_recbole(
     train: Interactions,
     *,
     interaction: Callable[[Any], Any] | None = None,
-    unknown: Unknown = "error",
+    unknown: Unknown = "cold",
 ) -> Scorer:
     """Return the scorer of a trained model of RecBole.
 
@@ -46,8 +46,8 @@ def from_recbole(
     interaction : a function from a tensor of RecBole's user codes to the ``Interaction`` the model wants, one
         row per user; None gives the user codes joined with user features, which suits general models.
         Sequential models need their sequences: build them here
-    unknown : what to do with users and items of the data that the model does not know: ``error`` or
-        ``bottom``
+    unknown : what to do with users and items of the data that the model does not know: ``cold`` ranks those
+        without train events last and refuses the others, ``error`` refuses all, ``bottom`` ranks all last
 
     Raises
     ------

@@ -37,7 +37,14 @@ from truerank.ranking.samplers.uniform import UniformSampler
 from truerank.ranking.simulate import simulate_sample
 from truerank.workflows.assembly import EvaluatedModel, assemble_result
 from truerank.workflows.estimate import BoundsWithMessages
-from truerank.workflows.fitting import check_targets, described, fit_scorer, make_validate, name_models
+from truerank.workflows.fitting import (
+    check_targets,
+    described,
+    fit_scorer,
+    make_validate,
+    name_models,
+    unknown_of,
+)
 from truerank.workflows.options import DEFAULT_ESTIMATOR, DEFAULT_METRICS, Estimators, single_estimator
 from truerank.workflows.plan.cost import RankingSeconds
 from truerank.workflows.precision.goal import PrecisionDesign, PrecisionGoal, PrecisionResult, PrecisionTrace
@@ -507,7 +514,7 @@ def evaluate_to_precision(
                 raise
             break
         traces[name] = result.trace
-        done.append(_evaluated(name, described(model), result, goal))
+        done.append(replace(_evaluated(name, described(model), result, goal), unknown=unknown_of(model)))
     is_exact = all(estimate.kind == "exact" for model in done for estimate in model.estimates)
     return assemble_result(
         done,
