@@ -15,6 +15,7 @@ from tests.docs.page import SET_UP, Block, Command, blocks, name, pages
 pytestmark = pytest.mark.filterwarnings("ignore:OpenBLAS is configured:RuntimeWarning")  # implicit
 #: How many blocks of a page no test runs, at most. Each has its reason in the page.
 NOT_RUN = {
+    "docs/adapters.md": 1,
     "docs/agreement.md": 1,
     "docs/cluster.md": 2,
     "docs/comparison.md": 1,

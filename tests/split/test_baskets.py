@@ -187,7 +187,7 @@ def test_what_is_said() -> None:
     assert data_notes({**counts, "targets_at_train_times": 9, "targets_repeated": 9}) == [
         "3 of 9 rows have a missing value and were dropped.",
         "2 of 9 rows have a user or item that train lacks and were dropped.",
-        "Filters removed 1,000 events, 2 users, 0 items.",
+        "Filters removed 1,000 events; 2 users and 0 items have no event any more.",
         "The split left 4 events out.",
         "Times could not be read and are not used.",
     ]

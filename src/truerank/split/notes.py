@@ -35,8 +35,12 @@ def data_notes(counts: Mapping[str, Any]) -> list[str]:
         rows = _of(counts["duplicate_rows"], n_rows)
         notes.append(f"{rows} rows repeat a pair of user and item and were merged into one event per pair.")
     if counts.get("events_filtered"):
-        filtered = (f"{counts[f'{what}_filtered']:,} {what}" for what in ("events", "users", "items"))
-        notes.append(f"Filters removed {', '.join(filtered)}.")
+        events, users, items = (
+            int(counts.get(f"{what}_filtered", 0)) for what in ("events", "users", "items")
+        )
+        notes.append(
+            f"Filters removed {events:,} events; {users:,} users and {items:,} items have no event any more."
+        )
     if counts.get("events_dropped"):
         notes.append(f"The split left {counts['events_dropped']:,} events out.")
     if counts.get("times_left_out"):

@@ -30,7 +30,7 @@ def test_the_blocks_run(
     library("implicit.als")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    for block in re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL):
+    for block in re.findall(r"(?<!-->\n)^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL):  # run blocks
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # implicit warns about the threads of BLAS
             exec(compile(block, "docs/adapters.md", "exec"), names)
