@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from truerank.split.notes import data_notes
 DAY = 86_400
 
 
-def events(rows: list[tuple[int, int, float]], labels: list[Any] | None = None) -> Interactions:
+def events(rows: Sequence[tuple[int, int, float]], labels: list[Any] | None = None) -> Interactions:
     user, item, time = (np.array(column) for column in zip(*rows, strict=True))
     made = Interactions.from_codes(user, item, time=time)
     return made if labels is None else replace(made, labels={"invoice": np.array(labels, dtype=object)})
@@ -162,7 +163,7 @@ def test_equal_times_against_a_loop(rows: list[tuple[int, int]], some: list[tupl
         )
         for item, side in ((0, rows), (1, some))
     ]
-    assert Split(*sides).overlap["targets_at_train_times"] == sum(pair in rows for pair in some)
+    assert Split(sides[0], sides[1]).overlap["targets_at_train_times"] == sum(pair in rows for pair in some)
 
 
 def test_what_is_said() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from recbole.evaluator import Collector, Evaluator  # type: ignore[import-not-found]
+from recbole.evaluator import Collector, Evaluator
 
 from benchmarks.rivals.job import CUTOFF, Job
 from benchmarks.rivals.torch_blocks import score_blocks

@@ -150,7 +150,7 @@ class Factors:
     user: FloatArray
     item: FloatArray
     item_bias: FloatArray | None = None
-    unknown: Mapping[str, int] = field(default_factory=dict)
+    unknown: Mapping[str, int] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
         for name, array, ndim in (

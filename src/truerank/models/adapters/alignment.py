@@ -82,7 +82,7 @@ class Alignment:
             longest = [float(np.linalg.norm(side, axis=1).max(initial=0.0)) for side in (users, items)]
             bias[unknown] = -(2 * (longest[0] * longest[1] + np.abs(bias).max(initial=0.0)) + 1)
         bias = None if bias is None else frozen(bias)
-        return Factors(frozen(users), frozen(items), bias, self.unknown)
+        return Factors(frozen(users), frozen(items), bias, unknown=self.unknown)
 
 
 def align_rows(train: Interactions, shape: tuple[int, int]) -> Alignment:
@@ -199,10 +199,10 @@ def _rows_by_id(what: str, train: Interactions, ids: Any, unknown: Unknown) -> I
         )
     rows_of = np.full(len(vocabulary), -1, dtype=np.int64)
     rows_of[codes[rows]] = rows
-    missing = np.flatnonzero(rows_of < 0)
+    is_missing = rows_of < 0
     if unknown == "cold":
-        counts = train.user_counts() if what == "user" else train.item_counts()
-        missing = missing[counts[missing] > 0]
+        is_missing &= (train.user_counts() if what == "user" else train.item_counts()) > 0
+    missing = np.flatnonzero(is_missing)
     if len(missing) and unknown != "bottom":
         which = f"every {what} of the data" if unknown == "error" else f"every {what} with train events"
         raise InvalidData(

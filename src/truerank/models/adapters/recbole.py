@@ -94,7 +94,7 @@ def from_recbole(
 def _joined(dataset: Any) -> Callable[[Any], Any]:
     """Return the function that wraps user codes as RecBole wants them."""
     try:
-        from recbole.data.interaction import Interaction  # type: ignore[import-not-found,unused-ignore]
+        from recbole.data.interaction import Interaction
     except ImportError:
         raise InvalidParameter(
             f"{NAME} needs RecBole to wrap user codes. Install recbole, or give a function interaction=... "
