@@ -47,6 +47,8 @@ def main() -> None:
             name, _, seeds = text.partition(":")
             dataset, protocol, scenario = name.split(".")
             problems[dataset, protocol, scenario] = [int(seed) for seed in (seeds or "0,1,2").split(",")]
+        if absent := [str(path) for path in given.done if not path.is_file()]:
+            parser.error(f"--done must name files with results, but there is no {', '.join(absent)}.")
         given.out.mkdir(parents=True, exist_ok=True)
         models = [model for model in given.models.split(",") if model]
         until = time.time() + given.seconds

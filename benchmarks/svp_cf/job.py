@@ -126,9 +126,9 @@ def run_stack(
     rates = RATES[:1] if name.model == "popularity" else RATES
     shape = (len(masks), len(prepared.seeds), len(rates))
     n_metrics = 1 if name.scenario == "explicit" else 3
-    empty = {
-        "valid": np.full((*shape, n_metrics), np.nan),
-        "test": np.full((*shape, n_metrics), np.nan),
+    empty: dict[str, np.ndarray] = {
+        "valid": np.full((*shape, n_metrics), np.nan, np.float32),
+        "test": np.full((*shape, n_metrics), np.nan, np.float32),
         "best": np.zeros(shape, np.int16),
         "last": np.zeros(shape, np.int16),
     }
