@@ -14,24 +14,12 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.progress import (
-    Progress as RichProgress,
-)
 from rich.table import Table as Grid
 
 from truerank.cli.messages import command_line
 from truerank.cli.options import Format
 from truerank.core.errors import InvalidParameter
-from truerank.core.progress import SILENT, Progress, ProgressTask
+from truerank.core.progress import SILENT, Progress
 from truerank.core.table import Table, escape_latex, percent
 
 if TYPE_CHECKING:
@@ -232,31 +220,6 @@ def _console() -> Console:
     return Console(file=sys.stdout, highlight=False, width=None if is_terminal else 10_000)
 
 
-class _Bar:
-    def __init__(self, bars: RichProgress, task: TaskID) -> None:
-        self.bars, self.task = bars, task
-
-    def advance(self, steps: int = 1) -> None:
-        self.bars.advance(self.task, steps)
-
-    def note(self, text: str) -> None:
-        self.bars.update(self.task, note=text)
-
-
-class _Bars:
-    """The progress protocol of core, drawn by rich."""
-
-    def __init__(self, bars: RichProgress) -> None:
-        self.bars = bars
-
-    def task(self, label: str, total: int | None = None) -> ProgressTask:
-        return _Bar(self.bars, self.bars.add_task(label, total=total, note=""))
-
-    def done(self, task: ProgressTask) -> None:
-        if isinstance(task, _Bar):
-            self.bars.remove_task(task.task)
-
-
 @contextmanager
 def shown_progress() -> Iterator[Progress]:
     """Show jobs while the block runs; silent when stderr is not a terminal."""
@@ -264,14 +227,10 @@ def shown_progress() -> Iterator[Progress]:
     if not console.is_terminal:
         yield SILENT
         return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}", markup=False),
-    )
-    with RichProgress(*columns, console=console, transient=True) as bars:
-        yield _Bars(bars)
+    from truerank.core.progress_bars import Bars
+
+    bars = Bars(console)
+    try:
+        yield bars
+    finally:
+        bars.close()

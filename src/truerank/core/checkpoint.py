@@ -133,7 +133,8 @@ class Store:
     (2, 2)
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: str | Path | None = None) -> None:
+        folder = None if folder is None else Path(folder)
         if folder is not None:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -205,3 +206,14 @@ def _read_arrays(path: Path, key: str) -> dict[str, np.ndarray] | None:
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):
         return None
     return arrays if str(arrays.pop("key", "")) == key else None
+
+
+def as_store(given: Store | str | Path | None) -> Store | None:
+    """Return a store as it is, or the store in a folder.
+
+    Examples
+    --------
+    >>> as_store(None) is None
+    True
+    """
+    return given if given is None or isinstance(given, Store) else Store(given)

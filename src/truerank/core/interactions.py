@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from truerank.core.display import Displayed, Overview
-from truerank.core.errors import InvalidData
+from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.table import Table, count_of
 from truerank.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
 
@@ -324,6 +325,35 @@ class Interactions(Displayed):
 
 def _ones(events: Interactions) -> IntArray:
     return np.ones(len(events), dtype=np.int32)
+
+
+def check_interactions(given: Any, function: str) -> None:
+    """Raise unless a function was given interactions; the message says how they are made of what it got.
+
+    Examples
+    --------
+    >>> check_interactions("events.csv", "make_split")
+    Traceback (most recent call last):
+    truerank.core.errors.InvalidParameter: make_split needs Interactions, got str. Read a file with ...
+    """
+    if isinstance(given, Interactions):
+        return
+    raise InvalidParameter(
+        f"{function} needs Interactions, got {type(given).__name__}. {reading_advice(given)}"
+    )
+
+
+def reading_advice(given: Any) -> str:
+    """Return the sentence that says how interactions are made of an object."""
+    if isinstance(given, str | Path):
+        return "Read a file with truerank.read_interactions(path), or a data set with truerank.load(name)."
+    if isinstance(getattr(given, "train", None), Interactions):
+        return "Give all events, or those of one part, such as split.train."
+    if hasattr(given, "tocsr"):
+        return "Make interactions of it with truerank.from_csr(matrix)."
+    if hasattr(type(given), "columns"):
+        return "Make interactions of it with truerank.from_frame(frame)."
+    return "Make interactions with truerank.from_arrays(users, items)."
 
 
 def _counts(codes: IntArray, size: int) -> IntArray:

@@ -351,6 +351,10 @@ class Registry(Displayed, Mapping[str, type[PluginT]]):
         """What several entries are called, such as ``strategies``."""
         return f"{self.kind[:-1]}ies" if re.search("[^aeiou]y$", self.kind) else f"{self.kind}s"
 
+    @property
+    def _article(self) -> str:
+        return "an" if self.kind[0] in "aeiou" else "a"
+
     def type_of(self, name: str) -> type[PluginT]:
         """Import and return the class behind a name."""
         if name not in self.table:
@@ -364,6 +368,11 @@ class Registry(Displayed, Mapping[str, type[PluginT]]):
     def make(self, written: str | Spec | PluginT) -> PluginT:
         """Build the object a spec string describes; an object is returned as it is."""
         if not isinstance(written, str | Spec):
+            if self.base is not None and not isinstance(written, self.base):
+                raise InvalidParameter(
+                    f"{self._article} {self.kind} must be a text such as {min(self.table)!r} or an object of "
+                    f"truerank.{self.base.__name__}, got {type(written).__name__}."
+                )
             return written
         spec = parse_spec(written) if isinstance(written, str) else written
         spec = self._expand(spec)
@@ -391,9 +400,8 @@ class Registry(Displayed, Mapping[str, type[PluginT]]):
         parts = [part for one in listed for part in (split_specs(one) if isinstance(one, str) else [one])]
         made = tuple(dict.fromkeys(self.make(part) for part in parts))
         if not made:
-            article = "an" if self.kind[0] in "aeiou" else "a"
             raise InvalidParameter(
-                f"at least one {self.kind} is needed, got none. Name {article} {self.kind}, such as "
+                f"at least one {self.kind} is needed, got none. Name {self._article} {self.kind}, such as "
                 f"{min(self.table)}."
             )
         return made

@@ -1,4 +1,4 @@
-"""The interface through which long jobs report progress; the command line shows it, the library is silent."""
+"""The interface through which long jobs report progress; the library is silent unless it is asked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NotedTask(ProgressTask, Protocol):
 
 
 class Progress(Protocol):
-    """Where jobs announce themselves; the command line shows them with rich, the library is silent."""
+    """Where jobs announce themselves: nowhere (`SILENT`), as bars (`progress_bars`), or at your object."""
 
     def task(self, label: str, total: int | None = None) -> ProgressTask:
         """Open a job of ``total`` steps (None: unknown)."""
@@ -47,6 +47,23 @@ class _Silent:
 
 SILENT: Progress = _Silent()
 SILENT_TASK: ProgressTask = _SilentTask()
+
+
+def as_progress(progress: Progress | bool) -> Progress:
+    """Return where jobs report: True shows bars in a terminal or a notebook, False nothing.
+
+    Examples
+    --------
+    >>> as_progress(False) is SILENT and as_progress(SILENT) is SILENT
+    True
+    """
+    if not isinstance(progress, bool):
+        return progress
+    if not progress:
+        return SILENT
+    from truerank.core.progress_bars import progress_bars
+
+    return progress_bars()
 
 
 def note(task: ProgressTask, text: str) -> None:

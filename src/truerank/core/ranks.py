@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -326,6 +327,25 @@ class SampledRanks(_RankTable):
     def n_users(self) -> int:
         """Users with at least one target."""
         return len(self.starts)
+
+
+def check_sampled(given: Any, function: str) -> None:
+    """Raise unless a function was given sampled ranks; the message says how these are made.
+
+    Examples
+    --------
+    >>> check_sampled(Ranks.single([0], n_pool=9), "plan")
+    Traceback (most recent call last):
+    truerank.core.errors.InvalidParameter: plan needs sampled ranks, got Ranks. Exact ranks leave nothing ...
+    """
+    if isinstance(given, SampledRanks):
+        return
+    advice = "Make them with truerank.sampled_ranks(scorer, split)."
+    if isinstance(given, Ranks):
+        advice = "Exact ranks leave nothing to estimate; truerank.compare(ranks) compares them."
+    elif isinstance(given, str | Path) or hasattr(type(given), "columns"):
+        advice = "Read a file with truerank.read_sampled_ranks(path, n_items=..., n_negatives=...)."
+    raise InvalidParameter(f"{function} needs sampled ranks, got {type(given).__name__}. {advice}")
 
 
 def _freeze_columns(table: Ranks | SampledRanks) -> None:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from truerank.core.display import Displayed
 from truerank.core.errors import InvalidData, InvalidParameter, suggests_arguments
 from truerank.core.types import FloatArray, IntArray
 
@@ -268,6 +269,8 @@ def as_scorer(scores: Any, *, n_items: int | None = None) -> Scorer:
     >>> as_scorer((np.zeros((2, 4)), np.zeros((5, 4)))).n_items
     5
     """
+    if _library(type(scores)) in _ADAPTERS:
+        raise _needs_adapter(scores)
     if isinstance(scores, np.ndarray):
         return DenseScores(scores)
     if isinstance(scores, tuple) and len(scores) in (2, 3):
@@ -280,14 +283,68 @@ def as_scorer(scores: Any, *, n_items: int | None = None) -> Scorer:
     if callable(getattr(scores, "score", None)) and hasattr(scores, "n_items"):
         scorer: Scorer = scores
         return scorer
+    if any(_library(base) in _ADAPTERS for base in type(scores).__mro__):
+        raise _needs_adapter(scores)
     if callable(getattr(scores, "score", None)) and n_items is not None:
         return CallableScores(scores.score, n_items)
     if callable(scores) and n_items is not None:
         return CallableScores(scores, n_items)
     raise InvalidParameter(
         "scores must be an array, a sparse matrix, a pair of factor matrices or an object with "
-        f"score(users, items) and n_items, got {type(scores).__name__}. Wrap it in one of these."
+        f"score(users, items) and n_items, got {type(scores).__name__}. {_scoring_advice(scores)}"
     )
+
+
+def ready_scorer(given: Any) -> Scorer:
+    """Return a scorer as it is, and anything else as `as_scorer` does."""
+    is_scorer = isinstance(given, Scorer | HasSparseRows | Factors) or (
+        isinstance(given, HasFactors) and hasattr(given, "n_items")
+    )
+    return cast(Scorer, given) if is_scorer else as_scorer(given)
+
+
+#: Libraries whose models have an adapter, and how it is called.
+_ADAPTERS = {
+    "cornac": "from_cornac(model, split.train)",
+    "implicit": "from_implicit(model, split.train)",
+    "irspack": "from_irspack(model, split.train)",
+    "lenskit": "from_lenskit(model, split.train)",
+    "recbole": "from_recbole(model, dataset, split.train)",
+    "torch": "from_torch(module, n_items=n_items, score=score)",
+}
+
+
+def _library(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
+
+
+def _needs_adapter(given: Any) -> InvalidParameter:
+    library = next(_library(base) for base in type(given).__mro__ if _library(base) in _ADAPTERS)
+    name = type(given).__name__
+    if hasattr(given, "numpy"):
+        return InvalidParameter(f"scores must be arrays, got a {name} of {library}. Give scores.numpy().")
+    return InvalidParameter(
+        f"a model of {library} must be made a scorer first, got {name}. Use truerank.{_ADAPTERS[library]}."
+    )
+
+
+def _scoring_advice(given: Any) -> str:
+    """Return the sentence that says how a scorer is made of an object."""
+    if isinstance(given, Displayed):
+        return "Models come first and data second; ranks are compared with truerank.compare(ranks)."
+    if hasattr(type(given), "columns"):
+        return (
+            "Of scores give the numbers alone, one row per user and one column per item; events come second, "
+            "behind the models."
+        )
+    if callable(getattr(given, "predict", None)) or callable(getattr(given, "fit", None)):
+        return (
+            "Give its factors as (user, item), or use truerank.from_callable(function, n_items), where "
+            "function(users, items) returns what the model says of each pair."
+        )
+    if callable(given) or callable(getattr(given, "score", None)):
+        return "Use truerank.from_callable(function, n_items)."
+    return "Wrap it in one of these."
 
 
 def check_histories(events: Interactions, n_items: int) -> None:

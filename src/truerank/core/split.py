@@ -10,13 +10,13 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from truerank.core.display import Displayed, Overview
-from truerank.core.errors import InvalidData
-from truerank.core.interactions import Interactions
+from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.interactions import Interactions, reading_advice
 from truerank.core.table import Table, count_of
 from truerank.core.types import AnyArray, IntArray
 
@@ -180,6 +180,16 @@ def _user_time_hash(events: Interactions, rows: slice) -> IntArray:
 
 def _times(events: Interactions) -> AnyArray:
     return np.empty(0) if events.time is None else events.time
+
+
+def check_split(given: Any, function: str) -> None:
+    """Raise unless a function was given a split; the message says how one is made of what it got."""
+    if isinstance(given, Split):
+        return
+    what = f"{function} needs a Split, got {type(given).__name__}."
+    if isinstance(given, Interactions):
+        raise InvalidParameter(f"{what} Make one with truerank.make_split(data, 'leave-last-out').")
+    raise InvalidParameter(f"{what} {reading_advice(given)} Split these with truerank.make_split(data).")
 
 
 def _distinct(codes: IntArray) -> int:

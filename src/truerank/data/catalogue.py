@@ -14,9 +14,16 @@ from typing import Literal
 
 import polars as pl
 
-from truerank.core.errors import DataWarning, InvalidData, MissingDependency, UnknownName, suggests_arguments
+from truerank.core.errors import (
+    DataWarning,
+    InvalidData,
+    InvalidParameter,
+    MissingDependency,
+    UnknownName,
+    suggests_arguments,
+)
 from truerank.core.interactions import Interactions
-from truerank.core.progress import SILENT, Progress, ProgressTask, tracked
+from truerank.core.progress import SILENT, Progress, ProgressTask, as_progress, tracked
 from truerank.data.clean import merge_duplicates, min_history, min_rating
 from truerank.data.datasets import Dataset, RemoteFile, datasets
 from truerank.data.demo import demo
@@ -191,7 +198,7 @@ def load(
     time_format: str | None = None,
     times: Literal["needed", "optional"] = "needed",
     drop_missing: bool = False,
-    progress: Progress = SILENT,
+    progress: Progress | bool = SILENT,
     tell: Callable[[str], None] | None = None,
 ) -> Interactions:
     """Read a data set of the catalogue, from a local copy or after a download.
@@ -201,8 +208,14 @@ def load(
 
     Parameters are those of `read_interactions` and `fetch`.
     """
+    progress = as_progress(progress)
     if name == "demo":
         return demo()
+    if name not in datasets() and Path(name).exists():
+        raise InvalidParameter(
+            f"load takes the name of a data set, but {name!r} is a path. Read it with "
+            "truerank.read_interactions(path)."
+        )
     entry = describe(name)
     local = _locate(entry)
     if local is not None and local.is_partial:

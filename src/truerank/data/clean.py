@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from truerank.core.errors import InvalidData, check_at_least, check_choice, suggests_arguments
-from truerank.core.interactions import Interactions, Vocabulary
+from truerank.core.interactions import Interactions, Vocabulary, check_interactions
 from truerank.core.types import BoolArray, IntArray
 from truerank.data.encode import CHUNK, narrow, recode
 
@@ -153,6 +153,7 @@ def k_core(interactions: Interactions, user: int = 5, item: int = 5) -> Interact
     >>> len(core), core.n_users, core.origin["k_core_rounds"]
     (4, 2, 2)
     """
+    check_interactions(interactions, "k_core")
     check_at_least("user", user, 1)
     check_at_least("item", item, 1)
     of_user = interactions.user_counts()
@@ -193,6 +194,7 @@ def min_history(interactions: Interactions, n: int) -> Interactions:
     >>> min_history(Interactions.from_codes([0, 0, 1], [0, 1, 2]), 2).n_items
     2
     """
+    check_interactions(interactions, "min_history")
     check_at_least("n", n, 1)
     enough = interactions.user_counts() >= n
     return _filtered(interactions, enough[interactions.user], f"users with at least {n} events")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
 import polars as pl
 
-from truerank.core.errors import InvalidData, check_choice, suggests_arguments
-from truerank.core.interactions import Interactions, Vocabulary
-from truerank.core.progress import SILENT, Progress, tracked
+from truerank.core.errors import InvalidData, InvalidParameter, check_choice, suggests_arguments
+from truerank.core.interactions import Interactions, Vocabulary, reading_advice
+from truerank.core.progress import SILENT, Progress, as_progress, tracked
 from truerank.core.types import AnyArray, IntArray
 from truerank.data.clean import merge_duplicates
 from truerank.data.encode import Reader, encode, encode_with, narrow
@@ -32,7 +33,7 @@ def read_interactions(
     time_format: str | None = None,
     times: Literal["needed", "optional"] = "needed",
     drop_missing: bool = False,
-    progress: Progress = SILENT,
+    progress: Progress | bool = SILENT,
     tell: Callable[[str], None] | None = None,
 ) -> Interactions:
     """Read a csv, tsv, parquet, .inter, .dat, JSON-lines or Excel file of interactions.
@@ -55,7 +56,7 @@ def read_interactions(
         ``us`` or ``ns``; None recognises the usual forms
     times : ``needed`` raises where a time cannot be read, ``optional`` leaves all times out and says so
     drop_missing : whether rows without a user, item, rating or time are left out and counted
-    progress : where progress is reported
+    progress : where progress is reported; True shows bars
     tell : called with messages about the chosen columns and how dates were read
 
     Raises
@@ -63,6 +64,10 @@ def read_interactions(
     InvalidData
         When the file cannot be read, or a column is missing, ambiguous or of the wrong type.
     """
+    progress = as_progress(progress)
+    if not isinstance(path, str | PathLike):
+        what = f"read_interactions needs the path of a file, got {type(path).__name__}."
+        raise InvalidParameter(f"{what} {reading_advice(path)}")
     table = scan(path, format=format)
     choice = choose(table.names, columns, keep=keep, where=table.where, by_position=table.by_position)
     if tell is not None:

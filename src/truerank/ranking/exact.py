@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from truerank.core.errors import InvalidData, check_choice, suggests_arguments
 from truerank.core.interactions import Lists
 from truerank.core.parallel import available_threads, ordered_map
-from truerank.core.progress import SILENT, Progress, tracked
+from truerank.core.progress import SILENT, Progress, as_progress, tracked
 from truerank.core.ranks import SEEN_POLICIES, Ranks, SeenPolicy
 from truerank.core.scorer import (
     HasFactors,
@@ -20,8 +21,9 @@ from truerank.core.scorer import (
     check_scorer,
     checked_scores,
     nan_score,
+    ready_scorer,
 )
-from truerank.core.split import Split
+from truerank.core.split import Split, check_split
 from truerank.core.types import IntArray
 from truerank.ranking.cpu.counts import Counts, ScoreIsNaN
 
@@ -54,14 +56,14 @@ class Queries:
 
 @suggests_arguments
 def exact_ranks(
-    scorer: Scorer,
+    scorer: Any,
     split: Split,
     *,
     seen: SeenPolicy = "remove",
     n_threads: int | None = None,
     device: str = "cpu",
     memory: int | None = None,
-    progress: Progress = SILENT,
+    progress: Progress | bool = SILENT,
 ) -> Ranks:
     """Return the rank of each test target among all items.
 
@@ -70,7 +72,7 @@ def exact_ranks(
 
     Parameters
     ----------
-    scorer : what gives the scores
+    scorer : anything that ``as_scorer`` takes; the cheapest interface it offers is used
     split : the targets are the test part; items of train and valid are the seen ones
     seen : ``remove`` takes seen items out of the pool, ``bottom`` ranks them below all others (the pool
         stays the whole catalogue), ``keep`` lets them compete
@@ -84,16 +86,19 @@ def exact_ranks(
     InvalidData
         When the scorer's catalogue is not the split's, or a score is NaN.
     """
+    progress = as_progress(progress)
     check_choice("seen", seen, SEEN_POLICIES)
-    check_scorer(scorer, split)
-    if device != "cpu" and isinstance(scorer, HasFactors | HasItemWeights):
+    check_split(split, "exact_ranks")
+    ready = ready_scorer(scorer)
+    check_scorer(ready, split)
+    if device != "cpu" and isinstance(ready, HasFactors | HasItemWeights):
         from truerank.ranking.gpu.exact import exact_ranks_gpu
 
-        return exact_ranks_gpu(scorer, split, seen=seen, device=device, memory=memory, progress=progress)
+        return exact_ranks_gpu(ready, split, seen=seen, device=device, memory=memory, progress=progress)
     queries = make_queries(split, seen)
     with tracked(progress, "ranking", len(queries)) as task:
         try:
-            counts = _count(scorer, queries, n_threads or available_threads(), task.advance)
+            counts = _count(ready, queries, n_threads or available_threads(), task.advance)
         except ScoreIsNaN as error:
             user = split.train.users.decode(queries.users[[error.row]])[0]
             raise nan_score(user) from None

@@ -10,10 +10,10 @@ import numpy as np
 
 from truerank.core.errors import check_at_least, check_choice, suggests_arguments
 from truerank.core.parallel import available_threads, ordered_map
-from truerank.core.progress import SILENT, Progress, tracked
+from truerank.core.progress import SILENT, Progress, as_progress, tracked
 from truerank.core.ranks import SEEN_POLICIES, Design, SampledRanks, SeenPolicy, Stopping
-from truerank.core.scorer import DenseScores, Scorer, check_scorer, nan_score
-from truerank.core.split import Split
+from truerank.core.scorer import DenseScores, Scorer, check_scorer, nan_score, ready_scorer
+from truerank.core.split import Split, check_split
 from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets, order_within_rows
 from truerank.ranking.exact import make_queries
 from truerank.ranking.gpu.sampled import factors_on
@@ -47,7 +47,7 @@ class Sampled:
 
 @suggests_arguments
 def sampled_ranks(
-    scorer: Scorer,
+    scorer: Any,
     split: Split,
     sampler: AnySampler = "uniform",
     *,
@@ -56,7 +56,7 @@ def sampled_ranks(
     repeat: int = 0,
     label: str = "",
     n_threads: int | None = None,
-    progress: Progress = SILENT,
+    progress: Progress | bool = SILENT,
 ) -> SampledRanks:
     """Return the rank of each test target among sampled negatives.
 
@@ -72,8 +72,10 @@ def sampled_ranks(
     >>> sampled_ranks(scorer=scores, split=split, sampler="uniform(m=3)").n_above.tolist()
     [2]
     """
+    progress = as_progress(progress)
+    check_split(split, "sampled_ranks")
     found = sample_ranks(
-        scorer,
+        ready_scorer(scorer),
         split,
         sampler,
         seen=seen,
@@ -108,7 +110,7 @@ def sample_ranks(
 
     Parameters
     ----------
-    scorer : what gives the scores; the cheapest interface it offers is used
+    scorer : anything that ``as_scorer`` takes; the cheapest interface it offers is used
     split : the targets are the test part; items of train and valid are the seen ones
     sampler : a spec string such as ``uniform(m=99)``, a sampler, or a mapping of user id to candidate ids
     seen : with ``remove`` and ``bottom`` seen items are no candidates, with ``keep`` they are

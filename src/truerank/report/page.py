@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from truerank.core.chart import DARK, LIGHT, Document, HeatMap, Picture
 from truerank.core.checkpoint import replace_text
-from truerank.core.errors import suggests_arguments
+from truerank.core.errors import InvalidParameter, suggests_arguments
 from truerank.core.result import NAIVE, NAIVE_ORDER, Result
 from truerank.core.table import MISSING, Table, count_of, decimals, fixed, listed_in_words, percent
 from truerank.report.charts.top_k import top_k_chart
@@ -35,6 +35,7 @@ from truerank.report.outline import Part, chart_sections, outlined
 from truerank.report.shown_table import stacking_of, table_for_page
 from truerank.report.svg.heat_map import PaintedHeatMap, level_colours, paint_heat_map
 from truerank.report.svg.painter import PaintedChart, axis_name, css_classes, paint_chart
+from truerank.workflows.compare.result import Comparison
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -228,8 +229,8 @@ def bound_sentence(result: Result) -> str:
 
 
 @suggests_arguments
-def write_report(result: Result, path: Path) -> None:
-    """Write a result as one html file that needs nothing else.
+def write_report(result: Result | Comparison, path: str | Path) -> None:
+    """Write a result or a comparison as one html file that needs nothing else.
 
     The file loads nothing from the network, runs no script, follows the light or dark theme of the reader
     and prints. Equal results give equal files. What was at ``path`` is replaced in one step.
@@ -244,6 +245,16 @@ def write_report(result: Result, path: Path) -> None:
     InvalidParameter
         When the folder does not exist, the path is not a file or it cannot be written.
     """
+    if isinstance(result, Comparison):
+        from truerank.report.charts.comparison import comparison_document
+
+        write_document(comparison_document(result), Path(path))
+        return
+    if not isinstance(result, Result):
+        raise InvalidParameter(
+            f"write_report needs a Result or a Comparison, got {type(result).__name__}. truerank.evaluate, "
+            "truerank.estimate and truerank.compare return them."
+        )
     replace_text(Path(path), render_report(result), "the report")
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from truerank.core.errors import InvalidData, InvalidParameter, check_choice, suggests_arguments
-from truerank.core.interactions import Interactions
+from truerank.core.interactions import Interactions, check_interactions
 from truerank.core.plugin import Plugin, Registry
 from truerank.core.random import pair_keys
-from truerank.core.split import Split
+from truerank.core.split import Split, check_split
 from truerank.core.types import AnyArray, BoolArray, IntArray
 
 TRAIN, VALID, TEST, DROPPED = np.uint8(0), np.uint8(1), np.uint8(2), np.uint8(3)
@@ -197,6 +197,7 @@ def make_split(
     >>> make_split(events, "leave-one-out(n=2)").summary()["n_test"]
     2
     """
+    check_interactions(interactions, "make_split")
     return SPLITS.make(rule).split(interactions, seed=seed, repeated=repeated)
 
 
@@ -226,6 +227,7 @@ def sample_users(split: Split, users: int | float, *, seed: int = 0) -> Split:
     >>> len(some.test), some.n_test_users
     (2, 4)
     """
+    check_split(split, "sample_users")
     if split.n_test_users is not None:
         raise InvalidData(
             "the users of this split are a sample already. Sample from the split of all test users."

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from truerank.core.checkpoint import Store, check_output, replace_file
+from truerank.core.checkpoint import Store, as_store, check_output, replace_file
 from truerank.core.display import Displayed, Overview
 from truerank.core.errors import InvalidParameter, suggests_arguments
-from truerank.core.interactions import Interactions
-from truerank.core.progress import SILENT, Progress, tracked
+from truerank.core.interactions import Interactions, check_interactions
+from truerank.core.progress import SILENT, Progress, as_progress, tracked
 from truerank.core.random import check_seed
 from truerank.core.split import Split
 from truerank.core.table import MISSING, Table, count_of, plain_number
@@ -271,9 +271,9 @@ def subsample(
     fraction: float,
     *,
     seed: int = 0,
-    progress: Progress = SILENT,
+    progress: Progress | bool = SILENT,
     importance: FloatArray | None = None,
-    store: Store | None = None,
+    store: Store | str | Path | None = None,
 ) -> SubSample:
     """Keep a fraction of the train events, by any strategy.
 
@@ -286,9 +286,9 @@ def subsample(
     strategy : which events to keep, such as ``random-walk`` or ``svp-cf(proxy=bias)``
     fraction : of the events to keep, 0 to 1
     seed : of everything random, the proxy's training included
-    progress : where long jobs report
+    progress : where long jobs report; True shows bars
     importance : (n,) of each train event, for strategies with a proxy; None fits the proxy
-    store : where the importance is kept, and found again
+    store : a store or a folder where the importance is kept, and found again
 
     Returns
     -------
@@ -301,13 +301,15 @@ def subsample(
     >>> len(subsample(events, "svp-cf(proxy=bias(epochs=2))", 0.5).train)
     2
     """
+    progress = as_progress(progress)
     chosen = make_strategy(strategy)
     check_fraction(fraction)
     check_seed(seed)
     train = data.train if isinstance(data, Split) else data
+    check_interactions(train, "subsample")
     if isinstance(chosen, ProxyStrategy) and importance is None and len(train) and fraction not in (0, 1):
         chosen.check(train)
-        importance = importance_for(chosen, train, seed=seed, progress=progress, store=store)
+        importance = importance_for(chosen, train, seed=seed, progress=progress, store=as_store(store))
     return select_events(data, chosen, fraction, seed=seed, progress=progress, importance=importance)
 
 

@@ -14,9 +14,9 @@ from truerank.core.errors import (
     CannotEstimate,
     suggests_arguments,
 )
-from truerank.core.progress import SILENT, Progress
+from truerank.core.progress import SILENT, Progress, as_progress
 from truerank.core.provenance import ranks_hash, versions
-from truerank.core.ranks import SampledRanks, TiePolicy
+from truerank.core.ranks import SampledRanks, TiePolicy, check_sampled
 from truerank.core.result import Estimate, Result, mark_best
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import Tally
@@ -56,7 +56,7 @@ def estimate(
     uncertainty: str | Uncertainty = "auto",
     target: Target = "test-users",
     bounds: bool | None = False,
-    progress: Progress = SILENT,
+    progress: Progress | bool = SILENT,
 ) -> Result:
     """Return metrics over all items, estimated from ranks among sampled items.
 
@@ -68,7 +68,7 @@ def estimate(
     bounds : whether to add identification bounds: per metric, all values for these users that are compatible
         with their sampled ranks. None adds them where they take less than about half a minute per model; True
         also searches, however long it takes, for the number of negatives that would narrow them
-    progress : where resamples and bounds are reported
+    progress : where resamples and bounds are reported; True shows bars
 
     Examples
     --------
@@ -76,7 +76,10 @@ def estimate(
     >>> estimate(ranks, "recall@1", "naive").value("recall@1")  # all items were sampled: exact
     0.5
     """
+    progress = as_progress(progress)
     named = ranks if isinstance(ranks, Mapping) else {"sampled ranks": ranks}
+    for sample in named.values():
+        check_sampled(sample, "estimate")
     options = EstimateOptions(
         make_metrics(metrics),
         ESTIMATORS.make_all(estimators),

@@ -17,7 +17,7 @@ from typing import Any
 from truerank.core.digest import data_hash, file_hash
 from truerank.core.errors import DataWarning, suggests_arguments
 from truerank.core.model import Model
-from truerank.core.progress import SILENT, Progress
+from truerank.core.progress import SILENT, Progress, as_progress
 from truerank.core.provenance import versions
 from truerank.core.ranks import SampledRanks, SeenPolicy, TiePolicy
 from truerank.core.result import Estimate, Result
@@ -37,6 +37,7 @@ from truerank.split.base import sample_users
 from truerank.workflows.assembly import EvaluatedModel, assemble_result, metric_estimates
 from truerank.workflows.estimate import BoundsWithMessages, bound_metrics, estimate_each
 from truerank.workflows.fitting import (
+    as_split,
     check_targets,
     described,
     fit_scorer,
@@ -57,7 +58,7 @@ from truerank.workflows.options import (
 @suggests_arguments
 def evaluate(
     models: Any,
-    split: Split,
+    split: Any,
     metrics: Metrics = DEFAULT_METRICS,
     *,
     sampler: str | Sampler | None = None,
@@ -80,7 +81,7 @@ def evaluate(
     work_dir: str | Path | None = None,
     keep: Keep = "auto",
     rows: int | None = None,
-    progress: Progress = SILENT,
+    progress: Progress | bool = SILENT,
 ) -> Result:
     """Return metrics of one or several models on the test part of a split.
 
@@ -92,9 +93,11 @@ def evaluate(
 
     Parameters
     ----------
-    models : a spec string, a model, something with scores (see ``as_scorer``), a list of these, or a
-        mapping from names to these
-    split : train, test and perhaps valid events
+    models : a spec string, a model, the file of one, something with scores (see ``as_scorer``), a list of
+        these, or a mapping from names to these
+    split : train, test and perhaps valid events; or interactions, a data frame, a sparse matrix, a file or
+        the name of a data set, which are split by leave-last-out (without times leave-one-out), with a
+        warning that says so
     metrics : spec strings (a comma-separated text or a list) or metric objects
     sampler : how negatives are sampled, such as ``uniform(m=99)``; None ranks all items
     estimators : what to make of sampled ranks; None takes ``smooth``
@@ -120,7 +123,7 @@ def evaluate(
     keep : for engines with workers, what comes back from them: ``ranks``, or ``sums`` of each metric;
         ``auto`` takes sums above 20 million users
     rows : for engines with workers, users per task; None takes what suits the catalogue
-    progress : where long jobs report
+    progress : where long jobs report; True shows bars
 
     Examples
     --------
@@ -132,6 +135,7 @@ def evaluate(
     >>> evaluate("popularity", Split(train, test), "recall@1", engine="local").value("recall@1")
     0.5
     """
+    progress = as_progress(progress)
     options = make_options(
         metrics,
         sampler=sampler,
@@ -155,7 +159,8 @@ def evaluate(
         keep=keep,
         rows=rows,
     )
-    return run_evaluation(name_models(models), split, options, progress=progress)
+    named = name_models(models)
+    return run_evaluation(named, as_split(split, seed=seed, progress=progress), options, progress=progress)
 
 
 def run_evaluation(

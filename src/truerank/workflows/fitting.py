@@ -1,21 +1,30 @@
-"""Models as users name them, fitted to the train part and validated on the validation part of a split."""
+"""Data and models as users name them: events are split, models are fitted to the train part and validated."""
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.errors import DataWarning, InvalidData, InvalidParameter
+from truerank.core.interactions import Interactions, reading_advice
 from truerank.core.model import Model, Validate
-from truerank.core.plugin import parse_spec
+from truerank.core.plugin import Spec, parse_spec
 from truerank.core.progress import SILENT, Progress
 from truerank.core.ranks import SeenPolicy
 from truerank.core.scorer import Scorer, as_scorer
 from truerank.core.split import Split
+from truerank.data.catalogue import open_data
+from truerank.data.read import from_csr, from_frame
 from truerank.metrics.registry import make_metrics, values
 from truerank.models.registry import MODELS
 from truerank.ranking.exact import exact_ranks
+from truerank.split.base import SPLITS
+
+_MODEL_FILE = ".truerank"
 
 
 def name_models(models: Any) -> dict[str, Model | Scorer]:
@@ -27,7 +36,7 @@ def name_models(models: Any) -> dict[str, Model | Scorer]:
     for entry in listed:
         model = _model_or_scorer(entry)
         name = str(model) if isinstance(model, Model) else type(model).__name__
-        if isinstance(entry, str):
+        if isinstance(entry, str) and not entry.endswith(_MODEL_FILE):
             name = str(parse_spec(entry))
         if name in named:
             raise InvalidParameter(f"model {name!r} is given twice. Leave one out or name them in a mapping.")
@@ -38,9 +47,66 @@ def name_models(models: Any) -> dict[str, Model | Scorer]:
 
 
 def _model_or_scorer(given: Any) -> Model | Scorer:
+    if isinstance(given, Path) or (isinstance(given, str) and given.endswith(_MODEL_FILE)):
+        return MODELS.make(Spec("saved", (("path", str(given)),)))
     if isinstance(given, str):
         return MODELS.make(given)
+    if isinstance(given, type) and issubclass(given, Model):
+        return given()
     return given if isinstance(given, Model) else as_scorer(given)
+
+
+def as_split(given: Any, *, seed: int = 0, progress: Progress = SILENT) -> Split:
+    """Return a split, or make one of events by a default rule and say so with a `DataWarning`.
+
+    The rule is leave-last-out where events have times, else leave-one-out.
+
+    Parameters
+    ----------
+    given : a split; interactions; a pandas, polars or pyarrow table; a sparse matrix; or the path of a file
+        or the name of a data set
+    seed : of leave-one-out
+    progress : where reading is reported
+
+    Raises
+    ------
+    InvalidParameter
+        When it is none of these.
+    """
+    if isinstance(given, Split):
+        return given
+    events = _events(given, progress)
+    rule = "leave-one-out" if events.time is None else "leave-last-out"
+    warnings.warn(
+        f"{events.name!r} was split by {rule}, because no split was given. Choose a rule with "
+        f"truerank.make_split(data, {rule!r}).",
+        DataWarning,
+        stacklevel=_outside(),
+    )
+    return SPLITS.make(rule).split(events, seed=seed)
+
+
+def _events(given: Any, progress: Progress) -> Interactions:
+    if isinstance(given, Interactions):
+        return given
+    if isinstance(given, str | Path):
+        return open_data(given, progress=progress)
+    if hasattr(given, "tocsr"):
+        return from_csr(given)
+    if hasattr(type(given), "columns"):
+        return from_frame(given)
+    raise InvalidParameter(
+        "data must be a split, interactions, a data frame, a sparse matrix, a file or the name of a data "
+        f"set, got {type(given).__name__}. Models come first and data second. {reading_advice(given)}"
+    )
+
+
+def _outside() -> int:
+    """Return the level of the stack, seen from the caller, at which code that is not truerank's calls."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("truerank."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def fit_scorer(

@@ -9,16 +9,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from truerank.core.checkpoint import Store
+from truerank.core.checkpoint import Store, as_store
 from truerank.core.digest import data_hash
 from truerank.core.display import Displayed, Overview, frame_of
 from truerank.core.errors import CannotEstimate, InvalidParameter, check_choice, suggests_arguments
 from truerank.core.model import Model
-from truerank.core.progress import SILENT, Progress, tracked
+from truerank.core.progress import SILENT, Progress, as_progress, tracked
 from truerank.core.provenance import head, versions
 from truerank.core.random import check_seed
 from truerank.core.ranks import SEEN_POLICIES, TIE_POLICIES, SeenPolicy, TiePolicy
@@ -39,7 +40,7 @@ from truerank.ranking.exact import exact_ranks
 from truerank.ranking.negatives import Sampler
 from truerank.ranking.sampled import sample_ranks
 from truerank.ranking.samplers.registry import SAMPLERS
-from truerank.workflows.fitting import described, fit_scorer, make_validate, name_models
+from truerank.workflows.fitting import as_split, described, fit_scorer, make_validate, name_models
 from truerank.workflows.options import DEFAULT_ESTIMATOR, Estimators, RunSettings
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ class Study(Displayed):
 @suggests_arguments
 def study(
     models: Any,
-    split: Split,
+    split: Any,
     sampler: str | Sampler = "uniform(m=99)",
     estimators: Estimators = DEFAULT_ESTIMATOR,
     *,
@@ -222,8 +223,8 @@ def study(
     seen: SeenPolicy = "remove",
     seed: int = 0,
     n_threads: int | None = None,
-    store: Store | None = None,
-    progress: Progress = SILENT,
+    store: Store | str | Path | None = None,
+    progress: Progress | bool = SILENT,
 ) -> Study:
     """Return the errors of estimators against the exact metrics of these models, over repeated samples.
 
@@ -233,7 +234,7 @@ def study(
     Parameters
     ----------
     models : as in ``evaluate``
-    split : train and test events
+    split : train and test events, or other data as in ``evaluate``
     sampler, estimators : spec strings or objects
     families : metrics without a cut-off, separated by commas
     cutoffs : K, the same for all metrics
@@ -243,8 +244,8 @@ def study(
     posterior : whether to ask, at the cut-offs of ``WINNER_CUTOFFS``, which model the posterior of the
         differences names best; a tenth of a second per model and repeat
     ties, seen, seed, n_threads : as in ``evaluate``
-    store : where finished parts are kept, so that an interrupted study continues where it stopped
-    progress : where samples and estimates are reported
+    store : a store or folder where finished parts are kept; an interrupted study continues where it stopped
+    progress : where samples and estimates are reported; True shows bars
 
     Examples
     --------
@@ -255,12 +256,14 @@ def study(
     >>> result.errors()[0].tolist()  # all items were sampled
     [[[0.0, 0.0, 0.0]]]
     """
+    progress = as_progress(progress)
     check_choice("prior_mode", prior_mode, PRIOR_MODES)
     check_choice("ties", ties, TIE_POLICIES)
     check_choice("seen", seen, SEEN_POLICIES)
     check_seed(seed)
     if repeats < 2:
         raise InvalidParameter(f"repeats must be at least 2, got {repeats}. Use for example 20.")
+    split = as_split(split, seed=seed, progress=progress)
     largest = max(cutoffs, default=0)
     if not cutoffs or min(cutoffs) < 1 or largest > split.train.n_items:
         raise InvalidParameter(
@@ -277,7 +280,7 @@ def study(
         seen=seen,
         seed=seed,
         n_threads=n_threads,
-        store=store or Store(),
+        store=as_store(store) or Store(),
         progress=progress,
     )
     named = name_models(models)

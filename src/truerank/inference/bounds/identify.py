@@ -21,8 +21,8 @@ from truerank.core.errors import (
     check_level,
     suggests_arguments,
 )
-from truerank.core.progress import SILENT, Progress, tracked
-from truerank.core.ranks import SampledRanks, TiePolicy
+from truerank.core.progress import SILENT, Progress, as_progress, tracked
+from truerank.core.ranks import SampledRanks, TiePolicy, check_sampled
 from truerank.core.types import BoolArray, FloatArray
 from truerank.estimation.adaptive_law import check_outcomes, stopping_of
 from truerank.estimation.corrections.equations import gain_at
@@ -160,7 +160,7 @@ def identification_bounds(
     pools: Pools = "free",
     ties: TiePolicy = "expected",
     step: float = STEP,
-    progress: Progress = SILENT,
+    progress: Progress | bool = SILENT,
 ) -> tuple[IdentificationBound, ...]:
     """Return, per metric, the smallest and the largest value compatible with the sampled ranks.
 
@@ -180,7 +180,7 @@ def identification_bounds(
     ties : as in ``estimate``; samples with replacement that have ties need ``best`` or ``worst``, adaptive
         ones ``best``
     step : spacing of the grid of ranks, in standard deviations of the sampled rank
-    progress : where metrics are reported
+    progress : where metrics are reported; True shows bars
 
     Raises
     ------
@@ -193,6 +193,9 @@ def identification_bounds(
     >>> print(*identification_bounds(ranks, "recall@1,recall@20"), sep="; ")
     recall@1 lies in [0.000, 0.285]; recall@20 lies in [0.245, 0.683]
     """
+    progress = as_progress(progress)
+    if not isinstance(ranks, Tally):
+        check_sampled(ranks, "bounds")
     parsed_metrics = make_metrics(metrics)
     check_level(level)
     check_choice("shape", shape or "decreasing", ("decreasing",))

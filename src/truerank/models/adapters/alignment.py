@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, MissingDependency, check_choice
-from truerank.core.interactions import Interactions
+from truerank.core.interactions import Interactions, check_interactions
 from truerank.core.types import FloatArray, IntArray, frozen
 from truerank.models.item_item import SparseHistoryScorer
 
@@ -126,6 +126,7 @@ def align_ids(
     InvalidData
         When ids are missing, repeated or of another kind than those of the data.
     """
+    check_interactions(train, "an adapter")
     check_choice("unknown", unknown, UNKNOWN)
     user = _rows_by_id("user", train, user_ids, unknown)
     item = _rows_by_id("item", train, item_ids, unknown)
@@ -140,6 +141,7 @@ def make_alignment(
     unknown: Unknown,
 ) -> Alignment:
     """Align by ids where they are given, for users and items each, else by row."""
+    check_interactions(train, "an adapter")
     check_choice("unknown", unknown, UNKNOWN)
     if user_ids is None and item_ids is None:
         return align_rows(train, shape)

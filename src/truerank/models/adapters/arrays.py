@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from truerank.core.errors import InvalidData, InvalidParameter, suggests_arguments
-from truerank.core.interactions import Interactions
+from truerank.core.interactions import Interactions, check_interactions
 from truerank.core.scorer import DenseScores, Factors, Scorer, SparseScores, as_scorer
 
 
@@ -44,6 +44,7 @@ def scorer_from_arrays(scores: Any, train: Interactions | None = None) -> Scorer
             if part is not None and not np.isfinite(part).all():
                 raise InvalidData(f"{name} factors must be finite, got NaN or infinity. Check the training.")
     if train is not None:
+        check_interactions(train, "scorer_from_arrays")
         _check_shape(scorer, train)
     return scorer
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from truerank.core.checkpoint import replace_text
 from truerank.core.digest import events_hash
 from truerank.core.errors import InvalidData, InvalidParameter, check_at_least, suggests_arguments
-from truerank.core.interactions import Interactions
+from truerank.core.interactions import Interactions, check_interactions
 from truerank.core.model import Model
-from truerank.core.progress import SILENT, Progress, tracked
+from truerank.core.progress import SILENT, Progress, as_progress, tracked
 from truerank.core.split import Split
 from truerank.distributed.engine import ENGINES, Engine, started
 from truerank.subsampling.base import Strategy, nearest_count
@@ -225,10 +225,10 @@ def measure_agreement(
     least_events: int = 0,
     least_users: int = 0,
     least_items: int = 0,
-    keep: Path | None = None,
+    keep: str | Path | None = None,
     workers: int = 1,
     engine: str | Engine | None = None,
-    progress: Progress = SILENT,
+    progress: Progress | bool = SILENT,
 ) -> Agreement:
     """Return whether models keep their order when they are trained on a part of the train events.
 
@@ -254,7 +254,7 @@ def measure_agreement(
     workers : processes; with more than one, a script must be guarded by ``if __name__ == "__main__"``
     engine : where models are fitted instead, such as ``dask(address=tcp://host:8786)``; ``keep`` must then be
         a folder that all its workers can read and write
-    progress : where fits and comparisons are reported
+    progress : where fits and comparisons are reported; True shows bars
 
     Examples
     --------
@@ -265,6 +265,9 @@ def measure_agreement(
     >>> agreement.boards[0].metric, agreement.boards[0].n_pairs, agreement.score("random").psi is not None
     ('auc', 1, True)
     """
+    progress = as_progress(progress)
+    check_interactions(data, "agreement")
+    folder = None if keep is None else Path(keep)
     plan = make_plan(
         strategies,
         fractions,
@@ -280,4 +283,4 @@ def measure_agreement(
         least_users=least_users,
         least_items=least_items,
     )
-    return AgreementExperiment(plan, data, folder=keep, workers=workers, engine=engine).run(progress)
+    return AgreementExperiment(plan, data, folder=folder, workers=workers, engine=engine).run(progress)

@@ -19,10 +19,10 @@ from scipy.special import stdtr
 
 from truerank.core.errors import InvalidParameter, suggests_arguments
 from truerank.core.model import Model
-from truerank.core.progress import SILENT, Progress
+from truerank.core.progress import SILENT, Progress, as_progress
 from truerank.core.provenance import ranks_hash, versions
 from truerank.core.ranks import Ranks, SampledRanks, SeenPolicy, TiePolicy
-from truerank.core.result import Estimate
+from truerank.core.result import Estimate, Result
 from truerank.core.scorer import Scorer
 from truerank.core.split import Split
 from truerank.estimation.corrections.priors import fitted_prior
@@ -67,7 +67,7 @@ from truerank.workflows.compare.result import (
     users_needed,
     verdict_sentence,
 )
-from truerank.workflows.fitting import check_targets, fit_scorer, make_validate, name_models
+from truerank.workflows.fitting import as_split, check_targets, fit_scorer, make_validate, name_models
 from truerank.workflows.options import DEFAULT_ESTIMATOR, Estimators, single_estimator
 
 
@@ -428,7 +428,7 @@ def rank_models(
 @suggests_arguments
 def compare(
     models: Any,
-    split: Split | None = None,
+    split: Any = None,
     metrics: str | Metric | Sequence[str | Metric] = "ndcg@10,recall@10",
     *,
     estimator: Estimators = DEFAULT_ESTIMATOR,
@@ -448,7 +448,7 @@ def compare(
     resamples: int = 2000,
     n_threads: int | None = None,
     n_test_users: int | None = None,
-    progress: Progress = SILENT,
+    progress: Progress | bool = SILENT,
 ) -> Comparison:
     """Return the differences between models with simultaneous confidence intervals and a verdict for each.
 
@@ -459,8 +459,9 @@ def compare(
 
     Parameters
     ----------
-    models : exact or sampled ranks by name; or, with a split, models as in ``evaluate``
-    split : train and test events, where models are given
+    models : exact or sampled ranks by name, or a result that has them; with a split, models as in
+        ``evaluate``
+    split : where models are given, train and test events, or other data as in ``evaluate``
     metrics : spec strings or objects
     estimator : estimator of the metrics from sampled ranks; exact ranks need none
     sampler : how negatives are sampled where models are given; None ranks all items
@@ -482,7 +483,7 @@ def compare(
     n_threads : threads that rank the models; None takes all cores
     n_test_users : test users from which those with exact ranks were sampled at random; None when all were
         taken
-    progress : where fitting, ranking, resampling and bounds are reported
+    progress : where fitting, ranking, resampling and bounds are reported; True shows bars
 
     Raises
     ------
@@ -497,6 +498,7 @@ def compare(
     >>> print(compare({"A": a, "B": b}, metrics="recall@1", target="test-users").differences[0].sentence)
     A beats B in recall@1 on these 4 users, exactly: +0.2500. In the population of users: ...
     """
+    progress = as_progress(progress)
     options = CompareOptions(
         make_metrics(metrics),
         single_estimator(estimator, "compare"),
@@ -514,7 +516,9 @@ def compare(
         resamples=resamples,
     )
     if split is not None:
+        _check_no_ranks(models)
         named = name_models(models)
+        split = as_split(split, seed=seed, progress=progress)
         options.pairs(list(named))  # raises before any model is fitted
         ranks: Mapping[str, AnyRanks] = rank_models(
             named,
@@ -545,7 +549,18 @@ def compare(
     return ComparisonBuilder(compared, options, n_test_users, progress, known_seen).run(pairs, notes)
 
 
+def _check_no_ranks(models: Any) -> None:
+    each = models.values() if isinstance(models, Mapping) else ()
+    if any(isinstance(ranks, (Ranks, SampledRanks)) for ranks in each):
+        raise InvalidParameter(
+            "ranks are compared without a split, but a second argument was given. Name the others, such as "
+            "compare(ranks, metrics='ndcg@10')."
+        )
+
+
 def _given_ranks(models: Any, sampler: object) -> Mapping[str, AnyRanks]:
+    if isinstance(models, Result):
+        models = models.ranks or models.sampled
     if not isinstance(models, Mapping) or not all(
         isinstance(ranks, (Ranks, SampledRanks)) for ranks in models.values()
     ):

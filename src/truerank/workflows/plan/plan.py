@@ -26,8 +26,8 @@ from truerank.core.errors import (
     check_level,
     suggests_arguments,
 )
-from truerank.core.progress import SILENT, Progress, tracked
-from truerank.core.ranks import RankDistribution, SampledRanks, Stopping, TiePolicy
+from truerank.core.progress import SILENT, Progress, as_progress, tracked
+from truerank.core.ranks import RankDistribution, SampledRanks, Stopping, TiePolicy, check_sampled
 from truerank.core.table import about, count_of
 from truerank.estimation.distribution.mle import MaximumLikelihood
 from truerank.estimation.tally import Contexts, tally
@@ -257,7 +257,7 @@ def plan(
     n_users: int | None = None,
     costs: RankingSeconds | None = None,
     ties: TiePolicy = "expected",
-    progress: Progress = SILENT,
+    progress: Progress | bool = SILENT,
 ) -> SamplePlan:
     """Return how many negatives, or users, a wanted half-width needs on each metric.
 
@@ -278,7 +278,7 @@ def plan(
     n_users : number of test users; that of the pilot by default, required with a distribution
     costs : seconds of ranking as returned by ``measure_costs``
     ties : how ties of a pilot count
-    progress : where metrics and budgets are reported
+    progress : where metrics and budgets are reported; True shows bars
 
     Notes
     -----
@@ -297,6 +297,9 @@ def plan(
     >>> print(made.recommendation())
     Rank all items for 604 of the 2,000 users, drawn at random (about 600,000 scores, 30 % of exact ...
     """
+    progress = as_progress(progress)
+    if not isinstance(pilot, RankDistribution):
+        check_sampled(pilot, "plan")
     parsed_metrics = make_metrics(metrics)
     check_above("half_width", half_width, 0)
     check_level(level)
