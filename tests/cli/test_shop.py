@@ -132,3 +132,26 @@ def test_a_test_file_with_known_pairs(truerank: Truerank, tiny: Path, tmp_path: 
     counts = json.loads(done.out)["data"]
     assert (counts["targets_in_train"], counts["test_duplicate_rows"]) == (1, 1)
     assert f"{test}: 1 of 3 rows repeat a pair" in done.err
+
+
+def test_other_commands_say_it_too(truerank: Truerank, retail: Path, tmp_path: Path) -> None:
+    """Once each; a comparison keeps the sentences in its notes."""
+    merged = "2,435 of 8,173 rows repeat a pair of user and item and were merged into one event per pair."
+    compared = truerank(
+        "compare", "--data", retail, "--drop-missing", "--model", "popularity", "--model", "item-knn",
+        "--metrics", "recall@10", "--resamples", "1000", "--format", "json",
+    )  # fmt: skip
+    assert compared.code == 0 and compared.err.count(merged) == 1
+    assert merged in json.loads(compared.out)["notes"]
+    small = truerank(
+        "subsample",
+        retail,
+        "--drop-missing",
+        "--strategy",
+        "random",
+        "--fraction",
+        "0.5",
+        "--out",
+        tmp_path / "s.csv",
+    )
+    assert small.code == 0 and small.err.count(merged) == 1

@@ -42,6 +42,16 @@ def test_ids_that_look_like_numbers(tmp_path: Path, ids: list[str], kept: list[A
     assert users_of(tmp_path, ids) == kept
 
 
+def test_ids_of_a_test_file_that_look_like_those_of_train(tmp_path: Path) -> None:
+    """Read against numbers, '+5' is not 5 and '007' is not 7."""
+    train, test = tmp_path / "train.csv", tmp_path / "test.csv"
+    train.write_text("user,item\n5,1\n7,2\n")
+    test.write_text("user,item\n5,1\n+5,2\n007,1\nx,1\n")
+    both = read_interactions(train)
+    read = read_interactions(test, vocabularies=(both.users, both.items), unknown="drop")
+    assert read.users.decode(read.user) == [5] and read.origin["unknown_rows"] == 3
+
+
 def test_one_number_written_twice(tmp_path: Path) -> None:
     with pytest.raises(
         InvalidData, match=r"written in one way, but '5' and '5\.0' in column 'user' of .* same number"

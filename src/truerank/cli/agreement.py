@@ -91,6 +91,7 @@ def agreement(
     """
     from truerank.data.catalogue import open_data
     from truerank.data.table import parse_columns
+    from truerank.split.notes import data_notes
     from truerank.workflows.agreement.experiment import AgreementExperiment
     from truerank.workflows.agreement.plan import make_plan
 
@@ -121,6 +122,8 @@ def agreement(
             progress=progress,
             tell=say,
         )
+        for note in data_notes(events.origin):
+            say(note)
         experiment = AgreementExperiment(plan, events, folder=keep, workers=workers, engine=engine)
         done, total = experiment.progress()
         if done:

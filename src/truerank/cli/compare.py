@@ -141,6 +141,7 @@ def compare(
         "resamples": resamples,
         "seed": seed,
     }
+    said: list[str] = []  # when the data were read
     with shown_progress() as progress:
         if data is None:
             rank_files = read_rank_files(
@@ -154,6 +155,7 @@ def compare(
         else:
             from truerank.cli.dataset import read_split
             from truerank.split.base import sample_users
+            from truerank.split.notes import data_notes
 
             parts = read_split(
                 data,
@@ -172,6 +174,7 @@ def compare(
             )
             if users is not None:
                 parts = sample_users(parts, users, seed=seed)
+            said = data_notes(parts.summary())
             comparison = run_compare(
                 list(model or []),
                 parts,
@@ -183,7 +186,8 @@ def compare(
                 **options,
             )
     for note in comparison.notes:
-        say(f"note: {note}")
+        if note not in said:
+            say(f"note: {note}")
     for difference in comparison.differences:
         say(difference.sentence)
     emit(render_comparison(comparison, format))

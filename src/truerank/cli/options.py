@@ -110,7 +110,10 @@ Ties = Annotated[
 ]
 Seen = Annotated[
     str,
-    typer.Option(help="Items in the user's train or validation events: remove, bottom (rank last) or keep."),
+    typer.Option(
+        help="Items in the user's train or validation events: remove, bottom (rank last) or keep (as "
+        "candidates, where people buy again)."
+    ),
 ]
 Sampler = Annotated[
     T,

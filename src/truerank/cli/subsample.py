@@ -101,6 +101,7 @@ def subsample(
     from truerank.core.digest import events_hash
     from truerank.core.random import check_seed
     from truerank.data.catalogue import open_data
+    from truerank.split.notes import data_notes
     from truerank.subsampling.base import check_fraction
     from truerank.subsampling.importance import make_strategy
     from truerank.subsampling.subsample import check_path, write_events
@@ -121,6 +122,8 @@ def subsample(
                 progress=progress,
                 tell=say,
             )
+            for note in data_notes(events.origin):
+                say(note)
             small = sample_events(events, chosen, fraction, seed=seed, progress=progress)
         else:
             parts = read_split(

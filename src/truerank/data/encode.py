@@ -69,6 +69,8 @@ def encode_with(ids: pl.Series, vocabulary: Vocabulary, *, unknown: str, what: s
         When ``unknown`` is ``error`` and there is an id that the vocabulary does not have.
     """
     codes = vocabulary.encode(ids).astype(np.int32)
+    if ids.dtype == pl.String and vocabulary.ids.dtype != pl.String:
+        codes[ids.str.contains(_SIGNED_OR_PADDED).to_numpy()] = -1  # '+5' and '007' are not 5 and 7
     if unknown == "error" and len(codes) and codes.min() < 0:
         rows = np.flatnonzero(codes < 0)
         raise InvalidData(

@@ -35,6 +35,7 @@ from truerank.ranking.exact import exact_ranks
 from truerank.ranking.negatives import Sampler
 from truerank.ranking.sampled import sample_ranks
 from truerank.ranking.samplers.registry import SAMPLERS
+from truerank.split.notes import data_notes
 from truerank.workflows.compare.bounds import ModelBounds, NegativesNeeded, model_bounds
 from truerank.workflows.compare.differences import (
     AnyRanks,
@@ -536,6 +537,8 @@ def compare(
         options = replace(options, target="test-users")
     pairs = options.pairs(list(ranks))
     aligned, notes = align_ranks(ranks, options)
+    if split is not None:
+        notes = [*data_notes(split.summary()), *notes]
     most_users = max(model_ranks.n_users for model_ranks in aligned.values())
     if n_test_users is not None and n_test_users < most_users:
         raise InvalidParameter(
