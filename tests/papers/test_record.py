@@ -136,7 +136,10 @@ def test_tables_beside_print() -> None:
 
 def test_a_page_of_runs() -> None:
     page = runs_document([run(), run("r19.table2", quick=True)], title="papers", left_out=["x: not run."])
-    assert page.lead == LEGEND
+    assert page.lead == (
+        "Of 4 printed numbers, 4 are found again, to the last digit or within 2 standard errors."
+    )
+    assert page.sections[0].tables[0].notes == (LEGEND,)
     assert [section.title.partition(":")[0] for section in page.sections] == [
         "Summary",
         "r19.table1",
@@ -147,10 +150,9 @@ def test_a_page_of_runs() -> None:
     assert page.sections[1].notes[0] == (
         "Agrees (2 of 2 cells, joint p = 0.55): 1 matches, 1 within 2 standard errors."
     )
-    assert (
-        page.sections[1].notes[1].startswith("Joint p = 0.55, three times the smallest of: chi-square 1.8 of")
-    )
-    assert "Without yelp: data not at hand." in page.sections[1].notes
+    folded = page.sections[1].details
+    assert folded[0].startswith("Joint p = 0.55, three times the smallest of: chi-square 1.8 of")
+    assert "Without yelp: data not at hand." in folded
     assert dict(page.facts) == {"quick": "yes", "seed": "0", "date": DATE}
 
 
