@@ -149,3 +149,14 @@ def test_means_over_sampled_users_are_named_and_compared_with_exact_values() -> 
     assert best_model_sentence(result, board).startswith("Of 2 models, a has the highest auc, 0.8000")
     assert any(note.startswith("Sampled users: the mean over users drawn at random") for note in board.notes)
     assert not any("naive" in note for note in board.notes)
+
+
+def test_a_lower_value_may_be_marked_and_that_is_explained() -> None:
+    """b trails a little for all users and is told from a; c trails more but only now and then."""
+    values = {"a": (0.5, True), "b": (0.49, False), "c": (0.4, True)}
+    estimates = tuple(Estimate(name, "auc", value, is_best=best) for name, (value, best) in values.items())
+    board = build_leaderboard(Result("evaluate", estimates))
+    assert [row.model for row in board.best("auc")] == ["a", "c"]
+    assert board.notes[-1].startswith("A lower value can be marked where a higher one is not")
+    plain = build_leaderboard(Result("evaluate", estimates[:2]))
+    assert not any("lower value" in note for note in plain.notes)

@@ -197,7 +197,7 @@ def test_verdicts_on_all_metrics_stand_on_top() -> None:
     html = render_report(Result("evaluate", apart))
     assert re.findall(r"<li>(Best in .*?)</li>", html) == ["Best in auc: a.", "Best in ap: b."]
     close = tuple(replace(e, metric=f"{e.metric}@{k}", low=0.0) for e in apart[:2] for k in (1, 5))
-    assert "<li>The same holds for all 2 metrics.</li>" in render_report(Result("evaluate", close))
+    assert "<li>The same holds for both metrics.</li>" in render_report(Result("evaluate", close))
     assert 'class="verdicts"' not in render_report(make_result())
 
 

@@ -10,7 +10,7 @@ import typer
 
 from truerank.cli import options as opt
 from truerank.cli.options import Format
-from truerank.cli.output import emit, say, shown_progress, table_text
+from truerank.cli.output import check_file, emit, say, shown_progress, table_text, write_page
 from truerank.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def study(
     threads: opt.Threads = None,
     keep: opt.Keep = None,
     format: opt.OutputFormat = Format.table,
+    report: opt.Report = None,
 ) -> None:
     """Measure the errors of estimators: rank all items once, and sampled items many times.
 
@@ -59,6 +60,7 @@ def study(
     from truerank.workflows.options import DEFAULT_ESTIMATOR
     from truerank.workflows.study import study as run_study
 
+    check_file(report, "--report")
     wanted = parse_cutoffs(cutoffs)
     with shown_progress() as progress:
         parts = read_split(
@@ -92,6 +94,10 @@ def study(
         f"{repeats} samples by {sampler}; errors relative, in percent, mean over K = {cutoffs} and "
         "samples; spread: standard deviation over samples."
     )
+    if report is not None:
+        from truerank.report.charts.study import study_document
+
+        write_page(study_document(measured, name=data), report)
     if format is Format.json:
         emit(json.dumps(measured.to_dict(), indent=2))
         return

@@ -146,7 +146,7 @@ def caution_sentence(result: Result, model: str, metric: str) -> str:
     >>> from truerank.core.result import Estimate
     >>> bound = Estimate("ease", "ndcg@10", 0.2, 0.0, 0.4, 0.95, kind="bound", estimator="bounds")
     >>> caution_sentence(Result("estimate", (), bounds=(bound,)), "ease", "ndcg@10")
-    'The sample alone allows any ndcg@10 of ease from 0.0000 to 0.4000; the estimate rests on more than it.'
+    'The sample alone allows any ndcg@10 of ease from 0.0000 to 0.4000; the rest is assumed by the estimator.'
     """
     for bound in result.bounds:
         if (bound.model, bound.metric) != (model, metric) or bound.low is None or bound.high is None:
@@ -154,7 +154,7 @@ def caution_sentence(result: Result, model: str, metric: str) -> str:
         if bound.high - bound.low > 2 * RESOLVED:
             limits = f"{fixed(bound.low, 4)} to {fixed(bound.high, 4)}"
             allowed = f"The sample alone allows any {metric} of {model} from {limits}"
-            return f"{allowed}; the estimate rests on more than it."
+            return f"{allowed}; the rest is assumed by the estimator."
     return ""
 
 

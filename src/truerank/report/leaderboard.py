@@ -120,7 +120,24 @@ def build_leaderboard(result: Result) -> Leaderboard:
     ]
     blocks = [reference, *(block for block in blocks if block != reference)]
     rows.sort(key=lambda row: (blocks.index(block_of(row.estimator)), *_order(row)))
-    return Leaderboard(metrics, tuple(rows), _notes(result, metrics), reference)
+    notes = _notes(result, metrics)
+    if any(map(_marks_a_lower_value, columns.values())):
+        notes += (
+            "A lower value can be marked where a higher one is not: models are compared user by user, and a "
+            "small difference that most users share is told from chance sooner than a larger one that few "
+            "users make.",
+        )
+    return Leaderboard(metrics, tuple(rows), notes, reference)
+
+
+def _marks_a_lower_value(column: dict[tuple[str, str], ShownValue]) -> bool:
+    """Whether a value is marked and a higher one by the same estimator is not."""
+    return any(
+        low.is_best and not high.is_best and high.estimate.value > low.estimate.value
+        for (_, way), low in column.items()
+        for (_, other), high in column.items()
+        if block_of(way) == block_of(other)
+    )
 
 
 def _column(metric: str, result: Result) -> dict[tuple[str, str], ShownValue]:

@@ -168,7 +168,8 @@ def verdict_sentences(result: Result, leaders: Leaderboard) -> list[str]:
     if len(sentences) != 1 or len(leaders.metrics) == 1:
         return sentences if len(leaders.metrics) > 1 else []
     has_rivals = len(leaders.best(leaders.metrics[0])) > 1
-    return [f"The same holds for all {len(leaders.metrics)} metrics."] if has_rivals else []
+    number = "both" if len(leaders.metrics) == 2 else f"all {len(leaders.metrics)}"
+    return [f"The same holds for {number} metrics."] if has_rivals else []
 
 
 def _users(n_users: int) -> str:

@@ -128,10 +128,24 @@ def test_agreement(truerank: Truerank, data: Path, tmp_path: Path) -> None:
         assert title in text
 
 
+@pytest.mark.slow
+def test_study(truerank: Truerank, data: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    asked = ("--estimator", "naive,bv", "--metrics", "recall", "--cutoffs", "1-10", "--repeats", "2")
+    models = ("--model", "popularity", "--model", "item-knn", "--no-posterior")
+    done = truerank("study", data, *models, *asked, "--format", "json", "--report", page)
+    assert done.code == 0, done.err
+    text = page.read_text()
+    for title in ("Closest to the exact metrics is bv", "Error in recall", "Who is named best"):
+        assert title in text
+    assert pasted_command(text)[:3] == ["truerank", "study", str(data)]
+
+
 @pytest.mark.parametrize(
     "command",
     [
         ("evaluate", "nothing.csv", "--model", "ease"),
+        ("study", "nothing.csv", "--model", "ease"),
         ("estimate", "nothing.csv"),
         ("compare", "nothing.csv", "nothing-else.csv"),
         ("agreement", "nothing.csv"),
