@@ -12,7 +12,10 @@ import json
 import os
 import re
 import secrets
+import struct
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -119,8 +122,9 @@ def must_be_whole() -> bool:
 class Store:
     """Results by key: computed once, written in one step when finished, and read from then on.
 
-    The key must say everything that the result depends on; the version of truerank is added. What cannot be
-    read (a damaged file) is computed again. What is interrupted is not kept.
+    The key must say everything that the result depends on; the version of truerank is added. Each file holds
+    a digest of its contents; what cannot be read or has another digest (a damaged file) is computed again.
+    What is interrupted is not kept.
 
     Parameters
     ----------
@@ -155,7 +159,8 @@ class Store:
                     value = json.loads(json.dumps(compute()))
                 path = self.path_of(key, ".json")
                 if path is not None:
-                    replace_text(path, json.dumps({"key": key, "value": value}), "a finished result")
+                    told = {"key": key, "value": value, "blake2b": _value_digest(key, value)}
+                    replace_text(path, json.dumps(told), "a finished result")
             self._held[key] = value
         return self._held[key]
 
@@ -172,7 +177,8 @@ class Store:
                 arrays = dict(compute())
             path = self.path_of(key, ".npz")
             if path is not None:
-                named: dict[str, Any] = {**arrays, "key": np.array(key)}
+                digest = _arrays_digest(key, arrays)
+                named: dict[str, Any] = {**arrays, "key": np.array(key), "blake2b": np.array(digest)}
                 replace_file(path, lambda part: np.savez(part, **named), "a finished result")
         if hold:
             self._held[key] = arrays
@@ -191,21 +197,41 @@ class Store:
         return read(path, key) if path is not None and path.is_file() else None
 
 
+#: What reading a damaged file raises, in JSON and in archives of arrays.
+_DAMAGED = (
+    *(
+        OSError,
+        ValueError,
+        EOFError,
+        KeyError,
+        TypeError,
+        RuntimeError,
+        SyntaxError,
+        OverflowError,
+        MemoryError,
+    ),
+    *(UserWarning, zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError),
+)
+
+
 def _read_json(path: Path, key: str) -> Any:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        is_whole = content["key"] == key and content["blake2b"] == _value_digest(key, content["value"])
+        return content["value"] if is_whole else None
+    except _DAMAGED:
         return None
-    return content["value"] if isinstance(content, dict) and content.get("key") == key else None
 
 
 def _read_arrays(path: Path, key: str) -> dict[str, np.ndarray] | None:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as file_arrays:
             arrays = {name: file_arrays[name] for name in file_arrays.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+        digest = str(arrays.pop("blake2b"))
+        is_whole = str(arrays.pop("key")) == key and digest == _arrays_digest(key, arrays)
+        return arrays if is_whole else None
+    except _DAMAGED:
         return None
-    return arrays if str(arrays.pop("key", "")) == key else None
 
 
 def as_store(given: Store | str | Path | None) -> Store | None:
@@ -217,3 +243,18 @@ def as_store(given: Store | str | Path | None) -> Store | None:
     True
     """
     return given if given is None or isinstance(given, Store) else Store(given)
+
+
+def _value_digest(key: str, value: Any) -> str:
+    """Return a digest of key and value as JSON writes them; floats are written to the digit."""
+    return hashlib.blake2b(json.dumps([key, value]).encode(), digest_size=16).hexdigest()
+
+
+def _arrays_digest(key: str, arrays: Mapping[str, np.ndarray]) -> str:
+    """Return a digest of the key, and of names, types, shapes and contents of arrays."""
+    state = hashlib.blake2b(key.encode(), digest_size=16)
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name])
+        state.update(f";{name} {array.dtype.str} {array.shape};".encode())
+        state.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return state.hexdigest()
