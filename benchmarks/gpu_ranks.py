@@ -5,7 +5,12 @@ less than a rank), and a float32 matrix product and a count of what is above (no
 on at most 131,072 users and are scaled to all. Everything is timed in one run with the factors on the GPU
 unless said otherwise; ratios are of medians, to the second rival, and for sampled ranks to a float32 gather
 of the same negatives in torch. Counts are compared with float64 sums first: those of small
-problems made to break a careless kernel, and those of random users of the large ones.
+problems made to break a careless kernel, those of random users of the large ones, and those of all users of
+the largest (by a float64 product, and the sums that define ranks where that is too close).
+
+Then come hostile items (copies, a long one, an offset, small integers) and limits of the memory, with ratios
+to Gaussian items and no limit; item-item models and sampled ranks as the public calls give them, with ratios
+to the same on the CPU; and what a process takes to start.
 
     python -m benchmarks.gpu_ranks [--quick] [--tune] [--out FOLDER]
 
@@ -18,6 +23,8 @@ import argparse
 import json
 import platform
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -29,15 +36,19 @@ import numpy as np
 import torch
 
 from benchmarks.machine import folder_name
+from truerank.core.interactions import Interactions
 from truerank.core.interactions import Lists as CoreLists
 from truerank.core.scorer import Factors
-from truerank.ranking.exact import Queries
+from truerank.core.split import Split
+from truerank.models.item_item import DenseHistoryScorer, sparse_history_scorer
+from truerank.ranking.exact import Queries, exact_ranks
 from truerank.ranking.gpu import triton_count as fused
 from truerank.ranking.gpu.error_bound import ItemSide, RowSide
 from truerank.ranking.gpu.exact import DeviceCounter, count_on_device
 from truerank.ranking.gpu.sampled import DeviceFactors
 from truerank.ranking.gpu.triton_count import TileShape
 from truerank.ranking.negatives import RowBlock, Rows
+from truerank.ranking.sampled import sample_ranks
 
 SIZES = [(6_040, 3_706, 64), (131_072, 1_000_000, 64), (1_000_000, 1_000_000, 64)]
 N_SEEN = 165
@@ -215,6 +226,162 @@ def check_random_users(users: Any, items: Any, lists: Lists, counts: Any) -> int
     return len(rows)
 
 
+def check_all_users(users: Any, items: Any, lists: Lists, counts: Any) -> int:
+    """Assert the counts of all users, of one target each, by float64 products; return how many users."""
+    double, longest = items.double(), float(items.double().norm(dim=1).amax())
+    targets = torch.from_numpy(lists.target_items).cuda()
+    above, tied = (torch.from_numpy(part).cuda() for part in (counts.n_above, counts.n_tied))
+    close = []
+    for start in range(0, len(users), 1024):
+        mine = slice(start, start + 1024)
+        x = users[mine].double()
+        scores = x @ double.T
+        scores -= scores.gather(1, targets[mine, None])
+        margin = 1e-12 * longest * x.norm(dim=1, keepdim=True)
+        n_near = (scores.abs() <= margin).sum(1)
+        is_clear = n_near == 1  # the target alone
+        same = ((scores > margin).sum(1) == above[mine]) & (tied[mine] == 0)
+        assert bool((same | ~is_clear).all()), f"users from {start} on"
+        close.append(start + torch.nonzero(~is_clear)[:, 0])
+    rows = torch.cat(close).cpu().numpy()
+    for start in range(0, len(rows), CHECKED_USERS):
+        some = rows[start : start + CHECKED_USERS]
+        expected = counts_by_definition(users[torch.from_numpy(some).cuda()], items, None, lists.rows(some))
+        assert (np.stack([counts.n_above, counts.n_tied])[:, some] == expected[:2]).all()
+    return len(users)
+
+
+def hostile_problems(users: Any, items: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield items that leave much undecided, or tie a lot, beside Gaussian ones."""
+    yield "Gaussian", users, items
+    changed = items.clone()
+    changed[torch.randperm(len(items), device="cuda")[: len(items) // 10]] = items[0]
+    yield "10 % copies of one item", users, changed
+    changed[torch.randperm(len(items), device="cuda")[: len(items) // 2]] = items[0]
+    yield "half copies of one item", users, changed
+    changed = items.clone()
+    changed[7] *= 100
+    yield "an item 100 times longer", users, changed
+    changed = items.clone()
+    changed[:, 0] += 100
+    yield "an offset of 100", users, changed
+    yield "small integers", (users * 2).round(), (items * 2).round()
+    yield "-1, 0, 1", (users * 0.7).round().sign(), (items * 0.7).round().sign()
+    changed = items.clone()
+    changed[: len(items) // 2] = 0
+    yield "half zeros", users, changed
+
+
+def measure_cliffs(repeats: int) -> dict[str, list[float]]:
+    """Time hostile items and limits of the memory, each checked for some users first."""
+    users, items, lists = draw_problem(RIVAL_USERS, 1_000_000, 64)
+    plain, rows = lists["random targets"], {}
+    for name, some_users, some_items in hostile_problems(users, items):
+        counts = count_on_device(some_users, some_items, None, *plain.arguments)
+        check_random_users(some_users, some_items, plain, counts)
+        rows[name] = milliseconds(
+            lambda u=some_users, i=some_items: count_on_device(u, i, None, *plain.arguments),  # type: ignore[misc]
+            repeats,
+        )
+    usual = count_on_device(users, items, None, *plain.arguments)
+    for mebibytes in (64, 256, 1024):
+        few = count_on_device(users, items, None, *plain.arguments, memory=mebibytes << 20)
+        assert (few.n_above == usual.n_above).all()
+        assert (few.n_tied == usual.n_tied).all()
+        rows[f"{mebibytes} MiB of memory"] = milliseconds(
+            lambda m=mebibytes: count_on_device(users, items, None, *plain.arguments, memory=m << 20),  # type: ignore[misc]
+            repeats,
+        )
+    many, few_items = torch.randn((3_000_000, 64), device="cuda"), torch.randn((50, 64), device="cuda")
+    narrow = one_target(np.random.default_rng(3).integers(0, 50, len(many)))
+    for memory in (None, 64 << 30):
+        counts = count_on_device(many, few_items, None, *narrow.arguments, memory=memory)
+        check_random_users(many, few_items, narrow, counts)
+    rows["3,000,000 users x 50 items"] = milliseconds(
+        lambda: count_on_device(many, few_items, None, *narrow.arguments), repeats
+    )
+    return rows
+
+
+def draw_split(n_users: int, n_items: int, n_seen: int) -> Split:
+    """Draw a split with sorted seen items of equal number and one target per user."""
+    draw = np.random.default_rng(5)
+    step = n_items // n_seen
+    seen = np.arange(n_seen) * step + draw.integers(0, step - 1, (n_users, n_seen))
+    number = np.arange(n_users)
+    train = Interactions.from_codes(np.repeat(number, n_seen), seen.ravel(), n_users=n_users, n_items=n_items)
+    test = Interactions.from_codes(number, seen[:, n_seen // 2] + 1, n_users=n_users, n_items=n_items)
+    return Split(train, test)
+
+
+def measure_calls(repeats: int) -> dict[str, list[float]]:
+    """Time public calls on the GPU and on all cores; the tables must be the same."""
+    rows: dict[str, list[float]] = {}
+
+    def both(name: str, call: Callable[[str], Any]) -> None:
+        here, there = call("cpu"), call("cuda")
+        for field in ("n_above", "n_tied", "n_pool"):
+            assert (getattr(here, field) == getattr(there, field)).all(), (name, field)
+        for device, times in (("cuda", repeats), ("cpu", 1)):
+            rows[f"{name}, {device}"] = milliseconds(lambda device=device: call(device), times)  # type: ignore[misc]
+
+    small = draw_split(6_040, 3_706, N_SEEN)
+    weights = np.random.default_rng(6).standard_normal((3_706, 3_706))
+    dense = DenseHistoryScorer(small.train.by_user(), weights)
+    both("item-item, full, 6,040 x 3,706", lambda device: exact_ranks(dense, small, device=device))
+    from scipy.sparse import csr_array, random_array
+
+    few = csr_array(random_array((3_706, 3_706), density=0.03, rng=7))
+    sparse = sparse_history_scorer(small.train, few)
+    both("item-item, sparse, 6,040 x 3,706", lambda device: exact_ranks(sparse, small, device=device))
+    split = draw_split(1_000_000, 1_000_000, 20)
+    draw = np.random.default_rng(8)
+    factors = Factors(*(draw.standard_normal((1_000_000, 64), dtype=np.float32) for _ in range(2)))
+    for spec in ("uniform(m=99)", "adaptive(start=100, max=3200)", "popularity(m=99)"):
+        both(
+            f"{spec}, 1,000,000 x 1,000,000",
+            lambda device, spec=spec: sample_ranks(factors, split, spec, device=device).ranks,  # type: ignore[misc]
+        )
+    return rows
+
+
+START = """
+import time; begin = time.perf_counter()
+import numpy as np
+from truerank.ranking.gpu.exact import count_on_device
+draw = np.random.default_rng(0)
+users, items = (draw.standard_normal((n, 64), dtype=np.float32) for n in (20_000, 20_000))
+lists = np.arange(20_001), np.arange(20_000), np.zeros(20_001, np.int64), np.zeros(0, np.int32)
+loaded = time.perf_counter()
+count_on_device(users, items, None, *lists)
+print(time.perf_counter() - loaded)
+"""
+
+
+def measure_start(repeats: int) -> dict[str, list[float]]:
+    """Time the first count of a new process, torch and the device included, kernels compiled before."""
+    times = []
+    for _ in range(repeats + 1):
+        done = subprocess.run([sys.executable, "-c", START], capture_output=True, text=True, check=True)
+        times.append(1e3 * float(done.stdout))
+    return {"first count of a process, 20,000 x 20,000": times[1:]}
+
+
+def summary(rows: dict[str, list[float]], bases: Callable[[str], str | None]) -> dict[str, Any]:
+    """Return medians, and ratios to the row that is a row's base."""
+    medians = {name: statistics.median(times) for name, times in rows.items()}
+    return {
+        name: {
+            "median_ms": medians[name],
+            "min_ms": min(times),
+            "max_ms": max(times),
+            "repeats": len(times),
+            "ratio": medians[name] / medians[bases(name) or name],
+        }
+        for name, times in rows.items()
+    }
+
+
 def milliseconds(function: Callable[[], object], repeats: int) -> list[float]:
     """Time a function, the GPU idle before and after; one call warms up."""
     function()
@@ -283,7 +450,9 @@ def measure(size: tuple[int, int, int], repeats: int) -> dict[str, Any]:
     counter = DeviceCounter(items)
     for name, mine in lists.items():
         counts = counter.count(users, *mine.arguments)
-        checked += check_random_users(users, items, mine, counts)
+        is_largest = size == SIZES[-1] and name == "random targets"
+        check = check_all_users if is_largest else check_random_users
+        checked += check(users, items, mine, counts)
         recomputed[name] = counts.n_recomputed / len(users)
         rows[f"exact ranks, {name}"] = milliseconds(
             lambda mine=mine: count_on_device(users, items, None, *mine.arguments),  # type: ignore[misc]
@@ -322,6 +491,17 @@ def measure(size: tuple[int, int, int], repeats: int) -> dict[str, Any]:
     }
 
 
+def show_rows(title: str, rows: dict[str, Any]) -> None:
+    """Print rows under a title."""
+    print(f"\n{title}\n  {'':44}{'median ms':>11}{'least':>10}{'largest':>10}{'ratio':>8}")
+    for name, row in rows.items():
+        print(
+            f"  {name:44}{row['median_ms']:11.2f}{row['min_ms']:10.2f}{row['max_ms']:10.2f}"
+            f"{row['ratio']:8.2f}",
+            flush=True,
+        )
+
+
 def show(table: dict[str, Any]) -> None:
     """Print the table of one size."""
     print(f"\n{table['users']:,} users x {table['items']:,} items x {table['width']} factors")
@@ -339,12 +519,12 @@ def show(table: dict[str, Any]) -> None:
 def tune() -> None:
     """Time the shapes of tiles on 65,536 users x 1,000,000 items x 64."""
     users, items, lists = draw_problem(65_536, 1_000_000, 64)
-    item = ItemSide.prepare(items, None, float(items.abs().amax()))
+    item = ItemSide.prepare(items, None, float(items.abs().amax()), fused.ROWS)
     user = torch.arange(len(users), device="cuda")
     for name, mine in lists.items():
         targets = torch.from_numpy(mine.target_items).cuda()
         score = fused.score_pairs(users, items, None, user, targets)
-        rows = RowSide.prepare(users, user, score, item)
+        rows = RowSide.prepare(users, user, score, item, fused.ROWS)
         for shape in (
             TileShape(128, 128, 64, 4, 2),
             TileShape(128, 128, 64, 8, 2),
@@ -384,11 +564,31 @@ def main() -> None:
         torch.cuda.empty_cache()
     if options.quick:
         return
+    more = {}
+    for key, title, rows, bases in (
+        (
+            "cliffs",
+            "131,072 users x 1,000,000 items x 64 factors; ratios to Gaussian items without a limit",
+            measure_cliffs,
+            lambda name: None if "3,000,000" in name else "Gaussian",
+        ),
+        (
+            "calls",
+            "public calls from the host's memory and back; ratios to the same on all cores of the CPU",
+            measure_calls,
+            lambda name: name.replace(", cuda", ", cpu"),
+        ),
+        ("start", "a new process", measure_start, lambda name: None),
+    ):
+        more[key] = summary(rows(options.repeats), bases)
+        show_rows(title, more[key])
+        torch.cuda.empty_cache()
     versions = {"torch": torch.__version__, "numpy": np.__version__, "triton": version("triton")}
     result = {
         "benchmark": "gpu_ranks",
         "machine": {"gpu": name, "python": platform.python_version(), "versions": versions},
         "sizes": tables,
+        **more,
     }
     slug = folder_name(name)
     folder = options.out or Path(__file__).parent / "results" / slug

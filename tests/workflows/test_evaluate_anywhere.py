@@ -10,6 +10,7 @@ import truerank
 from truerank.core.errors import DataWarning, InvalidParameter
 from truerank.core.split import Split
 from truerank.data.demo import demo
+from truerank.ranking.gpu import choice
 from truerank.ranking.gpu.device import has_gpu
 from truerank.split.base import SPLITS
 
@@ -44,8 +45,12 @@ def test_the_steps_of_the_gpu_run_in_torch_on_a_cpu(small: Split, options: dict[
     assert found.estimates == truerank.evaluate("ials(sweeps=2)", small, "ndcg@10", **options).estimates
 
 
-def test_models_without_factors_are_ranked_on_the_cpu(small: Split) -> None:
-    found = truerank.evaluate("ease", small, "ndcg@10", engine="gpu")
+def test_models_that_a_gpu_cannot_rank(small: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "gpu_count", lambda: 1)
+    with pytest.warns(DataWarning, match="ease: ranked on the CPU, because a GPU needs factors and this"):
+        truerank.evaluate("ease", small, "ndcg@10", engine="gpu", sampler="uniform(m=9)")
+    with pytest.warns(DataWarning, match="ease: ranked on the CPU, which takes about"):
+        found = truerank.evaluate("ease", small, "ndcg@10", engine="gpu")
     assert found.estimates == truerank.evaluate("ease", small, "ndcg@10").estimates
 
 

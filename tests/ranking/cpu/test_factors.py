@@ -251,3 +251,35 @@ def test_other_hosts_count_the_same(cpu: str, features: str, expected: str, tmp_
         check=False,
     )
     assert (run.stdout.strip(), run.stderr) == (expected, "")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scale", [1.0, 2.0**-7, 2.0**90])
+def test_small_integers_tie_in_float32(dtype: Any, scale: float) -> None:
+    """Scores of multiples of a power of two are exact, so that no float64 sum is needed for their ties."""
+    draw = np.random.default_rng(4)
+    users, items = (np.rint(draw.standard_normal((n, 30))).astype(dtype) for n in (40, 300))
+    users[:3] = 0
+    lists = draw_lists(draw, 40, 300, most_targets=3, seen="some")
+    problem = Problem(users, items * dtype(scale), None, lists)
+    counts = count_factors(*problem.arguments, path="compiled")
+    assert rows_of(counts) == rows_of(count_factors(*problem.arguments, path="numpy"))
+    assert counts.n_recomputed == 0
+    problem = Problem(users, (items + dtype(0.1)) * dtype(scale), None, lists)
+    counts = count_factors(*problem.arguments, path="compiled")
+    assert rows_of(counts) == rows_of(count_factors(*problem.arguments, path="numpy"))
+
+
+@pytest.mark.parametrize("width", [30, 31])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_copies_of_a_target_need_no_score(width: int, has_bias: bool) -> None:
+    draw = np.random.default_rng(5)
+    users, items = (draw.standard_normal((n, width)).astype(np.float32) for n in (40, 300))
+    items[20:150] = items[0]
+    bias = np.zeros(300) if has_bias else None
+    lists = draw_lists(draw, 40, 300, most_targets=2, seen="some")
+    problem = Problem(users, items, bias, lists)
+    counts = count_factors(*problem.arguments, path="compiled")
+    assert rows_of(counts) == rows_of(count_factors(*problem.arguments, path="numpy"))
+    assert counts.n_tied.max() > 20
+    assert counts.n_recomputed < 40

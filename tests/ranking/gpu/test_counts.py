@@ -214,7 +214,7 @@ def test_near_ties_and_copies(where: Where) -> None:
     counts = count_on_device(*problem.arguments, **where)
     assert rows_of(counts) == rows_of(count_factors(*problem.arguments, path="numpy"))
     assert counts.n_tied.min() >= 99
-    assert counts.n_recomputed < 40 * 299
+    assert counts.n_recomputed <= 128 * 102  # rows are filled up, copies counted once
 
 
 @pytest.mark.parametrize("where", ENGINES)

@@ -34,7 +34,8 @@ those of X and Y; the absolute ones, with 2 f 2^20 per coordinate for storing, t
 The tile compares with low - spread weight and high + spread weight: ``spread`` is the factor before |y| of
 the row, ``weight`` the largest |y| in a group of items, low and high enclose the target's score t and the
 absolute part. Three float32 roundings there (product, sum and t) are covered by 1.02 instead of 1.01 and
-by another 2^-22 |t|. Bounds beyond float32 become infinite and send every item to float64.
+by another 2^-22 |t|. Bounds beyond float32 become infinite and send every item to float64. Where scores are
+exact (``exact_unit``), the bracket holds the target's score alone, and what is in it ties.
 """
 
 from __future__ import annotations
@@ -390,6 +391,29 @@ def weights(item: Side, group: int) -> Singles:
     """Return the largest norm in each group of consecutive items."""
     starts = np.arange(0, len(item.square_norms), group)
     return _rounded(_upper_norm(np.maximum.reduceat(item.square_norms, starts), item.fast.shape[1]), np.inf)
+
+
+def exact_unit(user: Side, item: Side) -> float:
+    """Return what scores differ by at least, after scaling, where float32 scores are exact; 0 where not.
+
+    That is so when all factors of a side are multiples of a power of two and the largest score is below 2^22
+    times the product of both: float32 then rounds nothing, nor does float64.
+    """
+    from truerank.ranking.cpu.factors_compiled import lowest_exponent
+
+    if not (user.square_norms.any() and item.square_norms.any()):
+        return 0.0
+    norms = [_upper_norm(side.square_norms.max(initial=0.0), side.fast.shape[1]) for side in (user, item)]
+    lowest = []
+    for side, norm in zip((user, item), norms, strict=True):
+        least = int(np.frexp(float(norm))[1]) - 22 - side.exponent
+        found = lowest_exponent(side.exact, least)
+        if found < least:
+            return 0.0
+        lowest.append(found)
+    unit = float(np.ldexp(1.0, sum(lowest) + user.exponent + item.exponent))
+    is_exact = norms[0] * norms[1] < 2.0**22 * unit and sum(lowest) > -1000
+    return unit if is_exact else 0.0
 
 
 def _upper_norm(square_norm: Singles, n: int) -> Doubles:

@@ -26,6 +26,7 @@ from truerank.ranking.cpu.counts import (
     Side,
     brackets,
     count_among_targets,
+    exact_unit,
     order_within_rows,
     spreads,
     weights,
@@ -87,6 +88,7 @@ class Scratch:
     high: NDArray[np.float32]
     spread: NDArray[np.float32]
     n_above: NDArray[np.int32]
+    n_tied: NDArray[np.int32]
     cursor: Ints
     pool: NDArray[np.uint16]
     near: NDArray[np.uint16]
@@ -103,6 +105,7 @@ class Scratch:
             high=_aligned((n_panels, n_targets, LANES), np.float32),
             spread=_aligned((n_panels, LANES), np.float32),
             n_above=_aligned((n_panels, n_targets, LANES), np.int32),
+            n_tied=_aligned((n_panels, n_targets, LANES), np.int32),
             cursor=np.zeros(n_panels * LANES, np.int64),
             pool=np.zeros(n_tiles * ITEMS, np.uint16),
             near=np.zeros((n_targets, ITEMS), np.uint16),
@@ -120,7 +123,7 @@ def panels_per_block(n_lanes: int, *, n_coordinates: int, n_targets: int, n_thre
 
     As many as fit the cache beside a tile of items, but few enough that every thread gets several blocks.
     """
-    fit = USER_BYTES // (4 * LANES * (n_coordinates + 3 * n_targets) + 12 * LANES)
+    fit = USER_BYTES // (4 * LANES * (n_coordinates + 4 * n_targets) + 12 * LANES)
     fair = -(-n_lanes // LANES) if n_threads == 1 else n_lanes // (LANES * 4 * n_threads)
     return max(1, min(fit, fair))
 
@@ -161,8 +164,17 @@ class FactorJob:
         self.scores = scores
         self.order = self._order(scores)
         self.sorted_scores = scores[self.order]
+        row_bytes = item.exact.shape[1] * item.exact.itemsize
+        self.words = frozen(item.exact.view(np.int32 if row_bytes % 8 else np.int64))
+        self.sorted_targets = frozen(pools.target_items[self.order])
         self.low, self.high = brackets(user, item, self.sorted_scores)
         self.spread, self.weight = spreads(user), weights(item, ITEMS)
+        unit = exact_unit(user, item) if bias is None else 0.0
+        self.are_ties = unit > 0
+        if self.are_ties:
+            middle = np.ldexp(self.sorted_scores, user.exponent + item.exponent)
+            self.low, self.high = ((middle + part * unit).astype(np.float32) for part in (-0.25, 0.25))
+            self.spread = np.zeros_like(self.spread)
         self.lanes = Lanes.of(pools)
         self.n_above = np.zeros(len(scores), np.int64)
         self.n_tied = np.zeros(len(scores), np.int64)
@@ -238,6 +250,7 @@ class FactorJob:
                 scratch.high,
                 scratch.spread,
                 scratch.n_above,
+                scratch.n_tied,
                 scratch.cursor,
             )
             n_recomputed = 0
@@ -251,12 +264,15 @@ class FactorJob:
                     pools.target_items,
                     pools.seen_indptr,
                     pools.seen_items,
+                    self.are_ties,
+                    self.sorted_targets,
                     self.sorted_scores,
                     self.item.fast,
                     self.item.square_norms,
                     self.weight,
                     self.user.exact,
                     self.item.exact,
+                    self.words,
                     self.bias,
                     self.n_above,
                     self.n_tied,
@@ -265,6 +281,7 @@ class FactorJob:
                     scratch.high,
                     scratch.spread,
                     scratch.n_above,
+                    scratch.n_tied,
                     scratch.cursor,
                     scratch.pool,
                     scratch.near,
@@ -273,7 +290,14 @@ class FactorJob:
                 if stop.is_set():
                     return 0
             if not kernel.unload_lanes(
-                first, *of_lanes, pools.seen_indptr, self.n_above, scratch.n_above, scratch.cursor
+                first,
+                *of_lanes,
+                pools.seen_indptr,
+                self.n_above,
+                self.n_tied,
+                scratch.n_above,
+                scratch.n_tied,
+                scratch.cursor,
             ):
                 pools.check_seen()
             self._recomputed.append(n_recomputed)

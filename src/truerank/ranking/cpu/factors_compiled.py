@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,7 @@ def load_lanes(
     block_high: Array,
     block_spread: Array,
     block_above: Array,
+    block_tied: Array,
     cursor: Array,
 ) -> None:
     """Lay the users of a block side by side and reset its thresholds and counters."""
@@ -84,6 +86,7 @@ def load_lanes(
     block_high[:] = np.inf
     block_spread[:] = 0.0
     block_above[:] = 0
+    block_tied[:] = 0
     for lane in range(n_lanes):
         panel, column, row = lane // LANES, lane % LANES, lane_row[first_lane + lane]
         for k in range(users.shape[1]):
@@ -146,22 +149,58 @@ def copy_tail(items: Array, first: int, tail: Array) -> None:
 
 
 @compiled
+def lowest_exponent(factors: Array, least: int) -> int:
+    """Return the exponent of the lowest bit set in any entry; one below ``least`` when it is lower than that.
+
+    Returns at the first entry that goes below, so that factors with all their bits take no time.
+    """
+    lowest = 2000
+    for row in range(factors.shape[0]):
+        for k in range(factors.shape[1]):
+            mantissa, exponent = math.frexp(np.float64(factors[row, k]))
+            bits = np.int64(abs(mantissa) * 9007199254740992.0)  # 2^53
+            if bits != 0:
+                place = exponent - 53
+                while bits & 1 == 0:
+                    bits >>= 1
+                    place += 1
+                lowest = min(lowest, place)
+                if lowest < least:
+                    return least - 1
+    return lowest
+
+
+@compiled
+def is_copy(words: Array, bias: Array, left: int, right: int) -> bool:
+    """Return whether two items have the same bits and bias, and so the same score for everybody."""
+    for k in range(words.shape[1]):
+        if words[left, k] != words[right, k]:
+            return False
+    return bool(bias.shape[0] == 0 or bias[left] == bias[right])
+
+
+@compiled
 def decide_near(
     flags: int,
     first: int,
     lane: int,
     lane_row: Array,
     lane_pair: Array,
+    target_item: Array,
     target_score: Array,
     square_norms: Array,
     users: Array,
     items: Array,
+    words: Array,
     bias: Array,
     n_above: Array,
     n_tied: Array,
     near: Array,
 ) -> int:
-    """Decide the near pairs of one tile by their float64 scores; return how many there were."""
+    """Decide the near pairs of one tile; return how many float64 scores that took.
+
+    Copies of the target tie with it.
+    """
     n_decided = 0
     for t in range(near.shape[0]):
         if (flags >> t) & 1 == 0:
@@ -172,11 +211,14 @@ def decide_near(
             while mask != 0:
                 if mask & 1:
                     pair, item, score = lane_pair[lane + column] + t, first + at, 0.0
-                    if square_norms[item] != 0.0:
-                        score = score_pair(users, lane_row[lane + column], items, item, bias)
-                    n_above[pair] += score > target_score[pair]
-                    n_tied[pair] += score == target_score[pair]
-                    n_decided += 1
+                    if is_copy(words, bias, item, target_item[pair]):
+                        n_tied[pair] += 1
+                    else:
+                        if square_norms[item] != 0.0:
+                            score = score_pair(users, lane_row[lane + column], items, item, bias)
+                        n_above[pair] += score > target_score[pair]
+                        n_tied[pair] += score == target_score[pair]
+                        n_decided += 1
                 mask >>= 1
                 column += 1
     return n_decided
@@ -194,12 +236,15 @@ def count_items(
     target_items: Array,
     seen_indptr: Array,
     seen_items: Array,
+    are_ties: bool,
+    sorted_target: Array,
     target_score: Array,
     fast_items: Array,
     square_norms: Array,
     weight: Array,
     users: Array,
     items: Array,
+    words: Array,
     bias: Array,
     n_above: Array,
     n_tied: Array,
@@ -208,6 +253,7 @@ def count_items(
     block_high: Array,
     block_spread: Array,
     block_above: Array,
+    block_tied: Array,
     cursor: Array,
     pool: Array,
     near: Array,
@@ -255,6 +301,7 @@ def count_items(
                     address_of(weight) + 4 * (first // ITEMS),
                     n_targets,
                     address_of(block_above) + per_target * panel,
+                    address_of(block_tied) + per_target * panel if are_ties else 0,
                     address_of(near),
                 )
                 if flags != 0:
@@ -264,10 +311,12 @@ def count_items(
                         lane,
                         lane_row,
                         lane_pair,
+                        sorted_target,
                         target_score,
                         square_norms,
                         users,
                         items,
+                        words,
                         bias,
                         n_above,
                         n_tied,
@@ -284,7 +333,9 @@ def unload_lanes(
     lane_size: Array,
     seen_indptr: Array,
     n_above: Array,
+    n_tied: Array,
     block_above: Array,
+    block_tied: Array,
     cursor: Array,
 ) -> bool:
     """Add the counters of a block to the result; return whether all seen lists were used up."""
@@ -293,5 +344,6 @@ def unload_lanes(
         for t in range(lane_size[first_lane + lane]):
             pair = lane_pair[first_lane + lane] + t
             n_above[pair] += block_above[lane // LANES, t, lane % LANES]
+            n_tied[pair] += block_tied[lane // LANES, t, lane % LANES]
         is_complete &= cursor[lane] == seen_indptr[lane_row[first_lane + lane] + 1]
     return is_complete

@@ -57,6 +57,7 @@ def _typed_tile(
     weight: Any,
     n_targets: Any,
     n_above: Any,
+    n_tied: Any,
     near: Any,
 ) -> Any:
     """Count one tile; all arguments are int64, the first and the arrays are addresses.
@@ -71,20 +72,21 @@ def _typed_tile(
     spread, weight : float32 [LANES] and [1]; a score above high + spread weight is above the target, one
         below low - spread weight is not, one between them is near
     n_above : int32 [n_targets][LANES], added to
+    n_tied : 0, or int32 [n_targets][LANES], to which near scores are added instead of being written to near
     near : uint16 [n_targets][ITEMS], written for the targets whose bit is set in the result
 
     Returns
     -------
     int64, bit t set when some score is near target t
     """
-    return types.int64(*[types.int64] * 12), _emit
+    return types.int64(*[types.int64] * 13), _emit
 
 
 count_tile: Any = intrinsic(_typed_tile)
 
 
 def _emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    users, items, stride, width, pool, low, high, spread, weight, n_targets, n_above, near = args
+    users, items, stride, width, pool, low, high, spread, weight, n_targets, n_above, n_tied, near = args
     scores = _scores(
         builder, _pointer(builder, users, _FLOAT), _pointer(builder, items, _FLOAT), stride, width
     )
@@ -99,6 +101,7 @@ def _emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         _pointer(builder, high, _FLOAT),
         n_targets,
         _pointer(builder, n_above, _I32),
+        n_tied,
         _pointer(builder, near, _I16),
     )
 
@@ -189,12 +192,21 @@ def _without_excluded(b: Any, pool: Any, scores: list[Any]) -> list[Any]:
 
 
 def _counted(
-    b: Any, scores: list[Any], margin: Any, low: Any, high: Any, n_targets: Any, n_above: Any, near: Any
+    b: Any,
+    scores: list[Any],
+    margin: Any,
+    low: Any,
+    high: Any,
+    n_targets: Any,
+    n_above: Any,
+    n_tied: Any,
+    near: Any,
 ) -> Any:
     """Compare with every target; stop at the first one that no score reaches."""
     before, loop = b.block, b.append_basic_block("target")
     reached, write = b.append_basic_block("reached"), b.append_basic_block("near")
     following, after = b.append_basic_block("next"), b.append_basic_block("counted")
+    undecided, tie = b.append_basic_block("undecided"), b.append_basic_block("tie")
     b.branch(loop)
 
     b.position_at_end(loop)
@@ -212,7 +224,15 @@ def _counted(
     b.position_at_end(reached)
     counter = b.bitcast(b.gep(n_above, [at]), _INTS.as_pointer())
     b.store(b.add(b.load(counter, align=4), above), counter, align=4)
-    b.cbranch(_any(b, b.icmp_signed("!=", not_below, above)), write, following)
+    b.cbranch(_any(b, b.icmp_signed("!=", not_below, above)), undecided, following)
+
+    b.position_at_end(undecided)
+    b.cbranch(b.icmp_signed("==", n_tied, _int(0)), write, tie)
+
+    b.position_at_end(tie)
+    ties = b.bitcast(b.gep(_pointer(b, n_tied, _I32), [at]), _INTS.as_pointer())
+    b.store(b.add(b.load(ties, align=4), b.sub(not_below, above)), ties, align=4)
+    b.branch(following)
 
     b.position_at_end(write)
     row = b.mul(t, _int(ITEMS))
@@ -232,7 +252,7 @@ def _counted(
     for phi, pairs in (
         (t, ((_int(0), before), (t_next, following))),
         (flags, ((_int(0), before), (flags_next, following))),
-        (flags_next, ((flags, reached), (flagged, write))),
+        (flags_next, ((flags, reached), (flags, tie), (flagged, write))),
         (result, ((flags, loop), (flags_next, following))),
     ):
         for value, block in pairs:
