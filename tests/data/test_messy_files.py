@@ -97,6 +97,9 @@ def test_rows_with_missing_values_are_dropped_and_counted(tmp_path: Path) -> Non
     assert (read.origin["rows_read"], read.origin["missing_rows"]) == (7, 5)
     all_there = read_interactions(path, drop_missing=True, columns={"rating": "", "timestamp": ""})
     assert all_there.origin["missing_rows"] == 3
+    path.write_text("user,item,rating\n1,2,3\n,b,1\n3,c,good\n")
+    with pytest.raises(InvalidData, match=r"'good' stands in row 2 \(not counting dropped rows\)"):
+        read_interactions(path, drop_missing=True)
     path.write_text("user,item\n,1\n,2\n")
     with pytest.raises(
         InvalidData, match="at least one event without missing values, but every row lacks one of 'user'"

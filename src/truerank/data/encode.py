@@ -114,7 +114,7 @@ def _encode_sparse(ids: pl.Series) -> tuple[IntArray, Vocabulary]:
 
 
 _SAMPLE = 1000
-_SIGNED_OR_PADDED = r"^(?:\+|-?0\d|-0)"  # 007, +5: as numbers they would be other ids
+_SIGNED_OR_PADDED = r"^(?:\+|-?0[0-9]|-0)"  # 007, +5: as numbers they would be other ids
 _WITHIN_INT64 = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
 #: What programs write for a missing value in a text file, in lower case; meant only where rows are dropped.
 _MISSING_WORDS = ("", "nan", "null", "na", "n/a", "none")
@@ -125,9 +125,15 @@ class Reader:
     """Reads single columns of a table as ids, numbers, times or labels.
 
     Each column is collected on its own, so that only one wide column is in memory at a time.
+
+    Parameters
+    ----------
+    table : where the columns are
+    is_reduced : whether rows with missing values were dropped, so that rows are counted without them
     """
 
     table: OpenTable
+    is_reduced: bool = False
 
     def check_lines(self) -> None:
         """Read a delimited text file once as a whole, to find lines with too many fields."""
@@ -175,7 +181,7 @@ class Reader:
             )
         if kept == total:
             return self, 0
-        return Reader(replace(self.table, frame=frame.filter(complete))), total - kept
+        return Reader(replace(self.table, frame=frame.filter(complete)), is_reduced=True), total - kept
 
     def ids(self, column: str) -> pl.Series:
         """Return ids as Int64 (all >= 0) or String, without nulls."""
@@ -349,7 +355,8 @@ class Reader:
 
     def _first(self, series: pl.Series, bad: pl.Series) -> tuple[str]:
         row = int(bad.arg_max() or 0)
-        return (f"{series[row]!r} stands in row {row + 1}",)
+        counted = " (not counting dropped rows)" if self.is_reduced else ""
+        return (f"{series[row]!r} stands in row {row + 1}{counted}",)
 
     def _error(self, column: str, rule: str, came: str) -> InvalidData:
         return InvalidData(
