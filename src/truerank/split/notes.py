@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from truerank.core.table import count_of
+
 #: Share of held-out events from which it is said that they share a time, or an item, with train events.
 LEAST_SHARE = 0.01
 
@@ -35,12 +37,9 @@ def data_notes(counts: Mapping[str, Any]) -> list[str]:
         rows = _of(counts["duplicate_rows"], n_rows)
         notes.append(f"{rows} rows repeat a pair of user and item and were merged into one event per pair.")
     if counts.get("events_filtered"):
-        events, users, items = (
-            int(counts.get(f"{what}_filtered", 0)) for what in ("events", "users", "items")
-        )
-        notes.append(
-            f"Filters removed {events:,} events; {users:,} users and {items:,} items have no event any more."
-        )
+        names = ("event", "user", "item")
+        events, users, items = (count_of(int(counts.get(f"{name}s_filtered", 0)), name) for name in names)
+        notes.append(f"Filters removed {events}; {users} and {items} have no event any more.")
     if counts.get("events_dropped"):
         notes.append(f"The split left {counts['events_dropped']:,} events out.")
     if counts.get("times_left_out"):
