@@ -40,7 +40,7 @@ TEXTS = {
     "sampled": r"<SampledRanks of 60 targets of 60 users among 5 negatives \(uniform\)>",
     "result": r"<Result of evaluate on tiny: 2 models, 1 metric>\nmodel .*\n<script>.* 0\.8000 \[0\.70",
     "comparison": r"<Comparison of 2 models: 0 of 1 difference decided>\nA .*\n<script>",
-    "plan": r"<Plan: half-width 0\.1 for 60 users, 100 items>\nrecall@10 \(about",
+    "plan": r"<Plan: half-width 0\.1 for 60 users, 100 items>\nRank all items for \d+ of the 60 users",
     "study": r"<Study of 2 repeats: relative errors over cut-offs>\nmetric +model +estimator",
     "sub-sample": r"<Sub-sample of 'tiny': 2 events>\n +all +kept\nevents +4 +2\n",
     "table": r"<Table 'T' of 1 row>\na\nx\nso\Z",

@@ -12,7 +12,10 @@ import pytest
 from tests.cli.conftest import Truerank
 from tests.docs.page import SET_UP, Block, Command, blocks, name, pages
 
-pytestmark = pytest.mark.filterwarnings("ignore:OpenBLAS is configured:RuntimeWarning")  # implicit
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:OpenBLAS is configured:RuntimeWarning"),  # implicit
+    pytest.mark.filterwarnings("ignore:'data' was split by"),  # what pages show
+]
 #: How many blocks of a page no test runs, at most. Each has its reason in the page.
 NOT_RUN = {
     "docs/adapters.md": 1,

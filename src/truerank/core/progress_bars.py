@@ -100,9 +100,8 @@ class NotebookBars(Bars):
             self._send(self.bars.console.export_html(inline_styles=True, code_format=_HTML))
 
     def close(self) -> None:
-        """Leave an empty output behind."""
+        """Leave the output empty, for the next job."""
         self._send("")
-        self.handle = None
 
     def _send(self, page: str) -> None:
         shell: Any = importlib.import_module("IPython.display")

@@ -80,10 +80,13 @@ class _RankTable(Displayed):
         rows = tuple(
             (f"rank at most {cutoff:,}", rounded_percent(float((self.n_above < cutoff).mean())))
             for cutoff in (1, 10, 100, 1_000)
-            if n_rows and cutoff <= self.n_pool.max()
+            if n_rows and cutoff <= self._longest()
         )
         title = f"{type(self).__name__} of {sizes}{self._among()}"
         return Overview(title, Table(("ties won", "targets"), rows), is_short=True)
+
+    def _longest(self) -> int:
+        return int(self.n_pool.max())
 
     def _among(self) -> str:
         return f" among up to {count_of(int(self.n_pool.max()), 'item')}" if len(self.user) else ""
@@ -310,6 +313,9 @@ class SampledRanks(_RankTable):
 
     def __len__(self) -> int:
         return len(self.user)
+
+    def _longest(self) -> int:
+        return int(self.n_negatives.max()) + 1
 
     def _among(self) -> str:
         if len(self) == 0:

@@ -248,7 +248,9 @@ class Table(Displayed):
         </tbody>
         </table>
         """
-        sides = ["right" if self.is_number(at) else "left" for at in range(len(self.columns))]
+        sides = [
+            "right; white-space: nowrap" if self.is_number(at) else "left" for at in range(len(self.columns))
+        ]
 
         def line(cells: Iterable[str], tag: str) -> str:
             inside = zip(cells, sides, strict=True)
