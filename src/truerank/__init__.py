@@ -1,9 +1,9 @@
 """What a recommender's top-K metrics really are: exact where affordable, honest where not.
 
-Everything public is here: functions (``evaluate``, ``estimate``, ``compare``, ``plan``, ``bounds``,
-``subsample``, ``agreement``, ``study``), the types that travel between them, registries (mappings in upper
-case), the base classes of plug-ins (``GainMetric``, ``Model``, ...) and errors. Names are imported on first
-use, so that ``import truerank`` stays fast.
+Everything public is here: functions (``evaluate``, ``estimate``, ``compare``, ``changes``, ``plan``,
+``bounds``, ``subsample``, ``agreement``, ``study``), the types that travel between them, registries (mappings
+in upper case), the base classes of plug-ins (``GainMetric``, ``Model``, ...) and errors. Names are imported
+on first use, so that ``import truerank`` stays fast.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from truerank.subsampling.subsample import subsample
     from truerank.workflows.agreement.experiment import measure_agreement as agreement
     from truerank.workflows.agreement.scenarios import SCENARIOS
+    from truerank.workflows.compare.changes import changes
     from truerank.workflows.compare.compare import compare
     from truerank.workflows.compare.result import Comparison
     from truerank.workflows.estimate import RankAccumulator, estimate
@@ -122,6 +123,7 @@ _HOMES = {
     "agreement": "truerank.workflows.agreement.experiment:measure_agreement",
     "as_scorer": "truerank.core.scorer:as_scorer",
     "bounds": "truerank.inference.bounds.identify:identification_bounds",
+    "changes": "truerank.workflows.compare.changes:changes",
     "compare": "truerank.workflows.compare.compare:compare",
     "estimate": "truerank.workflows.estimate:estimate",
     "evaluate": "truerank.workflows.evaluate:evaluate",
@@ -202,6 +204,7 @@ __all__ = [
     "agreement",
     "as_scorer",
     "bounds",
+    "changes",
     "compare",
     "estimate",
     "evaluate",

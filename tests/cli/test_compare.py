@@ -187,3 +187,84 @@ def test_users_that_only_some_have(truerank: Truerank, files: tuple[Path, Path])
     done = truerank("compare", *files, "--metrics", "mrr", "--common-users")
     assert done.code == 0
     assert "note: ease: 2 of 4 users left out" in done.err.replace("\n", " ")
+
+
+@pytest.fixture
+def weeks(truerank: Truerank, tmp_path: Path) -> tuple[Path, Path]:
+    """Results of two weeks: the same data, an item-knn with fewer neighbours."""
+    rng = np.random.default_rng(2)
+    rows = [
+        f"{user},{item},{at}"
+        for user in range(120)
+        for at, item in enumerate(rng.permutation(20)[:5] + 20 * (user % 2))
+    ]
+    data = tmp_path / "events.csv"
+    data.write_text("user_id,item_id,timestamp\n" + "\n".join(rows) + "\n")
+    for week, model in (("old", "item-knn"), ("new", "popularity")):
+        (tmp_path / week).mkdir()
+        done = truerank(
+            *("evaluate", data, "--model", model, "--metrics", "recall@5,ndcg@5"),
+            *("--out", tmp_path / week / "result.json", "--ranks-out", tmp_path / week / "ranks.parquet"),
+        )
+        assert done.code == 0, done.err
+    return tmp_path / "old" / "result.json", tmp_path / "new" / "result.json"
+
+
+def test_what_changed_since_last_week(truerank: Truerank, weeks: tuple[Path, Path], tmp_path: Path) -> None:
+    done = truerank("compare", *weeks, "--format", "json", "--fail-on", "worse")
+    found = json.loads(done.out)
+    assert {one["pairing"] for one in found["differences"]} == {"paired users"}
+    assert found["provenance"]["gate"] == {
+        "fail_on": "worse",
+        "passed": done.code == 0,
+        "failures": found["provenance"]["gate"]["failures"],
+    }
+    assert "Since " in done.err and "popularity (new)" in done.err
+    table = truerank("compare", *weeks, "--metrics", "recall@5")
+    assert table.code == 0
+    assert table.out.splitlines()[0].split() == ["model", "metric", "old", "new", "change", "verdict"]
+    assert len(table.out.splitlines()) == 2
+    same = truerank("compare", weeks[0], weeks[0], "--fail-on", "not-better")
+    assert (same.code, "is not shown to be better" in same.err) == (1, True)
+    assert truerank("compare", weeks[0], weeks[0], "--fail-on", "worse").err.endswith("passed.\n")
+    report = tmp_path / "r.html"
+    assert truerank("compare", *weeks, "--report", report).code == 0
+    assert "popularity (new)" in report.read_text()
+
+
+def test_gate_against_a_baseline(truerank: Truerank, files: tuple[Path, Path], tmp_path: Path) -> None:
+    """Four users tell nothing: nobody is worse, nobody is shown to be better."""
+    against = ("compare", *files, "--metrics", "recall@1", "--baseline", "pop")
+    assert truerank(*against, "--fail-on", "worse").code == 0
+    out = tmp_path / "found.json"
+    done = truerank(*against, "--fail-on", "not-better", "--out", out)
+    assert done.code == 1
+    assert json.loads(out.read_text())["provenance"]["gate"]["passed"] is False
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (("--fail-on", "worse"), "--fail-on needs --baseline"),
+        (("--fail-on", "bad", "--baseline", "pop"), "must be one of worse, not-better, possibly-worse"),
+        (("--fail-on", "possibly-worse", "--baseline", "pop"), "needs a margin"),
+    ],
+)
+def test_bad_gates(
+    truerank: Truerank, files: tuple[Path, Path], flags: tuple[str, ...], sentence: str
+) -> None:
+    done = truerank("compare", *files, "--metrics", "recall@1", *flags)
+    assert (done.code, done.out) == (2, "")
+    assert sentence in done.err.replace("\n", " ")
+
+
+def test_results_come_in_twos(truerank: Truerank, weeks: tuple[Path, Path], files: tuple[Path, Path]) -> None:
+    for paths, sentence in (
+        (weeks[:1], "two at a time"),
+        ((weeks[0], files[0]), "two at a time"),
+        ((*weeks, "--baseline", "popularity"), "--baseline has no meaning with results"),
+        ((weeks[0], weeks[0].with_name("nowhere.json")), "cannot be read"),
+    ):
+        done = truerank("compare", *paths)
+        assert (done.code, done.out) == (2, "")
+        assert sentence in done.err.replace("\n", " ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,13 +25,18 @@ from truerank.cli.output import (
 from truerank.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
+    from truerank.core.progress import Progress
     from truerank.workflows.compare.result import Comparison
 
 
 def compare(
+    context: typer.Context,
     ranks: Annotated[
         list[Path] | None,
-        typer.Argument(help="Tables of exact or sampled ranks, each of one or several models."),
+        typer.Argument(
+            help="Tables of exact or sampled ranks, each of one or several models; or two results of "
+            "evaluate, the old .json first."
+        ),
     ] = None,
     data: Annotated[
         str | None,
@@ -76,6 +82,13 @@ def compare(
     margin: Annotated[
         float | None, typer.Option(help="Models whose difference is at most this count as equivalent.")
     ] = None,
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            help="Exit with 1 where a model is, against the baseline or the old result: worse; not-better "
+            "(not shown to be better); possibly-worse (by more than --margin)."
+        ),
+    ] = None,
     posterior: Annotated[
         bool,
         typer.Option(
@@ -120,6 +133,8 @@ def compare(
     from truerank.workflows.options import DEFAULT_ESTIMATOR
 
     _check(ranks, data, model, sampler)
+    is_results = any(path.suffix == ".json" for path in ranks or ())
+    _check_gate(fail_on, baseline, margin, is_results=is_results)
     check_file(out, "--out", SUFFIXES)
     check_file(report, "--report")
     if data is None and any((test, users is not None, min_rating is not None, core, min_history)):
@@ -143,7 +158,15 @@ def compare(
     }
     said: list[str] = []  # when the data were read
     with shown_progress() as progress:
-        if data is None:
+        if is_results:
+            comparison = _compare_results(
+                ranks or [],
+                context,
+                {key: options[key] for key in ("level", "correction", "tie_margin", "resamples", "seed")},
+                metrics,
+                progress,
+            )
+        elif data is None:
             rank_files = read_rank_files(
                 ranks or [],
                 n_items=n_items,
@@ -185,9 +208,19 @@ def compare(
                 progress=progress,
                 **options,
             )
+    outcome = None
+    if fail_on is not None:
+        from truerank.workflows.compare.changes import judge
+
+        outcome = judge(comparison, fail_on, margin=margin)
+        comparison = replace(comparison, provenance={**comparison.provenance, "gate": outcome.to_dict()})
     for note in comparison.notes:
         if note not in said:
             say(f"note: {note}")
+    if is_results:
+        from truerank.workflows.compare.changes import change_summary
+
+        say(change_summary(comparison, str((ranks or [Path()])[0])))
     for difference in comparison.differences:
         say(difference.sentence)
     emit(render_comparison(comparison, format))
@@ -197,6 +230,49 @@ def compare(
         from truerank.report.charts.comparison import comparison_document
 
         write_page(comparison_document(comparison), report)
+    if outcome is not None:
+        for failure in outcome.failures:
+            say(f"--fail-on {outcome.fail_on}: {failure}")
+        if not outcome.is_passed:
+            raise typer.Exit(1)
+        say(f"--fail-on {outcome.fail_on}: passed.")
+
+
+def _compare_results(
+    paths: list[Path], context: typer.Context, options: dict[str, Any], metrics: str, progress: Progress
+) -> Comparison:
+    """Return what changed between two results of ``evaluate``."""
+    from truerank.workflows.compare.changes import changes, read_result_files
+
+    if len(paths) != 2 or any(path.suffix != ".json" for path in paths):
+        raise InvalidParameter(
+            "results are compared two at a time, old.json and new.json. Give both, or tables of ranks alone."
+        )
+    source = context.get_parameter_source("metrics")
+    is_asked = source is not None and source.name != "DEFAULT"
+    files = read_result_files(*paths)
+    found = changes(
+        files.old,
+        files.new,
+        ranks=files.ranks,
+        metrics=metrics if is_asked else None,
+        progress=progress,
+        **options,
+    )
+    return replace(found, notes=(*files.notes, *found.notes))
+
+
+def _check_gate(fail_on: str | None, baseline: str | None, margin: float | None, *, is_results: bool) -> None:
+    """Raise before any work where a gate cannot be judged."""
+    if is_results and baseline is not None:
+        raise InvalidParameter("--baseline has no meaning with results: the old one is. Leave it out.")
+    if fail_on is None:
+        return
+    from truerank.workflows.compare.changes import make_gate
+
+    make_gate(fail_on, margin)
+    if not is_results and baseline is None:
+        raise InvalidParameter("--fail-on needs --baseline, the model that the others are held against.")
 
 
 def _check(
@@ -222,4 +298,8 @@ def render_comparison(comparison: Comparison, style: Format) -> str:
     if style is Format.csv:
         lines = [list(difference.to_dict().values()) for difference in comparison.differences]
         return table_text(list(comparison.differences[0].to_dict()), lines, style)
+    if "old" in comparison.provenance:
+        from truerank.workflows.compare.changes import change_table
+
+        return render_table(change_table(comparison), style)
     return render_table(comparison.to_table(), style)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -148,6 +150,8 @@ def evaluate(
             progress=progress,
         )
         result = run_evaluation(models, parts, options, progress=progress)
+    if ranks_out is not None:
+        result = with_ranks_file(result, ranks_out, out)
     _explain(result)
     emit(render_result(result, format))
     if out is not None:
@@ -184,6 +188,12 @@ def _explain(result: Result) -> None:
     ranks = "Ranks among all items" if sampler is None else f"Sampled ranks, {sampler}"
     say(f"{ranks}; ties: {result.provenance['ties']}; seen items: {result.provenance['seen']}.")
     say_intervals(result)
+
+
+def with_ranks_file(result: Result, ranks: Path, out: Path | None) -> Result:
+    """Return the result with the file of its ranks in the provenance, seen from the folder of the result."""
+    place = str(ranks) if out is None else os.path.relpath(ranks, out.parent)
+    return replace(result, provenance={**result.provenance, "ranks_out": place})
 
 
 def _write_ranks(result: Result, path: Path, parts: Split) -> None:

@@ -85,6 +85,7 @@ class Chart:
     series : lines, bars, dots and bands, later ones on top
     spans : shaded spans of x
     notes : sentences to read with it
+    has_rows : whether x counts rows from the top, named as their series, and y goes across
     """
 
     key: str
@@ -95,6 +96,7 @@ class Chart:
     series: tuple[Series, ...]
     spans: tuple[Span, ...] = ()
     notes: tuple[str, ...] = ()
+    has_rows: bool = False
 
     def table(self) -> Table:
         """Return the points as a table, one row for each x and one column for each series.

@@ -351,8 +351,31 @@ def read_rank_files(
     InvalidData
         When a file cannot be read, or two models have the same name.
     """
-    tables = {
-        str(path): _read(
+    unique = list(dict.fromkeys(map(str, paths)))
+    tables = ranks_by_file(
+        unique, n_items=n_items, n_negatives=n_negatives, replacement=replacement, zero_based=zero_based
+    )
+    models: dict[str, Ranks | SampledRanks] = {}
+    for path, table in zip(unique, tables, strict=True):
+        for name, ranks in table.items():
+            models[_free_name(name, Path(path), models)] = ranks
+    return models
+
+
+def ranks_by_file(
+    paths: Sequence[str | Path],
+    *,
+    n_items: int | None = None,
+    n_negatives: int | None = None,
+    replacement: bool | None = None,
+    zero_based: bool = False,
+) -> list[dict[str, Ranks | SampledRanks]]:
+    """Return the ranks of every model of each file, users and items coded alike in all of them.
+
+    A file without a column model holds one model, called ''. Parameters as in ``read_rank_files``.
+    """
+    tables = [
+        _read(
             Path(path),
             n_items=n_items,
             n_negatives=n_negatives,
@@ -360,18 +383,24 @@ def read_rank_files(
             zero_based=zero_based,
         )
         for path in paths
-    }
-    users = _joined([table.users for table in tables.values()])
-    items = _joined([table.items for table in tables.values() if table.items is not None])
-    models: dict[str, Ranks | SampledRanks] = {}
-    for path, table in tables.items():
+    ]
+    users = _joined([table.users for table in tables])
+    items = _joined([table.items for table in tables if table.items is not None])
+    found: list[dict[str, Ranks | SampledRanks]] = []
+    for table in tables:
         of_user = _codes(table.users, users)
         of_item = None if table.items is None else _codes(table.items, items)
-        for name, ranks in table.models.items():
-            model_name = _free_name(name, Path(path), models)
-            item = ranks.item if of_item is None else of_item[ranks.item]
-            models[model_name] = replace(ranks, user=of_user[ranks.user], item=item)
-    return models
+        found.append(
+            {
+                name: replace(
+                    ranks,
+                    user=of_user[ranks.user],
+                    item=ranks.item if of_item is None else of_item[ranks.item],
+                )
+                for name, ranks in table.models.items()
+            }
+        )
+    return found
 
 
 def _free_name(name: str, path: Path, taken: Mapping[str, object]) -> str:

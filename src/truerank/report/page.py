@@ -35,6 +35,7 @@ from truerank.report.outline import Part, chart_sections, outlined
 from truerank.report.shown_table import stacking_of, table_for_page
 from truerank.report.svg.heat_map import PaintedHeatMap, level_colours, paint_heat_map
 from truerank.report.svg.painter import PaintedChart, axis_name, css_classes, paint_chart
+from truerank.report.svg.rows import PaintedRows, paint_rows
 from truerank.workflows.compare.result import Comparison
 
 if TYPE_CHECKING:
@@ -44,8 +45,10 @@ if TYPE_CHECKING:
 def render_page(template: str, styles: ModelStyles, version: str, **entries: Any) -> str:
     """Return a page; a model has the same colour and marker in all its charts."""
 
-    def paint(picture: Picture) -> PaintedChart | PaintedHeatMap:
-        return paint_heat_map(picture) if isinstance(picture, HeatMap) else paint_chart(picture, styles)
+    def paint(picture: Picture) -> PaintedChart | PaintedHeatMap | PaintedRows:
+        if isinstance(picture, HeatMap):
+            return paint_heat_map(picture)
+        return paint_rows(picture, styles) if picture.has_rows else paint_chart(picture, styles)
 
     return _environment().get_template(template).render(paint=paint, version=version, **entries)
 

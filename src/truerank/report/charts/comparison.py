@@ -64,7 +64,7 @@ BOUNDS = "identification bounds"
 
 
 def forest_chart(comparison: Comparison, metric: str) -> Chart:
-    """Return the forest chart of one metric: differences of all pairs, numbered on x.
+    """Return the forest chart of one metric: one row per pair, named by it, with its interval.
 
     Raises
     ------
@@ -86,6 +86,7 @@ def forest_chart(comparison: Comparison, metric: str) -> Chart:
         y=ChartAxis(f"difference in {metric}"),
         series=(*((bounds,) if bounds else ()), zero, *dots),
         notes=_notes(lines, has_bounds=bounds is not None),
+        has_rows=True,
     )
 
 

@@ -59,6 +59,7 @@ class Strength(StrEnum):
     SAMPLE = "by the posterior, the sample decides"
     PRIOR = "by the posterior, the prior decides"
     ESTIMATOR = "by the estimator"
+    INTERVALS = "by the intervals of both results"
     NONE = ""
 
 

@@ -1,0 +1,136 @@
+"""Charts whose points are rows: a name above each dot, its whisker and the grey bounds behind it, y across.
+
+Names stand above their rows and numbers beside them, so that a row needs no legend and fits a phone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from truerank.core.chart import Chart, Series
+from truerank.core.table import LONGEST_NAME, decimals, fixed, shorten
+from truerank.report.axis import Axis, linear_axis
+from truerank.report.layout import ModelStyles, SeriesStyle
+from truerank.report.shown_table import ShownTable, chart_data_table
+
+
+@dataclass(frozen=True)
+class PaintedRow:
+    """One row of a chart.
+
+    Parameters
+    ----------
+    name, text, words : its label, shortened where it is long; its number; both with the interval
+    style : colour and marker
+    place : of the dot, in percent of the width
+    whisker, bound : limits of the interval and of what stands behind it in grey; None without
+    """
+
+    name: str
+    text: str
+    words: str
+    style: SeriesStyle
+    place: float
+    whisker: tuple[float, float] | None
+    bound: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class PaintedRows:
+    """All that the page needs to show a chart of rows; ``zero`` is where the dashed line stands, or None."""
+
+    kind = "rows"
+    is_wide = False
+    chart: Chart
+    axis: Axis
+    rows: tuple[PaintedRow, ...]
+    zero: float | None
+    data: ShownTable
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences below the chart."""
+        return self.chart.notes
+
+    @property
+    def words(self) -> str:
+        """What can be seen, for those who cannot see it."""
+        return self.chart.words or self.chart.title
+
+
+def paint_rows(chart: Chart, styles: ModelStyles) -> PaintedRows:
+    """Return a chart of rows: a series with a model is a row, grey dots are bounds, a line is the zero."""
+    values = [
+        value
+        for series in chart.series
+        for value in (*series.y, *series.low, *series.high)
+        if math.isfinite(value)
+    ]
+    axis = linear_axis(min(values, default=0.0), max(values, default=1.0))
+    grey = [series for series in chart.series if not series.model]
+    bounds = {
+        x: (low, high)
+        for series in grey
+        if series.kind == "dots"
+        for x, low, high in zip(series.x, series.low, series.high, strict=True)
+    }
+    dots = [
+        (series, style)
+        for series, style in zip(chart.series, styles.of_series(chart.series), strict=True)
+        if series.model and series.y and math.isfinite(series.y[0])
+    ]
+    places = decimals([series.y[0] for series, _ in dots])
+    lines = [series for series in grey if series.kind == "line" and series.y]
+    return PaintedRows(
+        chart=chart,
+        axis=axis,
+        rows=tuple(_row(series, style, axis, places, bounds.get(series.x[0])) for series, style in dots),
+        zero=axis.position(lines[0].y[0]) if lines else None,
+        data=chart_data_table(chart),
+    )
+
+
+def _row(
+    series: Series, style: SeriesStyle, axis: Axis, places: int, bound: tuple[float, float] | None
+) -> PaintedRow:
+    value = series.y[0]
+    limits = (series.low[0], series.high[0]) if series.low and series.high else None
+    if limits is not None and not all(map(math.isfinite, limits)):
+        limits = None
+    text = _signed(value, places)
+    between = "" if limits is None else f" ({_signed(limits[0], places)} to {_signed(limits[1], places)})"
+    return PaintedRow(
+        name=short_pair(series.label),
+        text=text,
+        words=f"{series.label}: {text}{between}",
+        style=style,
+        place=axis.position(value),
+        whisker=_on(axis, limits),
+        bound=_on(axis, bound),
+    )
+
+
+def short_pair(label: str, longest: int = LONGEST_NAME) -> str:
+    """Return the name of a row, both sides of a pair shortened where it is too long for a phone.
+
+    Examples
+    --------
+    >>> short_pair("item-knn(power=3, norm=l2) \N{MINUS SIGN} ease(reg=500)")[:12]
+    'item-kn…=l2)'
+    """
+    first, between, second = label.partition(" \N{MINUS SIGN} ")
+    if len(label) <= longest or not between:
+        return shorten(label, longest)
+    room = longest - len(between)
+    half = room // 2
+    for_first = room - len(second) if len(second) < half else min(len(first), half)
+    return f"{shorten(first, for_first)}{between}{shorten(second, room - for_first)}"
+
+
+def _signed(value: float, places: int) -> str:
+    return ("+" if value > 0 else "") + fixed(value, places)
+
+
+def _on(axis: Axis, limits: tuple[float, float] | None) -> tuple[float, float] | None:
+    return None if limits is None else (axis.position(limits[0]), axis.position(limits[1]))
