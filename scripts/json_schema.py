@@ -8,6 +8,7 @@ test compares the file with what is made here.
 from __future__ import annotations
 
 import enum
+import inspect
 import json
 import re
 import types
@@ -39,16 +40,17 @@ _NUMBERS: Schema = {"type": "array", "description": "numbers, nested as the desc
 
 def parameters(cls: type) -> dict[str, str]:
     """Return the descriptions of the fields of a class from its docstring, one line each."""
-    section = (cls.__doc__ or "").replace("``", "`").partition("Parameters\n")[2]
+    text = inspect.cleandoc(cls.__doc__ or "")  # Python 3.13 removes the indentation itself
+    section = text.replace("``", "`").partition("Parameters\n")[2]
     section = re.split(r"\n\s*\n\s*(?=[A-Z]\w+\n\s*-+\n)", section)[0]
     found: dict[str, str] = {}
     names: list[str] = []
     for line in section.splitlines()[1:]:
-        entry = re.match(r"^    (\w+(?:, \w+)*) : (.+)$", line)
+        entry = re.match(r"^(\w+(?:, \w+)*) : (.+)$", line)
         if entry:
             names = entry[1].split(", ")
             found.update(dict.fromkeys(names, entry[2]))
-        elif line.startswith("        ") and names:
+        elif line.startswith("    ") and names:
             found.update({name: f"{found[name]} {line.strip()}" for name in names})
     return found
 
