@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,3 +53,20 @@ def test_long_text_may_break() -> None:
     table = Table(("a", "b", "c"), (("x", "1.5 (1 to 2)", "y" * 50), ("x", "\N{EN DASH}", "")))
     assert table_for_page(table).kinds == ("short", "number", "long")
     assert table_for_page(Table(("a",), ())).kinds == ("short",)
+
+
+@pytest.mark.parametrize(
+    ("row", "stacking"),
+    [
+        (("ease", "0.1"), ""),
+        (("ease", *("0.1234",) * 5), "narrow"),
+        (("ease", "a text of many words that is wrapped between them, however long it may be"), ""),
+        (("ease", "68fad0c55045051b7e7ed16d43c5be2e"), "narrow"),
+        (("ease", *("0.1234 (0.1 to 0.2)",) * 7), "broad dense"),
+    ],
+    ids=["small", "numbers", "words", "one long word", "wide"],
+)
+def test_rows_are_stacked_where_a_table_does_not_fit(row: tuple[str, ...], stacking: str) -> None:
+    """Numbers and words that cannot be broken decide how wide a table is."""
+    columns = tuple(f"c{n}" for n in range(len(row)))
+    assert table_for_page(Table(columns, (row,))).stacking == stacking

@@ -83,9 +83,10 @@ def stacking_of(width: float) -> str:
 def _column_width(cells: Sequence[str], kind: str) -> float:
     """Return about how many pixels a column needs; headings and long texts are wrapped between words."""
     heading, *values = cells
-    words = max((len(word) for word in heading.split()), default=0)
+    wrapped = [heading, *values] if kind == "long" else [heading]
+    word = max((len(word) for cell in wrapped for word in cell.split()), default=0)
     letters = max((len(value) for value in values), default=0)
-    return _LETTER * max(words, min(letters, _WRAPPED) if kind == "long" else letters) + _PADDING
+    return _LETTER * max(word, min(letters, _WRAPPED) if kind == "long" else letters) + _PADDING
 
 
 def chart_data_table(chart: Chart) -> ShownTable:
