@@ -300,6 +300,15 @@ def test_the_smallest_resolved_cut_off_is_the_first_of_a_scan() -> None:
             assert found.smallest_cutoff == expected, (metric, half_width)
 
 
+@pytest.mark.slow
+def test_metrics_that_differ_only_in_their_cut_offs() -> None:
+    sample = simulate_sample(population(400, 200, seed=3), 20)
+    both = resolution(sample, "recall@1,recall@3", half_width=0.1)
+    alone = [resolution(sample, metric, half_width=0.1)[0] for metric in ("recall@1", "recall@3")]
+    assert [one.smallest_cutoff for one in both] == [one.smallest_cutoff for one in alone]
+    assert all(one.smallest_cutoff is not None for one in both)
+
+
 class ThresholdsAlone(SampledRankEvents):
     """The events below thresholds, without those between two of them."""
 

@@ -124,8 +124,11 @@ def smallest_resolved_cutoff(
             for k in CUTOFFS[start : start + _AT_ONCE]
             if smallest[metric] is None and metric.cutoff is not None and metric.cutoff < k <= largest
         ]
-        bounds = bound([replace(metric, cutoff=k) for metric, k in tried]) if tried else ()
-        for (metric, k), found in zip(tried, bounds, strict=True):
+        # metrics that differ only in their cut-offs meet at larger ones, which are bounded once
+        asked = list(dict.fromkeys(replace(metric, cutoff=k) for metric, k in tried))
+        bounds = dict(zip(asked, bound(asked), strict=True)) if asked else {}
+        for metric, k in tried:
+            found = bounds[replace(metric, cutoff=k)]
             if smallest[metric] is None and found.half_width <= wanted:
                 smallest[metric] = k
     return smallest
