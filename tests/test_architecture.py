@@ -20,6 +20,7 @@ ROOT = Path(truerank.__file__).parent
 PROJECT = ROOT.parent.parent
 #: a subject may import the subjects to its right; those in different brackets do not import each other
 LAYERS: list[list[list[str]]] = [
+    [["__main__"]],
     [["cli"]],
     [["papers"]],
     [["report"]],

@@ -155,7 +155,7 @@ def test_long_tables_are_cut_and_counted() -> None:
 
 
 def test_cells_of_several_lines_stay_in_their_row() -> None:
-    assert Table(("a", "b"), (("x\ny", "1"),)).text() == "a    b\nx y  1"
+    assert Table(("a", "b"), (("x\ny", "1"),)).text() == "a     b\nx\\ny  1"
 
 
 def test_without_pandas_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

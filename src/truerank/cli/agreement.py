@@ -10,16 +10,7 @@ import typer
 from truerank.cli import options as opt
 from truerank.cli.completion import plugin_names
 from truerank.cli.options import Format
-from truerank.cli.output import (
-    check_file,
-    emit,
-    prose,
-    render_table,
-    say,
-    shown_progress,
-    table_text,
-    write_page,
-)
+from truerank.cli.output import SUFFIXES, Parts, check_file, say, show, shown_progress, table_of, write_page
 from truerank.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -82,6 +73,7 @@ def agreement(
     duplicates: opt.Duplicates = "last",
     seed: opt.Seed = 0,
     format: opt.OutputFormat = Format.table,
+    out: opt.Out = None,
     report: opt.Report = None,
 ) -> None:
     """Fit models to all events and to sub-samples; print which of these keep their order.
@@ -95,6 +87,7 @@ def agreement(
     from truerank.workflows.agreement.experiment import AgreementExperiment
     from truerank.workflows.agreement.plan import make_plan
 
+    check_file(out, "--out", SUFFIXES)
     check_file(report, "--report")
     plan = make_plan(
         strategies,
@@ -132,13 +125,13 @@ def agreement(
         try:
             result = experiment.run(progress)
         except KeyboardInterrupt:
-            say(f"truerank: interrupted. {_remaining(experiment)}")
+            say(f"truerank: interrupted. {_remaining(experiment)}", always=True)
             raise typer.Exit(130) from None
     for problem in result.problems:
         say(f"note: not fitted: {problem}")
     for skipped in result.skipped:
         say(f"note: skipped: {skipped}")
-    _print(result, format, by_metric)
+    show(lambda style: _parts(result, style, by_metric), format, out)
     if report is not None:
         from truerank.report.charts.agreement import agreement_document
 
@@ -174,16 +167,12 @@ def _remaining(experiment: AgreementExperiment) -> str:
     )
 
 
-def _print(result: Agreement, format: Format, by_metric: bool) -> None:
-    if format is Format.json:
-        emit(result.to_json())
-        return
-    if format is Format.csv:
+def _parts(result: Agreement, style: Format, by_metric: bool) -> Parts:
+    if style is Format.json:
+        return [result.to_json()]
+    if style is Format.csv:
         fields = list(result.cells[0].__dataclass_fields__)
-        emit(table_text(fields, [[getattr(cell, name) for name in fields] for cell in result.cells], format))
-        return
+        return [table_of(fields, [[getattr(cell, name) for name in fields] for cell in result.cells])]
     tables: tuple[Which, ...] = ("fractions", "metrics", "strategies", "models")
-    for which in tables if by_metric else (tables[0], *tables[2:]):
-        emit(render_table(result.to_table(which), format))
-        emit("")
-    emit(prose(result.answer, format))
+    chosen = tables if by_metric else (tables[0], *tables[2:])
+    return [*(result.to_table(which) for which in chosen), result.answer]

@@ -13,14 +13,13 @@ from truerank.cli.completion import data_names, plugin_names
 from truerank.cli.options import Answer, Format, sampler_spec, with_data
 from truerank.cli.output import (
     SUFFIXES,
+    Parts,
     check_file,
-    emit,
-    render_table,
     say,
+    show,
     shown_progress,
-    table_text,
+    table_of,
     write_page,
-    write_text,
 )
 from truerank.core.errors import InvalidParameter
 
@@ -223,9 +222,7 @@ def compare(
         say(change_summary(comparison, str((ranks or [Path()])[0])))
     for difference in comparison.differences:
         say(difference.sentence)
-    emit(render_comparison(comparison, format))
-    if out is not None:
-        write_text(out, render_comparison(comparison, SUFFIXES[out.suffix]))
+    show(lambda style: comparison_parts(comparison, style), format, out)
     if report is not None:
         from truerank.report.charts.comparison import comparison_document
 
@@ -291,15 +288,15 @@ def _check(
         raise InvalidParameter("--data needs models to compare. Add --model at least twice.")
 
 
-def render_comparison(comparison: Comparison, style: Format) -> str:
-    """Return the comparison in one of the formats."""
+def comparison_parts(comparison: Comparison, style: Format) -> Parts:
+    """Return a comparison as ``show`` takes it."""
     if style is Format.json:
-        return comparison.to_json()
+        return [comparison.to_json()]
     if style is Format.csv:
         lines = [list(difference.to_dict().values()) for difference in comparison.differences]
-        return table_text(list(comparison.differences[0].to_dict()), lines, style)
+        return [table_of(list(comparison.differences[0].to_dict()), lines)]
     if "old" in comparison.provenance:
         from truerank.workflows.compare.changes import change_table
 
-        return render_table(change_table(comparison), style)
-    return render_table(comparison.to_table(), style)
+        return [change_table(comparison)]
+    return [comparison.to_table()]

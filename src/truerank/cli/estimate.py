@@ -10,14 +10,14 @@ import typer
 from truerank.cli import options as opt
 from truerank.cli.options import Answer, Format
 from truerank.cli.output import (
+    SUFFIXES,
     check_file,
-    emit,
-    render_result,
+    result_parts,
     say,
     say_intervals,
+    show,
     shown_progress,
     write_charts,
-    write_text,
 )
 
 
@@ -39,8 +39,8 @@ def estimate(
     level: opt.Level = 0.95,
     seed: opt.Seed = 0,
     format: opt.OutputFormat = Format.table,
+    out: opt.Out = None,
     report: opt.Report = None,
-    out: Annotated[Path | None, typer.Option(help="Also write the result to this file, as JSON.")] = None,
 ) -> None:
     """Estimate the metrics of exact evaluation from a table of sampled ranks of any framework."""
     from truerank.ranking.files import read_sampled_models
@@ -48,7 +48,7 @@ def estimate(
     from truerank.workflows.options import DEFAULT_ESTIMATOR
 
     check_file(report, "--report")
-    check_file(out, "--out")
+    check_file(out, "--out", SUFFIXES)
     models = read_sampled_models(
         ranks,
         n_items=n_items,
@@ -78,7 +78,6 @@ def estimate(
         f"negatives, sampled {how} replacement."
     )
     say_intervals(result)
-    emit(render_result(result, format))
-    write_text(out, result.to_json())
+    show(lambda style: result_parts(result, style), format, out)
     if report is not None:
         write_charts(result, report, named, bounds=bounds is not False)

@@ -16,13 +16,12 @@ from truerank.cli.options import Format, sampler_spec
 from truerank.cli.output import (
     SUFFIXES,
     check_file,
-    emit,
-    render_result,
+    result_parts,
     say,
     say_intervals,
+    show,
     shown_progress,
     write_charts,
-    write_text,
 )
 from truerank.core.errors import InvalidParameter
 
@@ -153,9 +152,7 @@ def evaluate(
     if ranks_out is not None:
         result = with_ranks_file(result, ranks_out, out)
     _explain(result)
-    emit(render_result(result, format))
-    if out is not None:
-        write_text(out, render_result(result, SUFFIXES[out.suffix]))
+    show(lambda style: result_parts(result, style), format, out)
     if ranks_out is not None:
         _write_ranks(result, ranks_out, parts)
     if report is not None:

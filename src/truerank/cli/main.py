@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import warnings
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Annotated, Any, cast
 
 import typer
@@ -22,15 +23,22 @@ COMMANDS = {
     "sample": "Rank targets against sampled negatives and write the table that truerank estimate reads.",
     "estimate": "Estimate the metrics of exact evaluation from a table of sampled ranks of any framework.",
     "compare": "Compare models, from files of ranks or on a data set: which is better, or why it is open.",
-    "plan": "Print how many negatives or users a wanted half-width needs, and what exact evaluation costs.",
+    "plan": "Recommend how to reach a wanted half-width: what to do, what it costs, what it gives.",
     "fit": "Fit a model to the train part and write it to a file.",
     "study": "Measure the errors of estimators: rank all items once, and sampled items many times.",
     "subsample": "Write a fraction of the events, with their original ids, and print what has been lost.",
     "agreement": "Fit models to all events and to sub-samples; print which of these keep their order.",
-    "list": "List the plug-ins of one kind, with parameters and sources.",
+    "list": "List the plug-ins of one kind, or describe one of them with its parameters and source.",
     "trec": "Compute metrics from a TREC run and its qrels.",
     "data": "Public data sets: list, describe or fetch them.",
     "paper": "Reproduce tables and figures of the papers.",
+}
+#: Panel of the help -> commands.
+GROUPS = {
+    "Evaluate": ("evaluate", "compare", "plan", "fit", "trec"),
+    "Sampled ranks": ("sample", "estimate", "study"),
+    "Smaller data": ("subsample", "agreement"),
+    "Look up": ("list", "data", "paper"),
 }
 #: Where a command is defined below ``truerank.cli``, unless in the function and module of its name.
 DEFINED = {"list": "plugins:list_plugins", "data": "data:app", "paper": "paper:app"}
@@ -52,6 +60,20 @@ def load_command(name: str) -> Any:
 
 class LazyGroup(TyperGroup):
     """Group that knows the names and summaries of its commands, and loads the one that is called."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help, commands in panels."""
+        from truerank.cli.help import print_help
+
+        print_help(self, ctx, GROUPS)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the called command; Ctrl-C ends it with one sentence, where typer would say nothing."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _say("truerank: interrupted.")
+            raise typer.Exit(130) from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the name of the called command, the command itself and its arguments."""
@@ -86,19 +108,30 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def main(
+    ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print results and errors only, no messages.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also print how long each step takes.")
+    ] = False,
 ) -> None:
     """Take options that belong to no command."""
+    ctx.obj = (quiet, verbose)
 
 
 def run() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # what the terminal has no letter for is shown in another way
+            stream.reconfigure(errors="backslashreplace")
     warnings.showwarning = _show_warning
     warnings.simplefilter("always", DataWarning)
     try:
-        app()
+        app(prog_name="truerank")
     except TruerankError as error:
         _say(f"truerank: {error}")
         sys.exit(2)

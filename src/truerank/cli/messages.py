@@ -1,6 +1,6 @@
-"""Error messages in the words of the command line: options instead of Python arguments.
+"""What all commands have in common: help in panels, how much they say, and errors that name options.
 
-The functions behind a command are public, so their messages name Python arguments; ``n_threads must be an
+The functions behind a command are public, so their errors name Python arguments; ``n_threads must be an
 integer`` becomes ``--threads must be an integer``. Only what cannot be an ordinary word is replaced:
 arguments that a message starts with (``precision must ...``), assignments (``seen='keep'``), names with an
 underscore, and what a message says to leave out. Text in parentheses stays, so that parameters of plug-ins
@@ -13,9 +13,10 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import Annotated, Any
 
-from typer.core import TyperCommand, TyperOption
+import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from truerank.core.errors import InvalidParameter, TruerankError
 
@@ -38,19 +39,69 @@ _ARGUMENTS = "truerank.arguments"
 _running: ContextVar[str] = ContextVar("running", default="")
 
 
+def _talk(
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print results and errors only, no messages.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also print how long each step takes.")
+    ] = False,
+) -> None:
+    """Options that every command has."""
+
+
+class HelpGroup(TyperGroup):
+    """Group of commands with help in panels."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        from truerank.cli.help import print_help
+
+        print_help(self, ctx)
+
+
 class OptionCommand(TyperCommand):
-    """Command whose error messages name its options, and which knows how it was called."""
+    """Command with help in panels and ``-q`` and ``-v``; errors name its options, and it knows its call."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        common = typer.Typer(add_completion=False)
+        common.command()(_talk)
+        built: Any = typer.main.get_command(common)
+        self.params += [one for one in built.params if one.name in ("quiet", "verbose")]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Keep the arguments as they were given."""
         ctx.meta[_ARGUMENTS] = list(args)
         return super().parse_args(ctx, args)
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        from truerank.cli.help import print_help
+
+        print_help(self, ctx)
+
+    def get_usage(self, ctx: Any) -> str:
+        """Return how the command is called."""
+        from truerank.cli.help import usage
+
+        return usage(self, ctx)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command; an error gets its message in the words of the command line."""
+        from truerank.cli.output import talking
+
+        before = ctx.obj or (False, False)
+        quiet, verbose = (
+            ctx.params.pop(name, False) or given
+            for name, given in zip(("quiet", "verbose"), before, strict=True)
+        )
+        if quiet and verbose:
+            raise InvalidParameter("give either --quiet or --verbose, not both.")
         token = _running.set(_as_called(ctx))
         try:
-            return super().invoke(ctx)
+            with talking(quiet=quiet, verbose=verbose):
+                return super().invoke(ctx)
         except TruerankError as error:
             is_argument = isinstance(error, InvalidParameter)
             message = name_options(str(error), option_names(self.params), is_argument=is_argument)

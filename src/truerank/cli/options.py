@@ -189,7 +189,9 @@ WorkDir = Annotated[
 Keep = Annotated[
     Path | None, typer.Option(help="Keep finished parts in this folder; a later run continues from there.")
 ]
-OutputFormat = Annotated[Format, typer.Option(help="Format of the output.")]
+OutputFormat = Annotated[
+    Format, typer.Option(help="Format of the output: table, json, csv, markdown or latex.")
+]
 Out = Annotated[
     Path | None, typer.Option(help="Also write the output to this file: .json, .csv, .md, .tex or .txt.")
 ]

@@ -5,22 +5,24 @@ A pipe sees only data. Progress bars appear only when stderr is a terminal.
 
 from __future__ import annotations
 
+import os
+import re
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table as Grid
 
 from truerank.cli.messages import command_line
 from truerank.cli.options import Format
+from truerank.core.display import lay_out, visible, wrap_words
 from truerank.core.errors import InvalidParameter
-from truerank.core.progress import SILENT, Progress
-from truerank.core.table import Table, escape_latex, percent
+from truerank.core.progress import COMPILATION, SILENT, Progress, ProgressTask
+from truerank.core.table import Table, escape_latex, escape_markdown, percent
 
 if TYPE_CHECKING:
     from truerank.core.chart import Document
@@ -35,6 +37,7 @@ SUFFIXES = {
     ".tex": Format.latex,
     ".txt": Format.table,
 }
+_BOLD, _NOT_BOLD = "\x1b[1m", "\x1b[0m"
 #: what an interval is for
 _TARGETS = {"test-users": "all test users", "population": "the user population", "": "the mean"}
 _METHODS = {"bca": "BCa bootstrap", "normal": "Student-t"}
@@ -54,7 +57,7 @@ def check_file(path: Path | None, option: str, suffixes: Collection[str] = ()) -
     if path is None:
         return
     check_output(path, option)
-    if suffixes and path.suffix not in suffixes:
+    if suffixes and path.suffix.lower() not in suffixes:
         raise InvalidParameter(f"{option} must end in {_either(suffixes)}, got {path.name!r}.")
 
 
@@ -63,41 +66,163 @@ def _either(names: Collection[str]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
-def say(text: str) -> None:
-    """Write a message to stderr."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(escape(text))
+_talk = {"quiet": False, "verbose": False}
+
+
+@contextmanager
+def talking(*, quiet: bool, verbose: bool) -> Iterator[None]:
+    """Say nothing, or more than usual, while the block runs: how long each step and all of it took."""
+    started, compiled = time.perf_counter(), COMPILATION.seconds
+    before = dict(_talk)
+    _talk.update(quiet=quiet, verbose=verbose)
+    COMPILATION.tell = _tell_compiling
+    try:
+        yield
+        if verbose:
+            if COMPILATION.seconds > compiled:
+                say(f"compiling: {COMPILATION.seconds - compiled:.2f} s.")
+            say(f"{time.perf_counter() - started:.1f} s in all.")
+    finally:
+        COMPILATION.tell = None
+        _talk.update(before)
+
+
+def _tell_compiling() -> None:
+    """Say once, to somebody who waits or asked for more, why a first run takes longer."""
+    COMPILATION.tell = None
+    if not (sys.stderr.isatty() or _talk["verbose"]):
+        return
+    if COMPILATION.is_kept:
+        say("Compiling inner loops, which takes some seconds; later runs find them compiled.")
+    else:
+        say("Compiling inner loops, in every run: no folder can be written to. Set NUMBA_CACHE_DIR to one.")
+
+
+def say(text: str, *, always: bool = False) -> None:
+    """Write a message to stderr; in a terminal its lines are broken between words.
+
+    Parameters
+    ----------
+    text : one or more lines
+    always : with ``-q`` too
+    """
+    if _talk["quiet"] and not always:
+        return
+    shown = visible(text, _encoding(sys.stderr), keep="\n")
+    lines = wrap_words(shown, terminal_width(sys.stderr), indent="  ")
+    # rich is asked, because it may be drawing a progress bar that the message must not cut in two
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console.print("\n".join(lines))
+
+
+def say_table(table: Table) -> None:
+    """Write a table to stderr."""
+    if _talk["quiet"]:
+        return
+    sys.stderr.write(_table_text(table, Format.table, sys.stderr) + "\n")
 
 
 def emit(text: str) -> None:
-    """Write data to stdout."""
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    """Write data to stdout; what a terminal would obey is shown, except for our own bold letters."""
+    parts = re.split(
+        f"({re.escape(_BOLD)}|{re.escape(_NOT_BOLD)})", text if text.endswith("\n") else text + "\n"
+    )
+    encoding = _encoding(sys.stdout)
+    for part in parts:
+        sys.stdout.write(part if part in (_BOLD, _NOT_BOLD) else visible(part, encoding, keep="\n\t"))
 
 
-def render_result(result: Result, style: Format) -> str:
-    """Return the result in one of the formats."""
-    if style is Format.json:
-        return result.to_json()
+def terminal_width(stream: TextIO) -> int | None:
+    """Return the columns of the terminal behind a stream, or None for a file or pipe."""
+    return Console(file=stream).width if stream.isatty() else None
+
+
+def _encoding(stream: TextIO) -> str:
+    return stream.encoding or "utf-8"
+
+
+Parts = Sequence[Table | str]
+
+
+def show(make: Callable[[Format], Parts], style: Format, out: Path | None = None) -> None:
+    """Print what a command answers, and write it to the file of ``--out`` in the format of its suffix.
+
+    Parameters
+    ----------
+    make : tables and sentences for a format; for JSON, one text
+    style : of stdout
+    out : already checked by ``check_file``
+    """
+    emit(_text_of(make(style), style, sys.stdout))
+    if out is not None:
+        style = SUFFIXES[out.suffix.lower()]
+        write_text(out, _text_of(make(style), style, None))
+
+
+def _text_of(parts: Parts, style: Format, stream: TextIO | None) -> str:
+    """Return all parts, for a stream or for a file in UTF-8 whose lines may have any length."""
+    texts = [
+        prose(part, style, stream) if isinstance(part, str) else _table_text(part, style, stream)
+        for part in parts
+    ]
+    return "\n\n".join(text.removesuffix("\n") for text in texts)
+
+
+def prose(text: str, style: Format, stream: TextIO | None = None) -> str:
+    """Return a sentence that stands among tables."""
+    if style is Format.latex:
+        return escape_latex(text)
+    if style is Format.markdown:
+        return "\n\n".join(escape_markdown(part) for part in text.split("\n\n"))
+    if style is not Format.table or stream is None:
+        return text
+    return "\n".join(wrap_words(visible(text, _encoding(stream), keep="\n"), terminal_width(stream)))
+
+
+def _table_text(table: Table, style: Format, stream: TextIO | None) -> str:
     if style is Format.csv:
-        fields = list(result.estimates[0].to_dict())
+        return table.csv()
+    if style is Format.markdown:
+        return table.markdown()
+    if style is Format.latex:
+        return table.latex()
+    if stream is None:
+        return lay_out(table)
+    is_bold = stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+    return lay_out(
+        table,
+        terminal_width(stream),
+        encoding=_encoding(stream),
+        bold=_embolden if is_bold else None,
+    )
+
+
+def _embolden(text: str) -> str:
+    return f"{_BOLD}{text}{_NOT_BOLD}"
+
+
+def table_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """Return a table of anything; nothing stands for None."""
+    cells = (tuple("" if cell is None else str(cell) for cell in row) for row in rows)
+    return Table(tuple(columns), tuple(cells))
+
+
+def result_parts(result: Result, style: Format) -> Parts:
+    """Return a result as ``show`` takes it."""
+    if style is Format.json:
+        return [result.to_json()]
+    if style is Format.csv:
         entries = (*result.estimates, *result.bounds)
-        return table_text(fields, [list(e.to_dict().values()) for e in entries], style)
-    table = result.to_table()
-    needed = sum(max(map(len, column)) + 2 for column in zip(table.columns, *table.rows, strict=True)) - 2
-    if style is Format.table and needed > _console().width:
-        # the interval below the value instead of beside it
-        table = replace(
-            table, rows=tuple(tuple(cell.replace(" [", "\n[", 1) for cell in row) for row in table.rows)
-        )
-    return render_table(table, style)
+        return [table_of(list(entries[0].to_dict()), [list(entry.to_dict().values()) for entry in entries])]
+    return [result.to_table()]
 
 
-def write_text(path: Path | None, text: str) -> None:
-    """Write what ``--out`` asks for, if anything, all or nothing."""
+def write_text(path: Path, text: str) -> None:
+    """Write what ``--out`` asks for, all or nothing."""
     from truerank.core.checkpoint import replace_text
 
-    if path is not None:
-        replace_text(path, text if text.endswith("\n") else text + "\n", "--out")
-        say(f"wrote {path}")
+    replace_text(path, text if text.endswith("\n") else text + "\n", "--out")
+    say(f"wrote {path}")
 
 
 def write_charts(
@@ -176,55 +301,53 @@ def _of_exact_values(intervals: str, method: str, target: str) -> str:
     return f"{users} test users; {intervals.format(_METHODS.get(name, name) + ' ')}{corrected}."
 
 
-def table_text(columns: Sequence[str], rows: Sequence[Sequence[object]], style: Format) -> str:
-    """Return rows of anything as ``render_table`` does; nothing stands for None."""
-    cells = tuple(tuple("" if cell is None else str(cell) for cell in row) for row in rows)
-    return render_table(Table(tuple(columns), cells), style)
+class _Timed:
+    """The progress protocol of core, measuring jobs and passing them on."""
+
+    def __init__(self, inner: Progress) -> None:
+        self.inner = inner
+        self.started: dict[int, tuple[str, float]] = {}
+        self.spent: dict[str, list[float]] = {}
+
+    def task(self, label: str, total: int | None = None) -> ProgressTask:
+        task = self.inner.task(label, total)
+        # the silent display gives every job the same object
+        task = task if self.inner is not SILENT else _Unshown()
+        self.started[id(task)] = (label, time.perf_counter())
+        return task
+
+    def done(self, task: ProgressTask) -> None:
+        label, started = self.started.pop(id(task))
+        self.spent.setdefault(label, []).append(time.perf_counter() - started)
+        self.inner.done(task)
 
 
-def render_table(table: Table, style: Format) -> str:
-    """Return a table as text, CSV, Markdown or LaTeX; numbers are aligned right."""
-    if style is Format.csv:
-        return table.csv()
-    if style is Format.markdown:
-        return table.markdown()
-    if style is Format.latex:
-        return table.latex()
-    return _grid(table)
-
-
-def prose(text: str, style: Format) -> str:
-    """Return a sentence that stands among tables."""
-    return escape_latex(text) if style is Format.latex else text
-
-
-def _grid(table: Table) -> str:
-    grid = Grid(box=None, pad_edge=False, header_style="bold")
-    for at, column in enumerate(table.columns):
-        grid.add_column(escape(column), justify="right" if table.is_number(at) else "left", overflow="fold")
-    for at, row in enumerate(table.rows):
-        cells = [
-            f"[bold]{escape(cell)}[/]" if (at, column) in table.strong else escape(cell)
-            for column, cell in enumerate(row)
-        ]
-        grid.add_row(*cells)
-    console = _console()
-    with console.capture() as captured:
-        console.print(grid)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines())
-
-
-def _console() -> Console:
-    """Return stdout as a terminal of its width, or as a file whose lines are never folded."""
-    is_terminal = sys.stdout.isatty()
-    return Console(file=sys.stdout, highlight=False, width=None if is_terminal else 10_000)
+class _Unshown:
+    def advance(self, steps: int = 1) -> None:
+        pass
 
 
 @contextmanager
 def shown_progress() -> Iterator[Progress]:
-    """Show jobs while the block runs; silent when stderr is not a terminal."""
+    """Show jobs while the block runs, with ``-v`` also how long each took.
+
+    Bars are drawn only where stderr is a terminal, and not with ``-q``.
+    """
+    with _drawn_progress() as drawn:
+        if not _talk["verbose"]:
+            yield drawn
+            return
+        timed = _Timed(drawn)
+        yield timed
+    for label, seconds in timed.spent.items():
+        times = f", {len(seconds):,} times" if len(seconds) > 1 else ""
+        say(f"{label}: {sum(seconds):.2f} s{times}.")
+
+
+@contextmanager
+def _drawn_progress() -> Iterator[Progress]:
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not console.is_terminal or _talk["quiet"]:
         yield SILENT
         return
     from truerank.core.progress_bars import Bars

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,10 +17,22 @@ import typer
 
 from truerank.cli import options as opt
 from truerank.cli.completion import recipe_names
-from truerank.cli.messages import OptionCommand
+from truerank.cli.messages import HelpGroup, OptionCommand
 from truerank.cli.options import Format
-from truerank.cli.output import check_file, emit, say, shown_progress, table_text, write_page
+from truerank.cli.output import (
+    SUFFIXES,
+    Parts,
+    check_file,
+    emit,
+    say,
+    say_table,
+    show,
+    shown_progress,
+    table_of,
+    write_page,
+)
 from truerank.core.errors import InvalidData, InvalidParameter, UnknownName
+from truerank.core.table import Table
 
 if TYPE_CHECKING:
     from truerank.papers.outcome import RecipeOutcome
@@ -27,7 +40,10 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(
-    help="Reproduce tables and figures of the papers.", no_args_is_help=True, add_completion=False
+    cls=HelpGroup,
+    help="Reproduce tables and figures of the papers.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 _KEEP = (
     "Keep fits, exact ranks and finished parts in this folder; a later run continues from there. By default "
@@ -35,22 +51,34 @@ _KEEP = (
 )
 
 
-@app.command("list")
+@app.command("list", cls=OptionCommand)
 def list_recipes(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Recipes or papers to describe in full, such as kr20.table3 or kr20.",
+            autocompletion=recipe_names,
+        ),
+    ] = None,
     format: opt.OutputFormat = Format.table,
+    out: opt.Out = None,
     keep: Annotated[Path | None, typer.Option(help="The folder of --keep in earlier runs.")] = None,
 ) -> None:
-    """List every table and figure of the papers, with the result and date of the last run.
+    """List every table and figure of the papers with the result of the last run.
 
-    A run marked reference comes with the package.
+    With names, and in formats other than a table, also when it ran, how long, on which data, and what differs
+    why. A run marked reference comes with the package.
     """
     from truerank.papers.gallery import recipe_statuses
+    from truerank.papers.recipe import RECIPES
     from truerank.papers.record import last_runs, reference_runs
 
-    listed = recipe_statuses(last_runs(keep or _cache()), reference_runs())
-    if format is Format.json:
-        emit(json.dumps([line.to_dict() for line in listed], indent=2))
-        return
+    check_file(out, "--out", SUFFIXES)
+    for asked in names or ():
+        _check_name(asked)
+    wanted = {name for asked in names or ["all"] for name in RECIPES if _is_named(name, asked)}
+    statuses = recipe_statuses(last_runs(keep or _cache()), reference_runs())
+    listed = [line for line in statuses if line.recipe.name in wanted]
     rows = [
         (
             line.recipe.name,
@@ -62,7 +90,26 @@ def list_recipes(
         )
         for line in listed
     ]
-    emit(table_text(("name", "last run", "cpu s", "data", "title", "status"), rows, format))
+
+    def parts(style: Format) -> Parts:
+        if style is Format.json:
+            return [json.dumps([line.to_dict() for line in listed], indent=2)]
+        if style is Format.table and not names:
+            short = [(row[0], row[4], re.split(r" because | \(|: ", row[5])[0]) for row in rows]
+            return [table_of(("name", "title", "status"), short)]
+        columns = ("name", "last run", "cpu s", "data", "title", "status")
+        if style is not Format.table:
+            return [table_of(columns, rows)]
+        return [
+            table_of(
+                columns[:1] + row[:1], [pair for pair in zip(columns[1:], row[1:], strict=True) if pair[1]]
+            )
+            for row in rows
+        ]
+
+    show(parts, format, out)
+    if not names:
+        say("More about one of them: truerank paper list NAME")
 
 
 @app.command("run", cls=OptionCommand)
@@ -80,7 +127,9 @@ def run_recipes(
     ] = None,
     seed: opt.Seed = 0,
     format: opt.OutputFormat = Format.table,
-    out: Annotated[Path | None, typer.Option(help="Write figures and tables into this folder.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write figures and tables into this folder.")
+    ] = None,
     report: Annotated[
         Path | None,
         typer.Option(help="Write an HTML page with all numbers next to the printed ones to this file."),
@@ -164,7 +213,7 @@ def run_recipes(
         emit(json.dumps({**head("paper run"), "recipes": recipes, "provenance": provenance}, indent=2))
     if len(runs) > 1:
         rows = [(run.name, run.verdict, f"{run.seconds:.1f}") for run in runs]
-        say(table_text(("recipe", "status", "seconds"), rows, Format.table))
+        say_table(table_of(("recipe", "status", "seconds"), rows))
     for sentence in left_out:
         say(sentence)
     if store.folder is not None and runs:
@@ -187,7 +236,7 @@ def _chosen(names: list[str], quick: bool) -> tuple[list[str], list[str]]:
 
     All names are looked up before anything runs.
     """
-    from truerank.papers.recipe import PAPERS, RECIPES
+    from truerank.papers.recipe import RECIPES
 
     chosen: dict[str, None] = {}
     left_out: dict[str, None] = {}
@@ -195,10 +244,7 @@ def _chosen(names: list[str], quick: bool) -> tuple[list[str], list[str]]:
         if asked in RECIPES:
             chosen[asked] = None
             continue
-        if asked != "all" and asked not in PAPERS:
-            error = UnknownName("paper or recipe", asked, [*PAPERS, *RECIPES, "all"])
-            # without a near name the papers are enough; their 60 recipes stand in the list
-            raise error if "Did you mean" in str(error) else UnknownName(error.kind, asked, [*PAPERS, "all"])
+        _check_name(asked)
         for name, recipe in RECIPES.items():
             if asked not in ("all", recipe.paper) or name in names:
                 continue
@@ -213,6 +259,23 @@ def _chosen(names: list[str], quick: bool) -> tuple[list[str], list[str]]:
             else:
                 chosen[name] = None
     return list(chosen), list(left_out)
+
+
+def _is_named(name: str, asked: str) -> bool:
+    """Whether a recipe is meant by its name, by its paper or by ``all``."""
+    from truerank.papers.recipe import RECIPES
+
+    return asked in ("all", name, RECIPES[name].paper)
+
+
+def _check_name(asked: str) -> None:
+    """Raise unless this is a recipe, a paper or ``all``."""
+    from truerank.papers.recipe import PAPERS, RECIPES
+
+    if asked not in ("all", *PAPERS, *RECIPES):
+        error = UnknownName("paper or recipe", asked, [*PAPERS, *RECIPES, "all"])
+        # without a near name the papers are enough; their 60 recipes stand in the list
+        raise error if "Did you mean" in str(error) else UnknownName(error.kind, asked, [*PAPERS, "all"])
 
 
 def _models(names: list[str]) -> tuple[str, ...]:
@@ -243,7 +306,7 @@ def _show(run: Run, format: Format, out: Path | None) -> None:
     if out is not None:
         _write(run.name, outcome, out)
     if format is not Format.json and outcome.cells:
-        emit(_cells(run.name, outcome, format))
+        show(lambda _: [_cells(run.name, outcome)], format)
 
 
 def _write_report(path: Path, runs: list[Run], left_out: list[str]) -> None:
@@ -274,7 +337,7 @@ def _summary(outcome: RecipeOutcome) -> str:
     return "; ".join(part for part in (cells, figures if outcome.figures else "") if part)
 
 
-def _cells(name: str, outcome: RecipeOutcome, style: Format) -> str:
+def _cells(name: str, outcome: RecipeOutcome) -> Table:
     columns = ("recipe", "row", "column", "printed", "here", "difference", "error", "z", "status", "note")
     rows = []
     for cell in outcome.cells:
@@ -287,7 +350,7 @@ def _cells(name: str, outcome: RecipeOutcome, style: Format) -> str:
         z = "" if cell.z is None else f"{cell.z:+.2f}"
         status = outcome.cell_status(cell)
         rows.append((name, cell.row, cell.column, *shown, gap, error, z, status, cell.note))
-    return table_text(columns, rows, style)
+    return table_of(columns, rows)
 
 
 def _write(name: str, outcome: RecipeOutcome, folder: Path) -> None:
@@ -295,7 +358,7 @@ def _write(name: str, outcome: RecipeOutcome, folder: Path) -> None:
 
     if outcome.cells:
         path = folder / f"{name}.csv"
-        text = _cells(name, outcome, Format.csv)
+        text = _cells(name, outcome).csv()
         replace_file(path, lambda part: part.write_text(text), "--out")
         say(f"  wrote {path}")
     for stem, figure in outcome.figures.items():

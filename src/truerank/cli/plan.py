@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,12 +17,13 @@ import typer
 
 from truerank.cli import options as opt
 from truerank.cli.options import Format
-from truerank.cli.output import emit, say, shown_progress, table_text
+from truerank.cli.output import SUFFIXES, Parts, check_file, say, show, shown_progress, table_of
 from truerank.core.errors import InvalidParameter
 from truerank.core.table import about
 
 if TYPE_CHECKING:
     from truerank.core.ranks import SampledRanks
+    from truerank.workflows.plan.advice import TellingApart
     from truerank.workflows.plan.cost import RankingSeconds
     from truerank.workflows.plan.plan import SamplePlan
 
@@ -43,7 +44,14 @@ GPU_COLUMNS: dict[str, Callable[[Any], str]] = {
 }
 
 
-def show_scale(size: str, workers: int, gpus: int | None, negatives: tuple[int, ...], style: Format) -> None:
+def show_scale(
+    size: str,
+    workers: int,
+    gpus: int | None,
+    negatives: tuple[int, ...],
+    style: Format,
+    out: Path | None = None,
+) -> None:
     """Print what ranking USERSxITEMSxDIMENSIONS costs on cores, or on GPUs where there are any."""
     from truerank.core.provenance import head, versions
     from truerank.distributed.cost import Work, predict, predict_gpu
@@ -73,11 +81,8 @@ def show_scale(size: str, workers: int, gpus: int | None, negatives: tuple[int, 
         f"{users:,} users x {items:,} items x {dims} dimensions on {where}: predicted from measured runs, "
         "with errors up to about 30 % on other runs."
     )
-    if style is Format.json:
-        number = {} if gpus is None else {"workers": 0, "gpus": gpus}
-        rows = [{**asdict(work), **asdict(cost), **number} for work, cost in zip(works, costs, strict=True)]
-        emit(json.dumps({**head("plan"), "costs": rows, "provenance": {"versions": versions()}}, indent=2))
-        return
+    number = {} if gpus is None else {"workers": 0, "gpus": gpus}
+    rows = [{**asdict(work), **asdict(cost), **number} for work, cost in zip(works, costs, strict=True)]
     cells = [
         (
             "exact" if work.negatives is None else f"{work.negatives} sampled",
@@ -86,7 +91,9 @@ def show_scale(size: str, workers: int, gpus: int | None, negatives: tuple[int, 
         )
         for work, cost in zip(works, costs, strict=True)
     ]
-    emit(table_text(("ranks", unit, *columns), cells, style))
+    table = table_of(("ranks", unit, *columns), cells)
+    document = json.dumps({**head("plan"), "costs": rows, "provenance": {"versions": versions()}}, indent=2)
+    show(lambda style: [document if style is Format.json else table], style, out)
 
 
 def parse_size(text: str) -> tuple[int, int, int]:
@@ -199,17 +206,20 @@ def plan(
     seed: opt.Seed = 0,
     threads: opt.Threads = None,
     format: opt.OutputFormat = Format.table,
+    out: opt.Out = None,
 ) -> None:
     """Recommend how to reach a wanted half-width: what to do, what it costs, what it gives."""
     from truerank.core.provenance import ranks_hash, versions
     from truerank.workflows.options import DEFAULT_ESTIMATOR
+    from truerank.workflows.plan.advice import tell_apart
     from truerank.workflows.plan.plan import plan as make_plan
 
+    check_file(out, "--out", SUFFIXES)
     if scale is not None:
         if data is not None or model or pilot is not None:
             raise InvalidParameter("--scale takes no pilot. Leave out DATA, --model and --pilot.")
         sampled = (99, 999) if negatives is None else (negatives,)
-        show_scale(scale, workers, gpus, sampled, format)
+        show_scale(scale, workers, gpus, sampled, format, out)
         return
     pilots: dict[str, SampledRanks]
     costs: Mapping[str, RankingSeconds] = {}
@@ -269,7 +279,9 @@ def plan(
     }
     usual = ("leave-last-out", "remove", "expected", None)
     given = {flag: value for flag, value in flags.items() if value is not None and value not in usual}
-    _show(plans, provenance, format, None if data is None else {"data": data, **given})
+    told = tell_apart(plans)
+    _explain(plans, told, None if data is None else {"data": data, **given})
+    show(lambda style: _parts(plans, told, provenance, style), format, out)
 
 
 def _read_pilots(path: Path, n_items: int | None, negatives: int | None) -> dict[str, SampledRanks]:
@@ -346,14 +358,10 @@ def evaluate_command(model: str, sample_plan: SamplePlan, given: Mapping[str, st
     return shlex.join([*words, *(word for flag in others for word in flag), *recommend(sample_plan).flags])
 
 
-def _show(
-    plans: Mapping[str, SamplePlan],
-    provenance: Mapping[str, Any],
-    style: Format,
-    given: Mapping[str, str] | None,
+def _explain(
+    plans: Mapping[str, SamplePlan], told: Sequence[TellingApart], given: Mapping[str, str] | None
 ) -> None:
-    from truerank.core.provenance import head
-    from truerank.workflows.plan.advice import difference_sentences, tell_apart
+    from truerank.workflows.plan.advice import difference_sentences
 
     first = next(iter(plans.values()))
     whose = "all test users" if first.target == "test-users" else "the user population"
@@ -364,28 +372,29 @@ def _show(
     for name, sample_plan in plans.items():
         for line in (*difference_sentences(sample_plan), *map(str, sample_plan.divisions)):
             say(f"{name}: {line}")
-    told = tell_apart(plans)
     for pair in told:
         say(str(pair))
     say(
         f"Ways to +-{first.half_width:g} at level {first.level:g} for {whose}: {first.n_users:,} test users, "
         f"{first.n_items:,} items, estimator {first.estimator}."
     )
+
+
+def _parts(
+    plans: Mapping[str, SamplePlan],
+    told: Sequence[TellingApart],
+    provenance: Mapping[str, Any],
+    style: Format,
+) -> Parts:
+    from truerank.core.provenance import head
+
     if style is Format.json:
         made = {name: sample_plan.to_dict() for name, sample_plan in plans.items()}
         pairs = [pair.to_dict() for pair in told]
         document = {**head("plan"), "plans": made, "pairs": pairs, "provenance": provenance}
-        emit(json.dumps(document, indent=2, allow_nan=False))
-        return
+        return [json.dumps(document, indent=2, allow_nan=False)]
     if style is Format.csv:
-        emit(
-            table_text(
-                NEEDS,
-                [row for name, sample_plan in plans.items() for row in _needs(name, sample_plan)],
-                style,
-            )
-        )
-        return
+        return [table_of(NEEDS, (row for name, one in plans.items() for row in _needs(name, one)))]
     options = [
         (name, option.metric, option.way, about(option.scores), option.gives)
         for name, sample_plan in plans.items()
@@ -393,11 +402,9 @@ def _show(
     ]
     # the name of a single model would take the room that words need
     start = 1 if len(plans) == 1 and style is Format.table else 0
-    emit(table_text(OPTIONS[start:], [row[start:] for row in options], style))
-    divisions = [row for name, sample_plan in plans.items() for row in _divisions(name, sample_plan)]
-    if divisions:
-        emit("")
-        emit(table_text(DIVISIONS, divisions, style))
+    ways = table_of(OPTIONS[start:], (row[start:] for row in options))
+    divisions = table_of(DIVISIONS, (row for name, one in plans.items() for row in _divisions(name, one)))
+    return [ways, divisions] if divisions.rows else [ways]
 
 
 def _needs(name: str, sample_plan: SamplePlan) -> list[tuple[str, ...]]:

@@ -10,7 +10,7 @@ import typer
 
 from truerank.cli import options as opt
 from truerank.cli.options import Format
-from truerank.cli.output import check_file, emit, say, shown_progress, table_text, write_page
+from truerank.cli.output import SUFFIXES, Parts, check_file, say, show, shown_progress, table_of, write_page
 from truerank.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def study(
     threads: opt.Threads = None,
     keep: opt.Keep = None,
     format: opt.OutputFormat = Format.table,
+    out: opt.Out = None,
     report: opt.Report = None,
 ) -> None:
     """Measure the errors of estimators: rank all items once, and sampled items many times.
@@ -60,6 +61,7 @@ def study(
     from truerank.workflows.options import DEFAULT_ESTIMATOR
     from truerank.workflows.study import study as run_study
 
+    check_file(out, "--out", SUFFIXES)
     check_file(report, "--report")
     wanted = parse_cutoffs(cutoffs)
     with shown_progress() as progress:
@@ -94,17 +96,11 @@ def study(
         f"{repeats} samples by {sampler}; errors relative, in percent, mean over K = {cutoffs} and "
         "samples; spread: standard deviation over samples."
     )
+    show(lambda style: _parts(measured, style), format, out)
     if report is not None:
         from truerank.report.charts.study import study_document
 
         write_page(study_document(measured, name=data), report)
-    if format is Format.json:
-        emit(json.dumps(measured.to_dict(), indent=2))
-        return
-    emit(table_text(("metric", "model", "estimator", "error", "spread", "items"), _errors(measured), format))
-    if len(measured.models) > 1 and format is not Format.csv:
-        emit("")
-        emit(table_text(("metric", "best model", "estimator", "named best"), _winners(measured), format))
 
 
 def parse_cutoffs(text: str) -> list[int]:
@@ -124,6 +120,15 @@ def parse_cutoffs(text: str) -> list[int]:
             )
         numbers.update(range(int(match[1]), int(match[2] or match[1]) + 1))
     return sorted(numbers)
+
+
+def _parts(measured: Study, style: Format) -> Parts:
+    if style is Format.json:
+        return [json.dumps(measured.to_dict(), indent=2)]
+    errors = table_of(("metric", "model", "estimator", "error", "spread", "items"), _errors(measured))
+    if len(measured.models) < 2 or style is Format.csv:
+        return [errors]
+    return [errors, table_of(("metric", "best model", "estimator", "named best"), _winners(measured))]
 
 
 def _errors(measured: Study) -> list[tuple[str, ...]]:

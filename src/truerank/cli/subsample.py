@@ -12,7 +12,7 @@ import typer
 from truerank.cli import options as opt
 from truerank.cli.completion import data_names, plugin_names
 from truerank.cli.options import Format
-from truerank.cli.output import emit, say, shown_progress, table_text
+from truerank.cli.output import Parts, say, show, shown_progress, table_of
 from truerank.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -140,7 +140,8 @@ def subsample(
     write_events(out, small.train if small.split is None else small.split)
     counts = {} if small.split is None else {"split": small.split.summary()}
     sampled_from = events if split is None else parts.train
-    _print(small.loss, format, {**counts, "provenance": _provenance(events_hash(sampled_from))})
+    further = {**counts, "provenance": _provenance(events_hash(sampled_from))}
+    show(lambda style: _parts(small.loss, style, further), format)
     _say_kept(small.loss, out)
     if small.split is not None:
         counted = small.split.counts
@@ -164,18 +165,18 @@ def _subsample_files(
 
     with shown_progress() as progress:
         written = subsample_files(data, out, strategy, fraction, progress=progress, tell=say, **options)
-    _print(written.loss, format, {"files": written.n_files, "provenance": _provenance(written.data_hash)})
+    further = {"files": written.n_files, "provenance": _provenance(written.data_hash)}
+    show(lambda style: _parts(written.loss, style, further), format)
     _say_kept(written.loss, f"{written.n_files:,} files to {out}")
 
 
-def _print(loss: SubsampleLoss, format: Format, further: dict[str, Any]) -> None:
+def _parts(loss: SubsampleLoss, style: Format, further: dict[str, Any]) -> Parts:
     from truerank.core.provenance import head
 
-    if format is Format.json:
-        emit(json.dumps({**head("subsample"), **loss.to_dict(), **further}, indent=2))
-        return
+    if style is Format.json:
+        return [json.dumps({**head("subsample"), **loss.to_dict(), **further}, indent=2)]
     rows = [(name, _shown(before), _shown(after)) for name, before, after in loss.rows()]
-    emit(table_text(("", "before", "after"), rows, format))
+    return [table_of(("", "before", "after"), rows)]
 
 
 def _provenance(data_hash: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 
 from truerank.cli import options as opt
 from truerank.cli.options import Format
-from truerank.cli.output import emit, render_result, say
+from truerank.cli.output import SUFFIXES, check_file, result_parts, say, show
 
 if TYPE_CHECKING:
     from truerank.core.ranks import TiePolicy
@@ -30,15 +30,17 @@ def trec(
     level: opt.Level = 0.95,
     seed: opt.Seed = 0,
     format: opt.OutputFormat = Format.table,
+    out: opt.Out = None,
 ) -> None:
     """Compute metrics from a TREC run and its qrels."""
     from truerank.workflows.evaluate import evaluate_trec
     from truerank.workflows.options import make_options
 
+    check_file(out, "--out", SUFFIXES)
     options = make_options(metrics, ties=cast("TiePolicy", ties), interval=interval, level=level, seed=seed)
     result = evaluate_trec(run, qrels, options, relevance=relevance, n_pool=n_pool)
     counts = ", ".join(
         f"{key.replace('_', ' ')} {value:,}" for key, value in result.data.items() if key != "name"
     )
     say(f"{result.data['name']}: {counts}.")
-    emit(render_result(result, format))
+    show(lambda style: result_parts(result, style), format, out)

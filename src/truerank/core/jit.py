@@ -12,9 +12,25 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from numba import njit
+from numba.core import event
+
+from truerank.core.progress import COMPILATION
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 Stamp = tuple[tuple[str, float, int], ...]
+
+
+class _Announcement(event.Listener):
+    """Tells of every function that no cache holds; numba asks the caches first."""
+
+    def on_start(self, event: Any) -> None:
+        COMPILATION.start()
+
+    def on_end(self, event: Any) -> None:
+        COMPILATION.end()
+
+
+event.register("numba:compile", _Announcement())  # type: ignore[no-untyped-call]
 
 
 def compiled(function: FunctionT) -> FunctionT:
@@ -58,6 +74,7 @@ def _cached(function: FunctionT, **options: Any) -> Any:
     try:
         dispatcher = njit(cache=True, **options)(function)
     except RuntimeError:  # no folder can be written to: compile in every process
+        COMPILATION.is_kept = False
         return njit(**options)(function)
     # numba looks only at the file of the function itself; what it calls lies in other files here.
     folder = Path(function.__code__.co_filename).resolve().parent

@@ -1,8 +1,12 @@
-"""The interface through which long jobs report progress; the library is silent unless it is asked."""
+"""The interface through which long jobs report progress; the library is silent unless it is asked.
+
+``COMPILATION`` tells when inner loops are compiled, which takes seconds in the first run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol, runtime_checkable
 
@@ -70,6 +74,41 @@ def note(task: ProgressTask, text: str) -> None:
     """Show a short text beside a job, where the display can do that."""
     if isinstance(task, NotedTask):
         task.note(text)
+
+
+class Compilation:
+    """What is known about the compilation of inner loops in this process.
+
+    Attributes
+    ----------
+    tell : called before each compilation, if there is anybody to be told
+    is_kept : whether compiled code is kept for the next process
+    seconds : spent so far
+    """
+
+    def __init__(self) -> None:
+        self.tell: Callable[[], None] | None = None
+        self.is_kept = True
+        self.seconds = 0.0
+        self._depth = 0
+        self._started = 0.0
+
+    def start(self) -> None:
+        """Count a compilation that begins, perhaps within another one."""
+        if self._depth == 0:
+            self._started = time.perf_counter()
+            if self.tell is not None:
+                self.tell()
+        self._depth += 1
+
+    def end(self) -> None:
+        """Count a compilation that has ended."""
+        self._depth -= 1
+        if self._depth == 0:
+            self.seconds += time.perf_counter() - self._started
+
+
+COMPILATION = Compilation()
 
 
 @contextmanager

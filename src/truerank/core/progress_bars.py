@@ -42,7 +42,7 @@ class Bars:
 
     def __init__(self, console: Console) -> None:
         self.bars = Progress(
-            SpinnerColumn(),
+            SpinnerColumn("dots" if console.encoding.startswith("utf") else "line"),
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),

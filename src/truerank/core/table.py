@@ -21,11 +21,11 @@ import io
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING
 
-from truerank.core.display import Displayed, Overview
+from truerank.core.display import Displayed, Overview, lay_out, visible
 from truerank.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -223,17 +223,8 @@ class Table(Displayed):
         popularity   0.8
         ease        0.95
         """
-        shown = [[" ".join(cell.split()) for cell in row] for row in (self.columns, *self.rows[:most])]
-        widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-        is_right = [self.is_number(at) for at in range(len(widths))]
-        lines = [
-            "  ".join(
-                cell.rjust(width) if right else cell.ljust(width)
-                for cell, width, right in zip(row, widths, is_right, strict=True)
-            ).rstrip()
-            for row in shown
-        ]
-        return "\n".join([*lines, *self._left_out(most)])
+        shown = replace(self, rows=self.rows[:most])
+        return "\n".join([lay_out(shown), *self._left_out(most)])
 
     def html(self, most: int | None = None) -> str:
         """Return an HTML table whose text is escaped; rows beyond ``most`` are counted.
@@ -269,13 +260,17 @@ class Table(Displayed):
     def csv(self) -> str:
         r"""Return comma-separated values, the names of the columns first.
 
+        A spreadsheet takes a text that begins with ``=``, ``+``, ``-`` or ``@`` for a formula: such names
+        get an apostrophe before them, numbers stay.
+
         Examples
         --------
-        >>> Table(("model", "auc"), (("a, b", "0.8"),)).csv()
-        'model,auc\n"a, b",0.8\n'
+        >>> Table(("model", "auc"), (("a, b", "-0.8"), ("=1+1", "0.2"))).csv()
+        'model,auc\n"a, b",-0.8\n\'=1+1,0.2\n'
         """
         buffer = io.StringIO()
-        csv.writer(buffer, lineterminator="\n").writerows([self.columns, *self.rows])
+        rows = [[_csv_cell(cell) for cell in row] for row in (self.columns, *self.rows)]
+        csv.writer(buffer, lineterminator="\n").writerows(rows)
         return buffer.getvalue()
 
     def markdown(self) -> str:
@@ -289,10 +284,12 @@ class Table(Displayed):
         | a\|b | **0.8** |
         """
         rule = ["---:" if self._is_plain(at) else "---" for at in range(len(self.columns))]
-        cells = self._marked(_markdown, "**{}**")
-        lines = [" | ".join(line) for line in ([_markdown(name) for name in self.columns], rule, *cells)]
-        title = [f"**{_markdown(self.title)}**", ""] if self.title else []
-        notes = [line for note in self.notes for line in ("", _markdown(note))]
+        cells = self._marked(escape_markdown, "**{}**")
+        lines = [
+            " | ".join(line) for line in ([escape_markdown(name) for name in self.columns], rule, *cells)
+        ]
+        title = [f"**{escape_markdown(self.title)}**", ""] if self.title else []
+        notes = [line for note in self.notes for line in ("", escape_markdown(note))]
         return "\n".join([*title, *(f"| {line} |" for line in lines), *notes])
 
     def latex(self, *, caption: str | None = None, label: str | None = None) -> str:
@@ -367,7 +364,7 @@ def escape_latex(text: str) -> str:
     >>> print(escape_latex("R&D_50% {a--b}"))
     R\&D\_50\% \{a-{}-b\}
     """
-    plain = "".join(_LATEX.get(character, character) for character in " ".join(text.splitlines()))
+    plain = "".join(_LATEX.get(character, character) for character in _visible_line(text))
     return re.sub(r"([-',])(?=\1)", r"\1{}", plain)  # two of them would be drawn as one character
 
 
@@ -383,8 +380,24 @@ def _latex_line(cells: list[str]) -> str:
     return f"{guard}{' & '.join(cells)} \\\\"
 
 
-def _markdown(text: str) -> str:
-    return _MARKDOWN.sub(lambda found: "\\" + found[0], " ".join(text.splitlines()))
+def escape_markdown(text: str) -> str:
+    r"""Return text that Markdown shows as it stands.
+
+    Examples
+    --------
+    >>> print(escape_markdown("<b> *a* | x_1"))
+    \<b> \*a\* \| x_1
+    """
+    return _MARKDOWN.sub(lambda found: "\\" + found[0], _visible_line(text))
+
+
+def _visible_line(text: str) -> str:
+    return visible(" ".join(text.splitlines()))
+
+
+def _csv_cell(text: str) -> str:
+    shown = visible(text, keep="\n")
+    return f"'{shown}" if shown[:1] in ("=", "+", "-", "@") and not _NUMBER.fullmatch(shown) else shown
 
 
 LONGEST_NAME = 28  # what fits beside a value on a phone

@@ -1,0 +1,20 @@
+"""``python -m truerank``, and the command ``truerank``: Ctrl-C is clean from the first moment on."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        from truerank.cli.main import run
+
+        run()
+    except KeyboardInterrupt:
+        sys.stderr.write("truerank: interrupted.\n")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()
