@@ -10,8 +10,10 @@ import torch
 
 from tests.ranking.cpu.problems import KINDS, draw_factors
 from tests.ranking.gpu.engines import ENGINES
-from truerank.ranking.gpu.device import interprets
+from truerank.ranking.gpu.cross import Cross, cross_rounding
+from truerank.ranking.gpu.device import interprets, jit, tl
 from truerank.ranking.gpu.error_bound import (
+    ROW_TOP,
     ItemSide,
     RowSide,
     ScaledRows,
@@ -24,6 +26,15 @@ from truerank.ranking.gpu.error_bound import (
 )
 from truerank.ranking.gpu.torch_blocks import _scores, score_pairs
 from truerank.ranking.gpu.triton_split import FusedRows
+
+
+@jit()
+def float8_kernel(left, right, out, WIDTH: tl.constexpr):  # type: ignore[no-untyped-def]
+    row, k = tl.arange(0, 128), tl.arange(0, WIDTH)
+    x = tl.load(left + row[:, None] * WIDTH + k[None, :])
+    y = tl.load(right + row[None, :] * WIDTH + k[:, None])
+    tl.store(out + row[:, None] * 128 + row[None, :], tl.dot(x, y))
+
 
 MIXTURES = [
     ("gaussian", "mixed"),
@@ -47,7 +58,8 @@ def sides(users: Any, items: Any, bias: Any = None) -> tuple[RowSide, ItemSide, 
     if item.centre is not None:
         scores -= (users.double() @ item.centre + item.bias_centre)[rows.user, None]
     biggest = users.abs().amax(1).double()
-    shift = exponents(biggest if bias is None else biggest.clamp(min=1.0))[rows.user] + item.exponent
+    biggest = biggest if bias is None else biggest.clamp(min=1.0)
+    shift = exponents(biggest, ROW_TOP)[rows.user] + item.exponent
     return rows, item, scaled(scores, shift[:, None])
 
 
@@ -63,6 +75,39 @@ def test_no_score_is_off_by_more(user_kind: str, item_kind: str, device: str) ->
         found = _scores(rows, item, slice(None), slice(None)).double()
         band = rows.slack.double()[:, None] + rows.bounds.double().T @ item.bounds.double()
         assert bool(((found - exact).abs() <= band).all())
+
+
+@pytest.mark.parametrize("user_kind", KINDS)
+def test_no_cross_product_is_off_by_more(user_kind: str) -> None:
+    """Cross products in float8, summed in float64: rounding takes off no more than its part of the bound."""
+    draw = np.random.default_rng(8)
+    for item_kind in KINDS:
+        users = torch.from_numpy(draw_factors(draw, (20, 33), user_kind, np.float32))
+        items = torch.from_numpy(draw_factors(draw, (60, 33), item_kind, np.float32))
+        rows, item, exact = sides(users, items)
+        of_rows, of_items = Cross.of_rows(rows, 33), Cross.of_items(item, 33)
+        found = of_rows.values.double() @ of_items.values.double().T
+        found += rows.high.double() @ item.high.double().T
+        band = rows.slack.double()[:, None] + of_rows.bounds.double().T @ of_items.bounds.double()
+        assert bool(((found - exact).abs() <= band).all())
+
+
+@pytest.mark.skipif("cuda" not in DEVICES or tl is None, reason="needs a GPU and triton")
+def test_float8_units_keep_the_assumption() -> None:
+    """One large addend among many small ones, of all sizes, where truncation loses most."""
+    draw = np.random.default_rng(0)
+    for width in (32, 64, 128):
+        for exponent in range(16):
+            small = 2.0**-exponent * draw.choice([1, 1.125, 1.5, 1.875], (128, width))
+            small[np.arange(128), draw.integers(0, width, 128)] = draw.choice([256.0, 240.0], 128)
+            right = torch.from_numpy(small).cuda().float().to(torch.float8_e4m3fn)
+            scale = draw.choice([1.0, 1.875, 2.0**-4, 2.0**-6], (128, 1)) * np.ones((128, width))
+            left = torch.from_numpy(scale).cuda().float().to(torch.float8_e4m3fn)
+            found = torch.empty((128, 128), device="cuda")
+            float8_kernel[(1,)](left, right, found, WIDTH=width)
+            lost = (found.double() - left.double() @ right.double().T).abs()
+            most = left.double() @ right.double().T
+            assert float((lost / most).max()) <= cross_rounding(width // 2)
 
 
 @pytest.mark.parametrize("device", DEVICES)

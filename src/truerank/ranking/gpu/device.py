@@ -206,6 +206,15 @@ def largest_of(name: str, part: Tensor, whole: Matrix) -> float:
     return largest
 
 
+def has_float8(device: torch.device) -> bool:
+    """Whether the matrix units of a device multiply float8 numbers as ``cross`` assumes: Hopper's do."""
+    if device.type != "cuda" or interprets():
+        return False
+    import torch
+
+    return torch.cuda.get_device_capability(device)[0] == 9
+
+
 def interprets() -> bool:
     """Whether triton's interpreter runs the kernels, on a CPU (TRITON_INTERPRET=1)."""
     return os.environ.get("TRITON_INTERPRET") == "1"

@@ -1,9 +1,9 @@
 """Error bound of GPU scores: factors as sums of two float16 numbers, and their distance from float64 scores.
 
 A matrix unit multiplies float16 numbers exactly and adds the products in float32. Let x be a row scaled by a
-power of two so that its largest magnitude lies in [2^14, 2^15): x = h + l + r, where h is x rounded to
-float16, l is x - h rounded to float16 and r what is left, about 2^-23 of x where float16 is normal. The
-differences are exact in float64, so the norm of r is measured instead of estimated.
+power of two so that its largest magnitude lies in [2^14, 2^15), or [2^12, 2^13) for users: x = h + l + r, where
+h is x rounded to float16, l is x - h rounded to float16 and r what is left, about 2^-23 of x where float16 is
+normal. The differences are exact in float64, so the norm of r is measured instead of estimated.
 
 Let x = h + l + r (user) and y likewise (item) be rows as ``ScaledRows`` splits them, with d coordinates, and
 n the next multiple of 16. The kernel sums l_x h_y and h_x l_y, then adds h_x h_y and last the bias, which is
@@ -48,10 +48,10 @@ are sorted by norm, so a row needs only the first tiles of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,8 +59,9 @@ if TYPE_CHECKING:
 
 # The exponent that the largest magnitude of a row is scaled to; float16 ends at 65504.
 TOP = 15
-# Multiples of 2^4 below 2^15 have 11 bits, so that float16 holds them.
-FINEST = 4
+# That of rows (``cross`` says why), and the finest multiples that are looked for: float16 holds 11 bits.
+ROW_TOP = 13
+FINEST = 2
 CHUNK = 1 << 18
 # Covers the roundings of a norm in float64.
 SCALE_LIFT = 1 + 2.0**-40
@@ -78,7 +79,7 @@ class Halves:
     norm : (n,) float64, bounds the norms of the row, of ``high`` and of ``high + low``
     low_norm, rest_norm : (n,) float64, bound the norms of ``low`` and of what neither holds
     multiple : (n,) float64, the largest power of two of which all of a row are multiples; 0 where that is
-        finer than 2^FINEST
+        finer than 2^FINEST, or where high halves do not hold the row
     """
 
     high: Tensor
@@ -153,6 +154,7 @@ class ScaledRows:
         if self.extra is not None:
             squares[0] += self.extra * self.extra
             squares[2] += (self.extra - self.extra.float().double()) ** 2
+        squares[3] *= (squares[1] == 0) & (squares[2] == 0)
         whole, of_low, of_rest = squares[:3].sqrt_() * SCALE_LIFT
         return Halves(high, low, whole + of_low + of_rest, of_low, of_rest, squares[3])
 
@@ -163,7 +165,7 @@ def multiples(x: Tensor) -> Tensor:
     Examples
     --------
     >>> import torch
-    >>> multiples(torch.tensor([[32.0, -48.0, 0.0], [32.0, 8.0, 0.0], [0.0, 0.0, 0.0]])).tolist()
+    >>> multiples(torch.tensor([[32.0, -48.0, 0.0], [32.0, 2.0, 0.0], [0.0, 0.0, 0.0]])).tolist()
     [16.0, 0.0, 32768.0]
     """
     import torch
@@ -206,8 +208,8 @@ def power_of_two(exponent: Tensor) -> Tensor:
     return ((exponent.long() + 1023) << 52).view(torch.float64)
 
 
-def exponents(largest: Tensor) -> Tensor:
-    """Return the exponents that scale magnitudes into [2^14, 2^15); 0 for 0.
+def exponents(largest: Tensor, top: int = TOP) -> Tensor:
+    """Return the exponents that scale magnitudes into [2^14, 2^15), or to another top; 0 for 0.
 
     Examples
     --------
@@ -218,7 +220,7 @@ def exponents(largest: Tensor) -> Tensor:
     import torch
 
     raised = torch.frexp(largest.double())[1].long()
-    return torch.where(largest == 0, 0, TOP - raised)
+    return torch.where(largest == 0, 0, top - raised)
 
 
 LIFT = 1 + 2.0**-10
@@ -239,6 +241,7 @@ class ItemSide:
     ----------
     high, low : (n, width) float16
     bias : (n,) float32, scaled like the items; or None
+    norms : (3, n) float64, of items, low halves and rests
     bounds : (3, n) float32, the factors of the error that belong to an item
     tile_norm : (n / FILL,) float64, descending: bounds the norms of a tile's items and of all after it
     code : (n,) int64, where an item stands in ``exact``
@@ -254,6 +257,7 @@ class ItemSide:
     high: Tensor
     low: Tensor
     bias: Tensor | None
+    norms: Tensor
     bounds: Tensor
     tile_norm: Tensor
     code: Tensor
@@ -266,6 +270,16 @@ class ItemSide:
     bias_centre: float
     exact: Tensor
     exact_bias: Tensor | None
+
+    @cached_property
+    def _kept(self) -> dict[str, Any]:
+        return {}
+
+    def cached(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what was made for these items under a name; made on first use."""
+        if name not in self._kept:
+            self._kept[name] = make()
+        return self._kept[name]
 
     @cached_property
     def tile_bounds(self) -> Tensor:
@@ -322,6 +336,7 @@ class ItemSide:
             halves.high,
             halves.low,
             None if extra is None else extra.float(),
+            torch.stack([halves.norm, halves.low_norm, halves.rest_norm]),
             (bounds * LIFT).float(),
             _tile_norms(halves.norm),
             code[order],
@@ -481,6 +496,7 @@ class RowSide:
     scale : (n,) float32, what the bias is multiplied with
     target, slack : (n,) float32, the target's score and the absolute part of the error; a row of zeros, which
         ties with every item, has an infinite target and counts none
+    norms : (3, n) float64, of rows, low halves and rests
     bounds : (3, n) float32, the factors of the error that belong to a row
     is_exact : (n,) int8, rows of multiples, whose scores have no error: ``bounds`` are 0 and ``slack`` is a
         quarter of what two scores differ by at least; None when there are none
@@ -495,6 +511,7 @@ class RowSide:
     scale: Tensor
     target: Tensor
     slack: Tensor
+    norms: Tensor
     bounds: Tensor
     is_exact: Tensor | None
     n_needed: Tensor
@@ -525,7 +542,7 @@ class RowSide:
         if item.bias is not None:
             largest = largest.clamp(min=1.0)
             one = torch.ones_like(largest)
-        exponent = exponents(largest)
+        exponent = exponents(largest, ROW_TOP)
         extra = None if one is None else scaled(one, exponent)
         number = torch.arange(len(exact), device=exact.device)
         norm = rows(exact, number, exponent, None, extra).norms()
@@ -563,6 +580,7 @@ class RowSide:
             (torch.zeros_like(middle) if own is None else own).float(),
             torch.where(is_idle, torch.inf, middle).float(),
             slack,
+            torch.stack([halves.norm, halves.low_norm, halves.rest_norm]),
             bounds,
             is_exact,
             needed,

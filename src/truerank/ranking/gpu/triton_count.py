@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from truerank.ranking.gpu.device import interprets
-from truerank.ranking.gpu.error_bound import ItemSide, RowSide
+from truerank.ranking.gpu.cross import Cross
+from truerank.ranking.gpu.device import has_float8, interprets
+from truerank.ranking.gpu.error_bound import FILL, ItemSide, RowSide
 from truerank.ranking.gpu.triton_pairs import (
     decide_kernel,
     dense_kernel,
@@ -65,7 +66,7 @@ class TileShape:
 CAN_SAMPLE = True
 # What splits rows, and the bytes that takes per factor.
 ROWS = FusedRows
-CELL_BYTES = 5
+CELL_BYTES = 8
 # Bytes for the marks of open rows, for their list (36 each), and for that of undecided pairs (8 each).
 MARK_BYTES = 1 << 29
 OPEN_BYTES = 9 << 26
@@ -128,6 +129,8 @@ class _Job:
         bias = nothing if items.bias is None else items.bias
         self.sides = (rows.high, rows.low, items.high, items.low, bias, rows.scale, rows.target, rows.slack)
         self.row_bounds = rows.bounds.T.contiguous()
+        self.in_float8 = width == shape.chunk and has_float8(device)
+        self.crossed = self._crossed()
         self.weight = nothing if items.weight is None else items.weight
         self.options: dict[str, Any] = {
             "D": width,
@@ -146,6 +149,22 @@ class _Job:
         self.open = torch.empty((3, n_open), dtype=torch.int32, device=device)
         self.near_words = torch.empty((n_open, shape.items // 32), dtype=torch.int32, device=device)
         self.near = torch.empty((2, n_near), dtype=torch.int32, device=device)
+
+    def _crossed(self) -> tuple[Tensor, ...]:
+        """Return cross products' factors and the bounds that go with them, or with float16 products."""
+        import torch
+
+        rows, items = self.rows, self.items
+        if self.in_float8:
+            of_rows = Cross.of_rows(rows, rows.exact.shape[1])
+            of_items = items.cached("cross", lambda: Cross.of_items(items, rows.exact.shape[1]))
+            parts = (of_rows.values, of_items.values)
+            sides = [of_rows.bounds, of_items.bounds]
+        else:
+            parts = (rows.high, items.high)
+            sides = [torch.cat([side.bounds, torch.zeros_like(side.bounds[:1])]) for side in (rows, items)]
+        tiles = sides[1].view(4, -1, FILL).amax(2).T.contiguous()
+        return (*parts, sides[0].T.contiguous(), tiles)
 
     def add_unscored(self) -> None:
         """Add the items that are too short to reach a negative target, and so lie above it."""
@@ -173,8 +192,7 @@ class _Job:
         n_parts = max(1, min(self.most_tiles // LEAST_TILES, PROGRAMS // n_blocks))
         count_kernel[(n_blocks, n_parts)](
             *self.sides,
-            self.row_bounds,
-            items.tile_bounds,
+            *self.crossed,
             self.weight,
             rows.scale if rows.is_exact is None else rows.is_exact,
             self.n_tiles,
@@ -187,7 +205,8 @@ class _Job:
             **self.options,
             HAS_EXACT=rows.is_exact is not None,
             HAS_ASM=not interprets(),
-            **shape.options,
+            IN_FLOAT8=self.in_float8,
+            **{**shape.options, **({"num_warps": 8} if self.in_float8 else {})},
         )
         n_decided = self._settle(start, n_rows)
         if n_decided is None:  # nothing has been added yet

@@ -31,6 +31,8 @@ def count_kernel(  # type: ignore[no-untyped-def]
     scale,
     target,
     slack,
+    x_cross,
+    y_cross,
     row_bounds,
     tile_bounds,
     weight,
@@ -48,6 +50,7 @@ def count_kernel(  # type: ignore[no-untyped-def]
     HAS_WEIGHT: tl.constexpr,
     HAS_EXACT: tl.constexpr,
     HAS_ASM: tl.constexpr,
+    IN_FLOAT8: tl.constexpr,
     ROWS: tl.constexpr,
     ITEMS: tl.constexpr,
     CHUNK: tl.constexpr,
@@ -63,12 +66,17 @@ def count_kernel(  # type: ignore[no-untyped-def]
 
     middle = tl.load(target + row)
     absolute = tl.load(slack + row)
-    a0 = tl.load(row_bounds + row * 3)
-    a1 = tl.load(row_bounds + row * 3 + 1)
-    a2 = tl.load(row_bounds + row * 3 + 2)
+    a0 = tl.load(row_bounds + row * 4)
+    a1 = tl.load(row_bounds + row * 4 + 1)
+    a2 = tl.load(row_bounds + row * 4 + 2)
+    a3 = tl.load(row_bounds + row * 4 + 3)
     row_scale = tl.load(scale + row)
     x_place = row[:, None] * D + k[None, :]
-    if D == CHUNK:
+    both = tl.arange(0, 2 * CHUNK)
+    if IN_FLOAT8:
+        high = tl.load(x_high + x_place)
+        cross = tl.load(x_cross + row[:, None] * (2 * D) + both[None, :])
+    elif D == CHUNK:
         high = tl.load(x_high + x_place)
         low = tl.load(x_low + x_place)
     total = tl.zeros((ROWS,), tl.int32)
@@ -80,7 +88,12 @@ def count_kernel(  # type: ignore[no-untyped-def]
     for tile in range(start, stop):
         item = tile * ITEMS + tl.arange(0, ITEMS)
         y_place = item[None, :] * D + k[:, None]
-        if D == CHUNK:
+        if IN_FLOAT8:
+            item_cross = tl.load(y_cross + item[None, :] * (2 * D) + both[:, None])
+            item_high = tl.load(y_high + y_place)
+            score = tl.dot(cross, item_cross)
+            score = tl.dot(high, item_high, score)
+        elif D == CHUNK:
             item_high = tl.load(y_high + y_place)
             item_low = tl.load(y_low + y_place)
             score = tl.dot(low, item_high)
@@ -92,11 +105,12 @@ def count_kernel(  # type: ignore[no-untyped-def]
             score += row_scale[:, None] * tl.load(bias + item)[None, :]
         if (tile + 1) * ITEMS > n_items:
             score = tl.where((item < n_items)[None, :], score, float("-inf"))
-        b0 = tl.load(tile_bounds + tile * 3)
-        b1 = tl.load(tile_bounds + tile * 3 + 1)
-        b2 = tl.load(tile_bounds + tile * 3 + 2)
+        b0 = tl.load(tile_bounds + tile * 4)
+        b1 = tl.load(tile_bounds + tile * 4 + 1)
+        b2 = tl.load(tile_bounds + tile * 4 + 2)
+        b3 = tl.load(tile_bounds + tile * 4 + 3)
         # Rounded correctly, because the slope of exact rows is a power of two.
-        slope = tl.div_rn(0.25, absolute + a0 * b0 + a1 * b1 + a2 * b2)
+        slope = tl.div_rn(0.25, absolute + a0 * b0 + a1 * b1 + a2 * b2 + a3 * b3)
         offset = 0.5 - middle * slope
         if HAS_ASM:
             # A product, a sum and the cut to [0, 1] in one instruction.
