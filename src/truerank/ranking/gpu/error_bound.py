@@ -1,9 +1,9 @@
 """Error bound of GPU scores: factors as sums of two float16 numbers, and their distance from float64 scores.
 
 A matrix unit multiplies float16 numbers exactly and adds the products in float32. Let x be a row scaled by a
-power of two so that its largest magnitude lies in [2^14, 2^15), or [2^12, 2^13) for users: x = h + l + r, where
-h is x rounded to float16, l is x - h rounded to float16 and r what is left, about 2^-23 of x where float16 is
-normal. The differences are exact in float64, so the norm of r is measured instead of estimated.
+power of two so that its largest magnitude lies in [2^14, 2^15), or [2^12, 2^13) for users: x = h + l + r,
+where h is x rounded to float16, l is x - h rounded to float16 and r what is left, about 2^-23 of x where
+float16 is normal. The differences are exact in float64, so the norm of r is measured instead of estimated.
 
 Let x = h + l + r (user) and y likewise (item) be rows as ``ScaledRows`` splits them, with d coordinates, and
 n the next multiple of 16. The kernel sums l_x h_y and h_x l_y, then adds h_x h_y and last the bias, which is
@@ -308,6 +308,8 @@ class ItemSide:
             if len(kept) < len(code):
                 code, weight = code[kept], None if weight is None else weight[kept]
                 n_zero = len(exact) - (len(code) if weight is None else int(weight.sum()))
+                if weight is not None and len(code) == len(exact) - n_zero:
+                    weight = None  # the zeros were all that was alike
         centre, bias_centre = None, 0.0
         if bias is not None or not _are_multiples(exact, code, largest):
             centre, bias_centre = find_centre(exact, bias, code)

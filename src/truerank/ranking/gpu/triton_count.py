@@ -66,7 +66,7 @@ class TileShape:
 CAN_SAMPLE = True
 # What splits rows, and the bytes that takes per factor.
 ROWS = FusedRows
-CELL_BYTES = 8
+CELL_BYTES = 5
 # Bytes for the marks of open rows, for their list (36 each), and for that of undecided pairs (8 each).
 MARK_BYTES = 1 << 29
 OPEN_BYTES = 9 << 26
@@ -129,7 +129,9 @@ class _Job:
         bias = nothing if items.bias is None else items.bias
         self.sides = (rows.high, rows.low, items.high, items.low, bias, rows.scale, rows.target, rows.slack)
         self.row_bounds = rows.bounds.T.contiguous()
-        self.in_float8 = width == shape.chunk and has_float8(device)
+        # Not with weights or little memory: more registers, or more small launches, cost more than it gains.
+        is_plain = width == shape.chunk <= 64 and items.weight is None and list_bytes is None
+        self.in_float8 = is_plain and has_float8(device)
         self.crossed = self._crossed()
         self.weight = nothing if items.weight is None else items.weight
         self.options: dict[str, Any] = {
