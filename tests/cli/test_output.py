@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Truerank, open_terminal
 from truerank.cli.options import Format
-from truerank.cli.output import SUFFIXES, emit, say, show, table_of
+from truerank.cli.output import SUFFIXES, emit, say, show, table_of, talking
+from truerank.core.progress import COMPILATION
 
 
 def test_messages_are_broken_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,3 +137,57 @@ def test_files_hold_what_is_printed(
 
 def _timeless(text: str) -> list[str]:
     return [line for line in text.splitlines() if "seconds" not in line]
+
+
+def test_a_first_run_says_that_it_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, and only to somebody who waits at a terminal; the time is measured, nested functions once."""
+    terminal = open_terminal(monkeypatch, columns=100)
+    with talking(quiet=False, verbose=False):
+        before = COMPILATION.seconds
+        COMPILATION.start()
+        COMPILATION.start()
+        COMPILATION.end()
+        assert COMPILATION.seconds == before
+        COMPILATION.end()
+        assert COMPILATION.seconds > before
+        COMPILATION.start()
+        COMPILATION.end()
+    assert terminal.getvalue().count("Compiling inner loops") == 1
+    COMPILATION.start()
+    COMPILATION.end()
+    with talking(quiet=True, verbose=False):
+        COMPILATION.start()
+        COMPILATION.end()
+    assert terminal.getvalue().count("Compiling inner loops") == 1
+
+
+@pytest.mark.slow
+def test_numba_announces_what_no_cache_holds() -> None:
+    from truerank.core.jit import compiled
+
+    def double(x: float) -> float:
+        return 2 * x
+
+    told: list[int] = []
+    COMPILATION.tell = lambda: told.append(1)
+    try:
+        assert compiled(double)(1.5) == 3
+    finally:
+        COMPILATION.tell = None
+    assert told
+
+
+def test_ctrl_c_ends_with_one_sentence(truerank: Truerank, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("truerank.cli.plugins.registries", interrupted)
+    done = truerank("list", "models")
+    assert (done.code, done.out, done.err) == (130, "", "truerank: interrupted.\n")
+
+
+@pytest.mark.slow
+def test_the_package_is_a_command() -> None:
+    call = [sys.executable, "-m", "truerank", "--version"]
+    done = subprocess.run(call, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("truerank ")
