@@ -57,6 +57,7 @@ def test_a_metric_of_another_package_is_one_of_the_metrics(install: Install) -> 
     [line] = [entry for entry in METRICS.entries() if entry.package != "truerank"]
     assert (line.name, line.summary, line.parameters) == ("first-rank", "One for the first rank.", "base=2")
     assert line.package == "acme"
+    assert METRICS.entry("first-rank") == line
     assert METRICS["first-rank"] is type(metric)
     with pytest.raises(UnknownName, match=r"unknown metric 'first-rnk'\. Did you mean 'first-rank'\?"):
         METRICS.make("first-rnk")
@@ -94,6 +95,9 @@ def test_a_broken_plug_in_gives_a_sentence_and_disturbs_no_other(
     assert str(raised.value).startswith("metric 'first-rank' of package 'broken' cannot be used: ")
     assert said in str(raised.value)
     assert str(raised.value).endswith("Correct or uninstall 'broken'.")
+    with pytest.raises(BrokenPlugin, match="cannot be used"):
+        METRICS.entry("first-rank")
+    assert METRICS.entry("last-rank").package == "fine"
     with pytest.warns(DataWarning, match="metric 'first-rank' of package 'broken' cannot be used"):
         names = [entry.name for entry in METRICS.entries()]
     assert "last-rank" in names

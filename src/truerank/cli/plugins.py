@@ -104,12 +104,10 @@ def describe_plugin(registry: Registry[Any], name: str) -> dict[str, Any]:
 
     Raises
     ------
-    UnknownName
-        When there is none of that name.
+    UnknownName, BrokenPlugin
+        When there is none of that name, or that of another package cannot be used.
     """
-    if name not in registry:
-        raise UnknownName(registry.kind, name, registry.names())
-    entry = next(one for one in registry.entries() if one.name == name)
+    entry = registry.entry(name)
     text, meanings = read_docstring(registry[name])
     made: Any = registry.make(name)
     parameters = [

@@ -411,15 +411,20 @@ class Registry(Displayed, Mapping[str, type[PluginT]]):
 
         Warns of plug-ins of other packages that cannot be used.
         """
-        lines = [_summary(name, self.type_of(name)) for name in sorted(self.table)]
-        for name in sorted(self.presets):
-            lines.append(PluginSummary(name, f"preset: {self.presets[name]}", "", ""))
+        lines = [self.entry(name) for name in (*sorted(self.table), *sorted(self.presets))]
         for name, plugin in sorted(self.installed().items()):
             try:
                 lines.append(_summary(name, plugin.load(), plugin.package))
             except BrokenPlugin as error:
                 warnings.warn(str(error), DataWarning, stacklevel=2)
         return lines
+
+    def entry(self, name: str) -> PluginSummary:
+        """Return the line of one name."""
+        if name in self.presets:
+            return PluginSummary(name, f"preset: {self.presets[name]}", "", "")
+        package = "truerank" if name in self.table or name not in self else self.installed()[name].package
+        return _summary(name, self.type_of(name), package)
 
     def _expand(self, spec: Spec) -> Spec:
         if spec.name not in self.presets:
