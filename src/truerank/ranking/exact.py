@@ -110,15 +110,26 @@ def ranks_from_counts(queries: Queries, counts: Counts, n_items: int, seen: Seen
     lengths = queries.targets.lengths()
     removed = queries.excluded.lengths() if seen == "remove" else np.zeros_like(lengths)
     return Ranks(
-        user=np.repeat(queries.users, lengths),
+        user=per_target(queries.users, lengths),
         item=queries.targets.items,
         n_above=counts.n_above,
         n_tied=counts.n_tied,
-        n_pool=np.repeat(n_items - removed, lengths),
-        n_relevant=np.repeat(lengths, lengths),
+        n_pool=per_target(n_items - removed, lengths),
+        n_relevant=per_target(lengths, lengths),
         n_relevant_above=counts.n_relevant_above,
         n_relevant_tied=counts.n_relevant_tied,
     )
+
+
+def per_target(values: IntArray, lengths: IntArray) -> IntArray:
+    """Return the value of each target's user; no copy is made where every user has one target.
+
+    Examples
+    --------
+    >>> per_target(np.array([7, 8]), np.array([2, 1])).tolist()
+    [7, 7, 8]
+    """
+    return values if (lengths == 1).all() else np.repeat(values, lengths)
 
 
 def make_queries(split: Split, seen: SeenPolicy) -> Queries:

@@ -15,7 +15,7 @@ from truerank.core.ranks import SEEN_POLICIES, Design, SampledRanks, SeenPolicy,
 from truerank.core.scorer import DenseScores, Scorer, check_scorer, nan_score, ready_scorer
 from truerank.core.split import Split, check_split
 from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets, order_within_rows
-from truerank.ranking.exact import make_queries
+from truerank.ranking.exact import make_queries, per_target
 from truerank.ranking.gpu.sampled import factors_on
 from truerank.ranking.growing import GrowingNegatives, NaNRow, compare_growing
 from truerank.ranking.listed import ListedCounts, TargetComparer, make_comparer
@@ -198,15 +198,15 @@ def _table(
     removed = queries.excluded.lengths() if seen == "remove" else np.zeros_like(lengths)
     above, tied = count_among_targets(indptr, counts.scores, order_within_rows(indptr, counts.scores))
     return SampledRanks(
-        user=np.repeat(queries.users, lengths),
+        user=per_target(queries.users, lengths),
         item=queries.targets.items,
         n_above=counts.n_above + above,
         n_tied=counts.n_tied + tied,
-        n_pool=np.repeat(rows.n_items - removed, lengths),
-        n_relevant=np.repeat(lengths, lengths),
+        n_pool=per_target(rows.n_items - removed, lengths),
+        n_relevant=per_target(lengths, lengths),
         n_relevant_above=above,
         n_relevant_tied=tied,
         n_negatives=counts.n_negatives,
-        n_candidates=np.repeat(negatives.n_candidates, np.diff(rows.pairs)),
+        n_candidates=per_target(negatives.n_candidates, np.diff(rows.pairs)),
         design=design,
     )
