@@ -191,3 +191,13 @@ def test_the_package_is_a_command() -> None:
     call = [sys.executable, "-m", "truerank", "--version"]
     done = subprocess.run(call, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("truerank ")
+
+
+def test_tables_of_ranks_go_by_their_suffix(truerank: Truerank, tiny: Path) -> None:
+    bad = truerank("sample", "nothing.csv", "--model", "ease", "--out", tiny.with_name("x.json"))
+    assert (bad.code, bad.out) == (2, "")
+    assert bad.err == "truerank: --out must end in .parquet, .csv or .tsv, got 'x.json'.\n"
+    ranks = tiny.with_name("RANKS.PARQUET")
+    call = ("evaluate", tiny, "--model", "popularity", "--metrics", "recall@1", "--interval", "normal")
+    assert truerank(*call, "--ranks-out", ranks).code == 0
+    assert ranks.read_bytes().startswith(b"PAR1")

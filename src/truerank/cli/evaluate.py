@@ -203,7 +203,7 @@ def _write_ranks(result: Result, path: Path, parts: Split) -> None:
     metadata = file_metadata(**told)
 
     def write(part: Path) -> None:
-        if path.suffix == ".parquet":
+        if path.suffix.lower() == ".parquet":
             table.write_parquet(part, metadata=metadata)
         else:
             table.write_csv(part)

@@ -34,7 +34,7 @@ def sample(
     from truerank.split.base import sample_users
     from truerank.workflows.fitting import described, fit_scorer, make_validate, name_models
 
-    check_file(out, "--out")
+    check_file(out, "--out", (".parquet", ".csv", ".tsv"))
     chosen = SAMPLERS.make(sampler)
     models = name_models(list(model))
     sampled = {}
