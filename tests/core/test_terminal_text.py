@@ -193,3 +193,16 @@ def test_no_line_is_too_long_and_no_word_is_broken(table: Table, width: int) -> 
     for row in table.rows:
         for cell in row:
             assert shown >= {word for word in cell.split(" ") if word}
+
+
+def test_rows_keep_all_their_names_in_a_second_table() -> None:
+    rows = (
+        ("popularity", "naive", *[INTERVAL] * 6),
+        ("popularity", "smooth", *[INTERVAL] * 6),
+        ("popularity", "bounds", *["[0.0000, 0.1191]"] * 6),
+    )
+    columns = ("model", "estimator", *(f"ndcg@{cutoff}" for cutoff in (1, 5, 10, 20, 50, 100)))
+    blocks = lay_out(Table(columns, rows), 80).split("\n\n")
+    assert len(blocks) > 1
+    assert all(block.split()[:2] == ["model", "estimator"] for block in blocks)
+    assert all(block.count("smooth") == 1 for block in blocks)

@@ -248,7 +248,7 @@ def lay_out(
         for at, name in enumerate(table.columns)
     ]
     style = bold or _plain
-    blocks = _blocks(columns, width)
+    blocks = _blocks(columns, table.n_names(), width)
     if not blocks:
         return "\n".join(_records(columns, width or 0, style))
     return "\n\n".join(
@@ -303,12 +303,11 @@ def _shared(least: Sequence[int], widest: Sequence[int], room: int) -> list[int]
     return best
 
 
-def _blocks(columns: Sequence[_Column], width: int | None) -> list[_Block]:
-    """Return all columns, or groups of them led by the first texts; nothing if a list is easier to read."""
+def _blocks(columns: Sequence[_Column], n_keys: int, width: int | None) -> list[_Block]:
+    """Return all columns, or groups of them led by the names of rows; nothing if a list is easier to read."""
     widths = _widths(columns, width)
     if widths is not None:
         return [(list(range(len(columns))), widths)]
-    n_keys = next((at for at, column in enumerate(columns) if column.is_number), 1) or 1
     if len(columns[0].cells) > 1:
         for below in (False, True):
             blocks = _filled_blocks(columns, n_keys, width, below)
@@ -444,12 +443,10 @@ class Displayed:
     @abstractmethod
     def overview(self) -> Overview:
         """Return what there is to see."""
-        raise NotImplementedError
 
     @abstractmethod
     def to_polars(self) -> pl.DataFrame:
         """Return the rows as a polars frame."""
-        raise NotImplementedError
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the rows as a pandas frame.

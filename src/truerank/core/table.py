@@ -202,6 +202,21 @@ class Table(Displayed):
         cells = [row[at] for row in self.rows if row[at] not in ("", MISSING)]
         return bool(cells) and all(_NUMBER.fullmatch(cell) for cell in cells)
 
+    def n_names(self) -> int:
+        """Return how many columns at the start name the rows: those before the first one of mostly numbers.
+
+        Examples
+        --------
+        >>> rows = (("ease", "naive", "0.8"), ("ease", "smooth", "0.7"), ("ease", "bounds", "[0.1, 0.9]"))
+        >>> Table(("model", "estimator", "auc"), rows).n_names()
+        2
+        """
+        for at in range(len(self.columns)):
+            cells = [row[at] for row in self.rows if row[at] not in ("", MISSING)]
+            if sum(_NUMBER.fullmatch(cell) is not None for cell in cells) * 2 > len(cells):
+                return max(at, 1)
+        return 1
+
     def overview(self) -> Overview:
         """Return what a console and a notebook show."""
         title = f"Table{f' {self.title!r}' if self.title else ''} of {count_of(len(self.rows), 'row')}"
