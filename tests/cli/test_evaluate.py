@@ -26,7 +26,7 @@ def test_table_on_stdout_and_talk_on_stderr(truerank: Truerank, tiny: Path) -> N
     assert done.out.splitlines()[0].split() == ["model", "recall@1", "mrr"]
     assert done.out.splitlines()[1].split()[:2] == ["popularity", "0.6667"]
     assert "4 users, 3 items, 5 train, 0 valid and 3 test events" in done.err
-    assert "3 users have targets, 1 have none" in done.err
+    assert "3 users have targets, 1 has none" in done.err
     assert "user=user_id, item=item_id" in done.err
 
 

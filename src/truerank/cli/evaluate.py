@@ -24,6 +24,7 @@ from truerank.cli.output import (
     write_charts,
 )
 from truerank.core.errors import InvalidParameter
+from truerank.core.table import count_of
 
 if TYPE_CHECKING:
     from truerank.core.ranks import SeenPolicy, TiePolicy
@@ -174,10 +175,12 @@ def _check_precision(precision: float | None, budget: int | None, chosen: Mappin
 
 def _explain(result: Result) -> None:
     data = result.data
+    has, none = data["users_with_targets"], data["users_without_targets"]
     say(
         f"{data['name']}: {data['n_users']:,} users, {data['n_items']:,} items, {data['n_train']:,} train, "
         f"{data['n_valid']:,} valid and {data['n_test']:,} test events; "
-        f"{data['users_with_targets']:,} users have targets, {data['users_without_targets']:,} have none."
+        f"{count_of(has, 'user')} {'has' if has == 1 else 'have'} targets, "
+        f"{none:,} {'has' if none == 1 else 'have'} none."
     )
     if "users_drawn_from" in data:
         say(f"{data['users_with_targets']:,} of {data['users_drawn_from']:,} test users were sampled.")
