@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +12,7 @@ import typer
 from truerank.cli import options as opt
 from truerank.cli.options import Format
 from truerank.cli.output import SUFFIXES, Parts, check_file, say, show, shown_progress, table_of, write_page
-from truerank.core.errors import InvalidParameter
+from truerank.core.errors import MOST_CUTOFFS, InvalidParameter, check_at_least, excerpt
 
 if TYPE_CHECKING:
     from truerank.workflows.study import Study
@@ -113,12 +114,14 @@ def parse_cutoffs(text: str) -> list[int]:
     """
     numbers: set[int] = set()
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        match = re.fullmatch(r"\s*(\d{1,18})\s*(?:-\s*(\d{1,18})\s*)?", part)
         if match is None or (match[2] and int(match[2]) < int(match[1])):
             raise InvalidParameter(
-                f"--cutoffs must be numbers and ranges such as 1-50 or 1,5,10, got {text!r}."
+                f"--cutoffs must be numbers and ranges such as 1-50 or 1,5,10, got {excerpt(text)!r}. "
+                "Numbers have at most 18 digits, and ranges ascend."
             )
-        numbers.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+        numbers.update(islice(range(int(match[1]), int(match[2] or match[1]) + 1), MOST_CUTOFFS + 1))
+        check_at_least("the number of --cutoffs", len(numbers), 1, MOST_CUTOFFS)
     return sorted(numbers)
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import secrets
 import struct
 import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -197,8 +199,11 @@ class Store:
         return read(path, key) if path is not None and path.is_file() else None
 
 
+#: An archive of arrays may unpack to so many bytes, or to so many times its own length if that is more.
+MOST_UNPACKED, MOST_RATIO = 1 << 28, 100
+
 #: What reading a damaged file raises, in JSON and in archives of arrays.
-_DAMAGED = (
+DAMAGED = (
     *(
         OSError,
         ValueError,
@@ -219,19 +224,58 @@ def _read_json(path: Path, key: str) -> Any:
         content = json.loads(path.read_text(encoding="utf-8"))
         is_whole = content["key"] == key and content["blake2b"] == _value_digest(key, content["value"])
         return content["value"] if is_whole else None
-    except _DAMAGED:
+    except DAMAGED:
         return None
 
 
 def _read_arrays(path: Path, key: str) -> dict[str, np.ndarray] | None:
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as file_arrays:
-            arrays = {name: file_arrays[name] for name in file_arrays.files}
+        arrays = read_archive(path)
         digest = str(arrays.pop("blake2b"))
         is_whole = str(arrays.pop("key")) == key and digest == _arrays_digest(key, arrays)
         return arrays if is_whole else None
-    except _DAMAGED:
+    except DAMAGED:
         return None
+
+
+def read_archive(path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of an ``.npz`` archive; raise one of `DAMAGED` before a false size takes memory.
+
+    An archive may unpack to ``MOST_UNPACKED`` bytes, or to ``MOST_RATIO`` times its own length.
+    """
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        size, most = (
+            sum(one.file_size for one in members),
+            max(MOST_UNPACKED, MOST_RATIO * path.stat().st_size),
+        )
+        if size > most:
+            raise ValueError(f"it would unpack to {size:,} bytes, and at most {most:,} are allowed")
+        for member in members:
+            member_type(archive, member)
+        return {one.filename.removesuffix(".npy"): _read_member(archive, one) for one in members}
+
+
+def member_type(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.dtype:
+    """Return the type of an array in an archive; raise unless its member is as large as its header says."""
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    name = member.filename.removesuffix(".npy")
+    with archive.open(member) as stream, warnings.catch_warnings():
+        warnings.simplefilter("error")  # numpy repairs headers of Python 2 with a warning
+        version = np.lib.format.read_magic(stream)
+        if version not in readers:
+            raise ValueError(f"array {name!r} is in an unknown form")
+        shape, _, dtype = readers[version](stream)
+        if dtype.hasobject:
+            raise ValueError(f"array {name!r} holds {dtype} instead of numbers")
+        if stream.tell() + math.prod(shape) * dtype.itemsize != member.file_size:
+            raise ValueError(f"array {name!r} is not as large as it says")
+    return dtype
+
+
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    with archive.open(member) as stream:
+        return np.lib.format.read_array(stream, allow_pickle=False)
 
 
 def as_store(given: Store | str | Path | None) -> Store | None:

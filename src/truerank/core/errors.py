@@ -25,12 +25,22 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import math
 import numbers
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
 Arguments = ParamSpec("Arguments")
 ReturnT = TypeVar("ReturnT")
+
+
+#: Limits of numbers that are asked for, above which work would not end or not fit into memory.
+MOST_ITEMS = 10**9
+MOST_CUTOFFS = 10_000
+MOST_SEEDS = 10_000
+MOST_REPEATS = 100_000
+MOST_RESAMPLES = 1_000_000
+MOST_LEVEL = 1 - 1e-9  # tails of less are lost in rounding
 
 
 class TruerankError(Exception):
@@ -69,7 +79,7 @@ class UnknownName(TruerankError, LookupError):  # noqa: N818
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(sorted(known))
-        super().__init__(f"unknown {kind} {name!r}. {suggestion(name, self.known)}")
+        super().__init__(f"unknown {kind} {excerpt(name)!r}. {suggestion(name, self.known)}")
 
 
 class UnknownArgument(TruerankError, TypeError):  # noqa: N818
@@ -148,10 +158,21 @@ def suggests_arguments(function: Callable[Arguments, ReturnT]) -> Callable[Argum
 
 def suggestion(name: str, known: tuple[str, ...]) -> str:
     """Return the sentence that names the nearest known name, or all of them."""
-    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name[:100].lower(), known, n=1, cutoff=0.5)
     if near:
         return f"Did you mean {near[0]!r}?"
     return f"Known: {', '.join(known)}."
+
+
+def excerpt(text: str) -> str:
+    """Return a text that was given as it is shown in a sentence: its beginning, where it is very long.
+
+    Examples
+    --------
+    >>> excerpt("ndcg@10"), len(excerpt("9" * 5000))
+    ('ndcg@10', 200)
+    """
+    return text if len(text) <= 200 else f"{text[:197]}..."
 
 
 def _remade(kind: type[TruerankError], args: tuple[Any, ...], state: dict[str, Any]) -> TruerankError:
@@ -168,6 +189,10 @@ def check_cutoff(cutoff: int | None) -> None:
         return
     if isinstance(cutoff, bool) or not isinstance(cutoff, numbers.Integral) or cutoff < 1:
         raise InvalidParameter(f"cutoff must be an integer >= 1, got {cutoff!r}.")
+    if cutoff > MOST_ITEMS:
+        raise InvalidParameter(
+            f"cutoff must be at most {MOST_ITEMS:,}, got {excerpt(str(cutoff))}. Lower it."
+        )
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
@@ -180,12 +205,16 @@ def check_level(level: float) -> None:
     """Raise unless the confidence level lies strictly between 0 and 1."""
     if not 0 < level < 1:
         raise InvalidParameter(f"level must lie between 0 and 1, got {level!r}. Use for example 0.95.")
+    if level > MOST_LEVEL:
+        raise InvalidParameter(f"level must be at most {MOST_LEVEL}, got {level!r}. Use for example 0.95.")
 
 
-def check_at_least(name: str, value: float, least: float) -> None:
-    """Raise unless value >= least."""
+def check_at_least(name: str, value: float, least: float, most: float = math.inf) -> None:
+    """Raise unless least <= value, and value <= most where there is such a limit."""
     if not value >= least:
         raise InvalidParameter(f"{name} must be at least {least}, got {value!r}.")
+    if not value <= most:
+        raise InvalidParameter(f"{name} must be at most {most:,}, got {value!r}.")
 
 
 def check_above(name: str, value: float, bound: float) -> None:

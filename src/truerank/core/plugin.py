@@ -6,7 +6,9 @@
     value = integer | number | true | false | none | 'text' | word | spec
 
 ``ndcg@10``, ``ap(norm=rel)@10``, ``ease(reg=500)``, ``bv(prior=beta(a=0.5))``. The same text is used in
-Python, on the command line, in JSON and in the documentation.
+Python, on the command line, in JSON and in the documentation. It is read in time proportional to its length;
+what is longer than ``MOST_LETTERS``, deeper than ``MOST_NESTED`` or has an integer of more than
+``MOST_DIGITS`` digits is refused.
 
 A plug-in is a frozen dataclass with a default for every field. A ``Registry`` finds it by name in a literal
 table or among those that installed packages offer (`entry_point`), imports its module when the name is first
@@ -27,7 +29,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar, Union, cast
 
 from truerank.core.display import Displayed, Overview, frame_of
-from truerank.core.errors import BrokenPlugin, DataWarning, InvalidParameter, UnknownName, suggestion
+from truerank.core.errors import BrokenPlugin, DataWarning, InvalidParameter, UnknownName, excerpt, suggestion
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,9 +38,12 @@ if TYPE_CHECKING:
 
 Value: TypeAlias = Union[int, float, bool, str, "Spec", None]
 
+#: Limits of one spec string: its length, how deep specs stand in specs, and the digits of an integer.
+MOST_LETTERS, MOST_NESTED, MOST_DIGITS = 10_000, 10, 20
+
 _TOKEN = re.compile(
     r"""\s*(?:
-      (?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?=[\s(),=@]|\Z))
+      (?P<number>[+-]?(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][+-]?\d++)?+(?=[\s(),=@]|\Z))
     | (?P<quoted>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
     | (?P<word>[^\s(),=@'"]+)
     | (?P<mark>[(),=@])
@@ -128,7 +133,12 @@ class _Parser:
     """Recursive descent over the grammar at the top of the module."""
 
     def __init__(self, text: str) -> None:
+        if len(text) > MOST_LETTERS:
+            raise InvalidParameter(
+                f"{excerpt(text.strip())!r} must have at most {MOST_LETTERS:,} letters, got {len(text):,}."
+            )
         self.text = text
+        self.depth = 0
         self.tokens: list[tuple[str, str]] = []
         position, text = 0, text.rstrip()
         while position < len(text):
@@ -142,7 +152,8 @@ class _Parser:
 
     def error(self, what: str) -> InvalidParameter:
         return InvalidParameter(
-            f"cannot read {self.text.strip()!r}: {what}. Write it as name(key=value, key=value)@cutoff."
+            f"cannot read {excerpt(self.text.strip())!r}: {what}. "
+            "Write it as name(key=value, key=value)@cutoff."
         )
 
     def peek(self) -> tuple[str, str]:
@@ -156,27 +167,31 @@ class _Parser:
     def expect(self, mark: str) -> None:
         _, text = self.take()
         if text != mark:
-            raise self.error(f"expected {mark!r} but found {text!r}")
+            raise self.error(f"expected {mark!r} but found {excerpt(text)!r}")
+
+    def integer(self, text: str) -> int:
+        if len(text.lstrip("+-")) > MOST_DIGITS:
+            raise self.error(f"integers have at most {MOST_DIGITS} digits, got {excerpt(text)}")
+        return int(text)
 
     def end(self) -> None:
         kind, text = self.peek()
         if kind != "end":
-            raise self.error(f"unexpected {text!r}")
+            raise self.error(f"unexpected {excerpt(text)!r}")
 
     def spec(self) -> Spec:
         kind, name = self.take()
         if kind != "word" or not _NAMES.match(name):
-            raise self.error(f"expected a name but found {name!r}")
+            raise self.error(f"expected a name but found {excerpt(name)!r}")
         params = self.params() if self.peek()[1] == "(" else ()
         cutoff = None
         if self.peek()[1] == "@":
             self.take()
             kind, text = self.take()
             if kind != "number" or not re.fullmatch(r"[+-]?\d+", text):
-                raise InvalidParameter(
-                    f"cutoff must be an integer >= 1, got {text!r} in {self.text.strip()!r}."
-                )
-            cutoff = int(text)
+                where = excerpt(self.text.strip())
+                raise InvalidParameter(f"cutoff must be an integer >= 1, got {excerpt(text)!r} in {where!r}.")
+            cutoff = self.integer(text)
         return Spec(name, params, cutoff)
 
     def params(self) -> tuple[tuple[str, Value], ...]:
@@ -185,10 +200,10 @@ class _Parser:
         while self.peek()[1] != ")":
             kind, key = self.take()
             if kind != "word":
-                raise self.error(f"expected a parameter name but found {key!r}")
+                raise self.error(f"expected a parameter name but found {excerpt(key)!r}")
             self.expect("=")
             if key in found:
-                raise self.error(f"parameter {key!r} is given twice")
+                raise self.error(f"parameter {excerpt(key)!r} is given twice")
             found[key] = self.value()
             if self.peek()[1] != ")":
                 self.expect(",")
@@ -198,15 +213,20 @@ class _Parser:
     def value(self) -> Value:
         kind, text = self.peek()
         if kind == "word" and self.next + 1 < len(self.tokens) and self.tokens[self.next + 1][1] in "(@":
-            return self.spec()
+            self.depth += 1
+            if self.depth > MOST_NESTED:
+                raise self.error(f"specs stand at most {MOST_NESTED} deep in one another")
+            spec = self.spec()
+            self.depth -= 1
+            return spec
         self.take()
         if kind == "number":
-            return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
+            return self.integer(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
         if kind == "quoted":
             return re.sub(r"\\(.)", r"\1", text[1:-1])
         if kind == "word":
             return _WORDS.get(text.lower(), text)
-        raise self.error(f"expected a value but found {text!r}")
+        raise self.error(f"expected a value but found {excerpt(text)!r}")
 
 
 @dataclass(frozen=True)
@@ -436,9 +456,11 @@ class Registry(Displayed, Mapping[str, type[PluginT]]):
 
     def _unknown_parameter(self, name: str, key: str, known: list[str]) -> InvalidParameter:
         if not known:
-            return InvalidParameter(f"{self.kind} {name!r} takes no parameters, got {key!r}. Leave it out.")
+            return InvalidParameter(
+                f"{self.kind} {name!r} takes no parameters, got {excerpt(key)!r}. Leave it out."
+            )
         return InvalidParameter(
-            f"{self.kind} {name!r} has no parameter {key!r}. {suggestion(key, tuple(sorted(known)))}"
+            f"{self.kind} {name!r} has no parameter {excerpt(key)!r}. {suggestion(key, tuple(sorted(known)))}"
         )
 
 
@@ -472,7 +494,7 @@ def _coerce(where: str, hint: Any, value: Value) -> Any:
         return str(value)  # text that is itself a spec, such as stop=recall@20, needs no quotes
     wanted = " or ".join(_wanted(option) for option in options)
     shown = "none" if value is None else repr(value) if isinstance(value, str) else str(value).lower()
-    raise InvalidParameter(f"{where} must be {wanted}, got {shown}.")
+    raise InvalidParameter(f"{where} must be {wanted}, got {excerpt(shown)}.")
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import numpy as np
 
 from truerank.core.display import Displayed, Overview
-from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.errors import MOST_ITEMS, InvalidData, InvalidParameter
 from truerank.core.table import Table, count_of, rounded_percent
 from truerank.core.types import FloatArray, IntArray, frozen
 
@@ -147,6 +147,7 @@ class Ranks(_RankTable):
                     self.n_relevant > self.n_relevant_above + self.n_relevant_tied,
                 ),
                 ("n_relevant must be at most n_pool", self.n_relevant <= self.n_pool),
+                (f"n_pool must be at most {MOST_ITEMS:,}", self.n_pool <= MOST_ITEMS),
             ]
         )
         _check_together(self.user)
@@ -268,6 +269,8 @@ class SampledRanks(_RankTable):
                 self.n_relevant > self.n_relevant_above + self.n_relevant_tied,
             ),
             ("n_candidates must be >= 1", self.n_candidates >= 1),
+            (f"n_pool must be at most {MOST_ITEMS:,}", self.n_pool <= MOST_ITEMS),
+            (f"n_negatives must be at most {MOST_ITEMS:,}", self.n_negatives <= MOST_ITEMS),
             (
                 "n_candidates must be at most the irrelevant items of the pool",
                 self.n_candidates <= self.n_pool - self.n_relevant,

@@ -229,6 +229,8 @@ def work_folder(given: str | Path | None) -> Iterator[str]:
     """Yield the full name of the work folder; None makes a temporary one on this machine."""
     try:
         if given is not None:
+            if is_remote(str(given)):
+                _remote(str(given))
             yield str(given) if is_remote(str(given)) else str(Path(given).resolve())
             return
         with tempfile.TemporaryDirectory(prefix="truerank-work-") as folder:
@@ -293,6 +295,11 @@ def drop_copies() -> None:
 
 
 def _remote(path_or_url: str) -> tuple[Any, str]:
+    scheme, _, place = path_or_url.partition("://")
+    if not scheme or not place.strip("/") or "::" in path_or_url:
+        raise InvalidParameter(
+            f"a URL must be one scheme and one place, such as s3://bucket/folder, got '{path_or_url}'."
+        )
     try:
         fsspec = importlib.import_module("fsspec")
         system, path = fsspec.core.url_to_fs(path_or_url)
@@ -302,6 +309,10 @@ def _remote(path_or_url: str) -> tuple[Any, str]:
     except ValueError as error:
         raise InvalidParameter(
             f"'{path_or_url}' must be a path or a URL that fsspec knows ({error})."
+        ) from None
+    except OSError as error:
+        raise InvalidParameter(
+            f"'{path_or_url}' must be a URL that can be reached, but it cannot ({_reason(error)})."
         ) from None
     return system, str(path)
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtrit
 
-from truerank.core.errors import InvalidData, check_at_least, check_level
+from truerank.core.errors import MOST_RESAMPLES, InvalidData, check_at_least, check_level
 from truerank.core.plugin import Plugin, Registry, Source
 from truerank.core.types import FloatArray
 from truerank.inference.resample import resampled_means
@@ -128,7 +128,7 @@ class BCa(Interval):
     resamples: int = 2000
 
     def __post_init__(self) -> None:
-        check_at_least("resamples of bca", self.resamples, 100)
+        check_at_least("resamples of bca", self.resamples, 100, MOST_RESAMPLES)
 
     def band(
         self,

@@ -24,7 +24,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from truerank.core.errors import InvalidData, check_choice
+from truerank.core.errors import InvalidData, InvalidParameter, check_choice
 from truerank.core.random import pair_keys
 from truerank.core.ranks import TIE_POLICIES, Ranks, SampledRanks, TiePolicy
 from truerank.core.types import FloatArray, IntArray
@@ -293,6 +293,9 @@ def reciprocal_sum(start: IntArray, count: IntArray) -> FloatArray:
     return total
 
 
+MOST_DISCOUNTS = 2**26 - 1  # discounts in a table of sums
+
+
 def log_discount(rank: IntArray, kind: Discount) -> FloatArray:
     """Return 1/log2(rank + 1), or 1/log2(max(rank, 2)) for ``clip``.
 
@@ -309,7 +312,18 @@ def discount_sums(depth: int, kind: Discount) -> NDArray[np.longdouble]:
     """Return the table whose entry r is the sum of the discounts of ranks 1..r, for r at least to depth.
 
     Extended precision where the platform has it, so that differences of entries keep full precision.
+
+    Raises
+    ------
+    InvalidParameter
+        When the table would take more than a gigabyte.
     """
+    if depth > MOST_DISCOUNTS:
+        raise InvalidParameter(
+            f"items must not be tied down to rank {depth:,}: sums of discounts go to rank "
+            f"{MOST_DISCOUNTS:,}. "
+            "Give the metric a cut-off, such as ndcg@10, or use ties best, worst or random."
+        )
     return _discount_table(max(10, int(depth).bit_length()), kind)
 
 

@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from truerank.core.errors import DataWarning, InvalidData, InvalidParameter
+from truerank.core.errors import MOST_ITEMS, DataWarning, InvalidData, InvalidParameter, check_at_least
 from truerank.core.ranks import Ranks, TiePolicy
 from truerank.core.types import FloatArray, IntArray
 from truerank.metrics.base import Metric, RankMetric
@@ -162,6 +162,8 @@ def ranks_from_run(run: Run, qrels: Qrels, *, relevance: int = 1, n_pool: int | 
     >>> run.ranks.best.tolist(), run.ranks.n_relevant.tolist(), run.counts["relevant_not_retrieved"]
     ([2], [2], 1)
     """
+    if n_pool is not None:
+        check_at_least("n_pool", n_pool, 1, MOST_ITEMS)
     relevant = {
         query: {document for document, grade in judged.items() if grade >= relevance}
         for query, judged in qrels.items()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from truerank.core.checkpoint import DAMAGED, read_archive
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.model import Model, Validate
@@ -18,7 +17,6 @@ from truerank.core.progress import SILENT, Progress, ProgressTask, tracked
 from truerank.core.scorer import DenseScores, Factors, Scorer, SparseScores
 from truerank.core.types import AnyArray, frozen
 
-_DAMAGED = (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile, zlib.error)
 _CSR = {"format", "shape", "indptr", "indices", "data"}
 _FACTORS = {"user", "item", "item_bias"}
 
@@ -81,15 +79,14 @@ class Arrays(Model):
 
     def _load(self) -> dict[str, AnyArray]:
         try:
-            with Path(self.path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-                return {key: file[key] for key in file.files}
-        except _DAMAGED as error:
+            return read_archive(Path(self.path))
+        except DAMAGED as error:
             raise self._unreadable(error) from None
 
     def _dense(self, shape: tuple[int, int], task: ProgressTask) -> DenseScores:
         try:
             scores = np.load(self.path, mmap_mode="r", allow_pickle=False)
-        except _DAMAGED as error:
+        except DAMAGED as error:
             raise self._unreadable(error) from None
         if scores.dtype.kind not in "fiu":
             raise InvalidData(f"scores in {self.path} must be numbers, got {scores.dtype}.")

@@ -12,12 +12,7 @@ from __future__ import annotations
 
 import io
 import json
-import math
-import struct
-import tokenize
-import warnings
 import zipfile
-import zlib
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
@@ -25,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from truerank.core.checkpoint import replace_file
+from truerank.core.checkpoint import DAMAGED, member_type, read_archive, replace_file
 from truerank.core.digest import content_digest
 from truerank.core.errors import InvalidData
 from truerank.core.interactions import Vocabulary
@@ -35,10 +30,6 @@ from truerank.version import __version__
 FORMAT, VERSION = "truerank model", 2
 _OLD_HEADER = "header.json"  # in the archives of version 1
 _NUMBERS = "biuf"
-_DAMAGED = (
-    *(ValueError, KeyError, TypeError, EOFError, OSError, RuntimeError, SyntaxError, UserWarning),
-    *(zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError),
-)
 
 
 def write_arrays(path: Path, fields: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
@@ -91,18 +82,17 @@ def read_arrays(path: Path) -> tuple[dict[str, Any], dict[str, AnyArray]]:
     try:
         with path.open("rb") as stream:
             is_archive = stream.read(4) == b"PK\x03\x04" and zipfile.is_zipfile(stream)
-            stream.seek(0)
-            if not is_archive:
-                raise _refused(path, "it is not one, or its end is missing")
-            with np.load(stream, allow_pickle=False) as file:
-                _check_members(path, file.zip)
-                arrays = {name: frozen(file[name]) for name in file.files}
+        if not is_archive:
+            raise _refused(path, "it is not one, or its end is missing")
+        with zipfile.ZipFile(path) as archive:
+            _check_members(path, archive)
+        arrays = {name: frozen(array) for name, array in read_archive(path).items()}
         header = _parse_header(path, arrays.pop("header"))
         if header.get("blake2b") != _digest(arrays):
             raise _refused(path, "it is damaged: its arrays are not those that were written")
     except InvalidData:
         raise
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise _refused(path, f"it is damaged ({error})") from None
     return header, arrays
 
@@ -124,22 +114,10 @@ def _check_members(path: Path, archive: zipfile.ZipFile) -> None:
     if is_compressed or sum(member.file_size for member in members) > path.stat().st_size:
         raise _refused(path, "it is compressed or claims to be larger than it is")
     for member in members:
-        _check_array(path, archive, member)
-
-
-def _check_array(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    name = member.filename.removesuffix(".npy")
-    with archive.open(member) as stream, warnings.catch_warnings():
-        warnings.simplefilter("error")  # numpy repairs headers of Python 2 with a warning; we never wrote any
-        version = np.lib.format.read_magic(stream)
-        if version not in readers:
-            raise _refused(path, f"it is damaged: array {name!r} is in an unknown form")
-        shape, _, dtype = readers[version](stream)
+        dtype = member_type(archive, member)
         if dtype.kind not in _NUMBERS:
+            name = member.filename.removesuffix(".npy")
             raise _refused(path, f"array {name!r} holds {dtype} instead of numbers")
-        if stream.tell() + math.prod(shape) * dtype.itemsize != member.file_size:
-            raise _refused(path, f"it is damaged: array {name!r} is not as large as it says")
 
 
 def _parse_header(path: Path, text: AnyArray) -> dict[str, Any]:

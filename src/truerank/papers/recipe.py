@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any, cast
 
-from truerank.core.errors import InvalidData, InvalidParameter, UnknownName, check_at_least
+from truerank.core.errors import MOST_REPEATS, InvalidData, InvalidParameter, UnknownName, check_at_least
 from truerank.core.progress import SILENT, Progress
 from truerank.data.catalogue import find_local
 from truerank.papers.outcome import RecipeOutcome
@@ -57,8 +57,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_at_least("workers", self.workers, 1)
-        if self.repeats is not None and self.repeats < 2:
-            raise InvalidParameter(f"repeats must be at least 2, got {self.repeats}.")
+        if self.repeats is not None:
+            check_at_least("repeats", self.repeats, 2, MOST_REPEATS)
         if self.full and self.quick:
             raise InvalidParameter("a run is either quick or full, not both.")
 

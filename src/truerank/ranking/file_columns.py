@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import numpy as np
 
-from truerank.core.errors import InvalidData, InvalidParameter, suggestion
+from truerank.core.errors import MOST_ITEMS, InvalidData, InvalidParameter, check_at_least, suggestion
 from truerank.core.ranks import Design, SampledRanks, Stopping
 from truerank.core.types import IntArray
 
@@ -141,6 +141,7 @@ def with_constant(
             raise InvalidData(
                 f"{where} must say {symbol}, {what}, in a column {argument}. Or give {argument}={symbol}."
             )
+        check_at_least(argument, value, 1, MOST_ITEMS)
         return frame.with_columns(pl.lit(value, dtype=pl.Int64).alias(name))
     if value is not None and not (frame[name] == value).all():
         other = frame[name].filter(frame[name] != value).first()

@@ -244,7 +244,7 @@ def _size(users: int | float, n_users: int) -> int:
     is_number = isinstance(users, numbers.Real) and not isinstance(users, bool | np.bool_)
     if is_number and 0 < users < 1:
         return max(math.ceil(users * n_users - 1e-9), 1)
-    if not is_number or not users >= 1 or users != int(users):
+    if not is_number or not 1 <= users < math.inf or users != int(users):
         raise InvalidParameter(
             f"users must be an integer >= 1 or a fraction between 0 and 1, got {users!r}. "
             "Write 0.1 for a tenth."

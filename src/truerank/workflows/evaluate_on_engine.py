@@ -19,6 +19,7 @@ import numpy as np
 from truerank.core.checkpoint import Store
 from truerank.core.digest import content_digest
 from truerank.core.errors import (
+    MOST_RESAMPLES,
     InvalidData,
     InvalidParameter,
     check_at_least,
@@ -131,7 +132,7 @@ def resampled_means_on(
     >>> resampled_means_on("local", np.array([[0.0, 1.0], [0.0, 1.0]]), resamples=3).tolist()
     [[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
     """
-    check_at_least("resamples", resamples, 1)
+    check_at_least("resamples", resamples, 1, MOST_RESAMPLES)
     values = np.ascontiguousarray(values, dtype=np.float64)
     if values.ndim != 2 or len(values) == 0:
         raise InvalidData(f"there must be values of at least one user, got shape {values.shape}.")

@@ -17,7 +17,15 @@ import numpy as np
 from truerank.core.checkpoint import Store, as_store
 from truerank.core.digest import data_hash
 from truerank.core.display import Displayed, Overview, frame_of
-from truerank.core.errors import CannotEstimate, InvalidParameter, check_choice, suggests_arguments
+from truerank.core.errors import (
+    MOST_CUTOFFS,
+    MOST_REPEATS,
+    CannotEstimate,
+    InvalidParameter,
+    check_at_least,
+    check_choice,
+    suggests_arguments,
+)
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress, as_progress, tracked
 from truerank.core.provenance import head, versions
@@ -261,14 +269,14 @@ def study(
     check_choice("ties", ties, TIE_POLICIES)
     check_choice("seen", seen, SEEN_POLICIES)
     check_seed(seed)
-    if repeats < 2:
-        raise InvalidParameter(f"repeats must be at least 2, got {repeats}. Use for example 20.")
+    check_at_least("repeats", repeats, 2, MOST_REPEATS)
+    check_at_least("the number of cutoffs", len(cutoffs), 0, MOST_CUTOFFS)
     split = as_split(split, seed=seed, progress=progress)
-    largest = max(cutoffs, default=0)
-    if not cutoffs or min(cutoffs) < 1 or largest > split.train.n_items:
+    outside = [cutoff for cutoff in cutoffs if not 1 <= cutoff <= split.train.n_items]
+    if outside or not cutoffs:
         raise InvalidParameter(
-            f"cutoffs must lie in 1..{split.train.n_items}, the items of the data, got {tuple(cutoffs)}. "
-            "Leave out the others."
+            f"cutoffs must lie in 1..{split.train.n_items}, the items of the data, got "
+            f"{outside[0] if outside else 'none'}. Leave out what lies outside."
         )
     job = _Job(
         split=split,

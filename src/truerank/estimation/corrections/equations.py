@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 
+from truerank.core.errors import CannotEstimate
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.law import NEGLIGIBLE, TINY, Law
 from truerank.estimation.tally import Contexts
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 
 _CHUNK = 1 << 22  # gains or entries of the law in memory at once: 32 MB
+MOST_OUTCOMES = 10_000  # of a Gram matrix: 800 MB
 _HEAD = 256  # up to so many rows of the law are formed as a matrix
 
 
@@ -55,7 +57,19 @@ class NormalEquations:
 
     @cached_property
     def gram(self) -> FloatArray:
-        """A'DA, (n_outcomes, n_outcomes)."""
+        """A'DA, (n_outcomes, n_outcomes).
+
+        Raises
+        ------
+        CannotEstimate
+            When there are more than ``MOST_OUTCOMES``.
+        """
+        if len(self.locations) > MOST_OUTCOMES:
+            raise CannotEstimate(
+                f"this correction solves equations between all sampled ranks, of which there must be at most "
+                f"{MOST_OUTCOMES:,}, got {len(self.locations):,}. Use smooth or bv(gamma=1), which need no "
+                "such matrix."
+            )
         return self.law.gram(self.prior, floor=self.floor)
 
     def add(self, values: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import stdtrit
 
-from truerank.core.errors import check_at_least
+from truerank.core.errors import MOST_RESAMPLES, check_at_least
 from truerank.core.plugin import Source
 from truerank.core.types import BoolArray
 from truerank.estimation.distribution.base import MixtureEstimator
@@ -52,7 +52,7 @@ class Bootstrap(EstimateInterval):
     source: ClassVar[Source] = Source("efron1987")
 
     def __post_init__(self) -> None:
-        check_at_least("resamples of bootstrap", self.resamples, 50)
+        check_at_least("resamples of bootstrap", self.resamples, 50, MOST_RESAMPLES)
 
     def estimate_band(self, estimates: PointEstimates, request: IntervalRequest) -> Band:
         """Return the intervals."""

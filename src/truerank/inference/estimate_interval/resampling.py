@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from truerank.core.errors import CannotEstimate, InvalidData, check_at_least, check_choice
+from truerank.core.errors import MOST_RESAMPLES, CannotEstimate, InvalidData, check_at_least, check_choice
 from truerank.core.parallel import available_threads, ordered_map
 from truerank.core.progress import SILENT, Progress, ProgressTask, tracked
 from truerank.core.random import stream
@@ -284,7 +284,7 @@ def resample_estimates(
     times users.
     """
     check_choice("target", target, TARGETS)
-    check_at_least("resamples", resamples, 2)
+    check_at_least("resamples", resamples, 2, MOST_RESAMPLES)
     if isinstance(estimates, PointEstimates):
         named = {"": estimates}
     else:

@@ -9,7 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from truerank.core.errors import CannotEstimate, InvalidParameter, check_at_least, check_choice
+from truerank.core.errors import (
+    MOST_RESAMPLES,
+    CannotEstimate,
+    InvalidParameter,
+    check_at_least,
+    check_choice,
+)
 from truerank.core.parallel import single_threaded_blas
 from truerank.core.random import stream
 from truerank.core.result import Estimate
@@ -197,7 +203,7 @@ class PosteriorInterval(EstimateInterval):
 
     def __post_init__(self) -> None:
         check_choice("seen", self.seen or "unknown", ("removed", "kept", "unknown"))
-        check_at_least("draws", self.draws, 400)
+        check_at_least("draws", self.draws, 400, MOST_RESAMPLES)
 
     def estimate_band(self, estimates: PointEstimates, request: IntervalRequest) -> Band:
         """Return the intervals."""

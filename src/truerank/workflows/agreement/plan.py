@@ -9,7 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from truerank.core.errors import InvalidParameter, UnknownName, check_at_least, check_level
+from truerank.core.errors import (
+    MOST_RESAMPLES,
+    MOST_SEEDS,
+    InvalidParameter,
+    UnknownName,
+    check_at_least,
+    check_level,
+)
 from truerank.core.model import Model
 from truerank.core.plugin import parse_spec, split_specs
 from truerank.core.random import check_seed
@@ -180,8 +187,9 @@ def make_plan(
     """
     check_seed(seed)
     check_level(level)
-    check_at_least("resamples", resamples, 50)
-    check_at_least("seeds", seeds, 1)
+    check_at_least("resamples", resamples, 50, MOST_RESAMPLES)
+    check_at_least("seeds", seeds, 1, MOST_SEEDS)
+    check_seed(seed + seeds - 1)
     for name, least in (
         ("least_events", least_events),
         ("least_users", least_users),

@@ -14,6 +14,7 @@ import numpy as np
 
 from truerank.core.digest import content_digest
 from truerank.core.errors import (
+    MOST_RESAMPLES,
     InvalidData,
     InvalidParameter,
     UnknownName,
@@ -54,7 +55,7 @@ class CompareOptions(RunSettings):
         super().__post_init__()
         check_choice("correction", self.correction, CORRECTIONS)
         check_choice("shape", self.shape or "decreasing", ("decreasing",))
-        check_at_least("resamples", self.resamples, round(10 / (1 - self.level)))
+        check_at_least("resamples", self.resamples, round(10 / (1 - self.level)), MOST_RESAMPLES)
         if self.tie_margin is not None and not 0 < self.tie_margin < 1:
             raise InvalidParameter(
                 f"tie_margin must lie between 0 and 1, got {self.tie_margin!r}. Leave it out for no margin."
