@@ -117,7 +117,7 @@ def test_two_readings_are_refused(tmp_path: Path, texts: list[str], sentence: st
         (["13/31/2011"], "has the day first and '13/31/2011' the month"),
         (
             ["18446744073709551615", "5"],
-            "times must be numbers below 2.63, .* '18446744073709551615' stands in row 1",
+            "whole times must be below 2.63, .* '18446744073709551615' stands in row 1",
         ),
         (["10-12-01 8:00"], "year of two digits"),
     ],
@@ -133,7 +133,7 @@ def test_unsigned_numbers_beyond_63_bits_are_refused() -> None:
     large = pl.Series("time", [2**63 + 5, 7], dtype=pl.UInt64)
     frame = pl.DataFrame({"user": [1, 2], "item": [1, 2]}).with_columns(large)
     with pytest.raises(
-        InvalidData, match=r"times must be numbers below 2\^63, .* 9223372036854775813 stands in row 1"
+        InvalidData, match=r"whole times must be below 2\^63, .* 9223372036854775813 stands in row 1"
     ):
         from_frame(frame)
     small = frame.with_columns(pl.Series("time", [2**53 + 1, 7], dtype=pl.UInt64))

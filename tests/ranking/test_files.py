@@ -181,7 +181,7 @@ FLAGS: dict[str, Any] = {"n_items": 50, "n_negatives": 9}
             "one row per user and item, but some are repeated",
         ),
         ("user_id,rank\n", FLAGS, "must have at least one row, but it is empty"),
-        ("", FLAGS, "must be a readable table"),
+        ("", FLAGS, "must be a complete table"),
     ],
 )
 def test_bad_tables(text: str, flags: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -203,7 +203,9 @@ def test_truncated_parquet(tmp_path: Path) -> None:
     path = tmp_path / "ranks.parquet"
     pl.DataFrame({"user_id": [1, 2], "rank": [1, 2]}).write_parquet(path)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(InvalidData, match=r"must be a readable table, but .*\. Write it anew") as caught:
+    with pytest.raises(
+        InvalidData, match=r"must be a complete table, but it cannot be read .*\. Write or download it again"
+    ) as caught:
         read_sampled_ranks(path, **FLAGS)
     assert "\n" not in str(caught.value)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from truerank.cli.messages import name_options
+import numpy as np
+
+from truerank.cli.messages import is_given, name_options
 from truerank.cli.output import say
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.progress import Progress
 from truerank.core.split import Split
+from truerank.core.table import count_of
 from truerank.data import clean
 from truerank.data.catalogue import open_data
 from truerank.data.read import read_interactions
@@ -37,9 +40,18 @@ def read_split(
 ) -> Split:
     """Read, filter and split, and say what was merged and dropped and what train and test share.
 
-    A test file is read against the vocabularies of the train file. Commands that rank say what becomes of
+    A test file is read against the vocabularies of the train file, and filters hold for it too: events rated
+    too low leave, and those of users and items that left train. Commands that rank say what becomes of
     ``seen`` items: where these are kept, a pair of user and item may lie in train and test.
     """
+    if test is not None and is_given("split"):
+        raise InvalidParameter(
+            "--test names the held-out events, and --split makes them. Give one of the two."
+        )
+    if test == Path():
+        raise InvalidParameter(
+            "--test must name a file of events, got the working directory or an empty name."
+        )
     splitter = SPLITS.make(split)
     is_filtered = min_rating is not None or min_history > 0
     names = parse_columns(columns) if columns is not None else None
@@ -54,6 +66,7 @@ def read_split(
         progress=progress,
         tell=say,
     )
+    whole = events
     events = _filter(events, min_rating=min_rating, core=core, min_history=min_history, duplicates=duplicates)
     if test is None:
         is_repeated = duplicates == "keep" and seen is not None
@@ -61,19 +74,50 @@ def read_split(
     targets = read_interactions(
         test,
         columns=names,
-        duplicates=duplicates,
+        duplicates="keep" if is_filtered else duplicates,
         time_format=time_format,
         times="optional",
         drop_missing=drop_missing,
-        vocabularies=(events.users, events.items),
+        vocabularies=(whole.users, whole.items),
         progress=progress,
         tell=say,
     )
+    n_before = len(targets)
+    if whole is not events:
+        targets = _filter_targets(targets, events, test, min_rating=min_rating)
+    n_removed = n_before - len(targets)
+    if is_filtered:
+        targets = clean.merge_duplicates(targets, duplicates)
     counts = {f"test_{name}": count for name, count in targets.origin.items()}
+    if n_removed:
+        counts["test_events_filtered"] = n_removed
+        say(f"{test}: filters removed {n_removed:,} of {count_of(n_before, 'event')}.")
     for note in data_notes(targets.origin):
         say(f"{test}: {note}")
     parts = Split(events, targets, method=f"file({test.name})", counts=counts, repeats=seen is not None)
     return _told(parts, seen)
+
+
+def _filter_targets(
+    targets: Interactions, train: Interactions, test: Path, *, min_rating: float | None
+) -> Interactions:
+    """Keep the targets that are rated high enough and whose user and item the filters left in train."""
+    user = train.users.encode(targets.users.ids)[targets.user]
+    item = train.items.encode(targets.items.ids)[targets.item]
+    kept = (user >= 0) & (item >= 0)
+    if min_rating is not None:
+        if targets.value is None:
+            raise InvalidData(f"'{test}' must have ratings to be filtered by --min-rating, but has none.")
+        kept &= targets.value >= min_rating
+    if not kept.any():
+        raise InvalidData(f"'{test}' must have events that pass the filters, but none is left. Lower them.")
+    return replace(
+        targets.where(kept),
+        user=user[kept].astype(np.int32),
+        item=item[kept].astype(np.int32),
+        users=train.users,
+        items=train.items,
+    )
 
 
 def _told(parts: Split, seen: str | None) -> Split:

@@ -197,7 +197,7 @@ def with_ranks_file(result: Result, ranks: Path, out: Path | None) -> Result:
 
 
 def _write_ranks(result: Result, path: Path, parts: Split) -> None:
-    from truerank.core.checkpoint import replace_file
+    from truerank.core.checkpoint import polars_path, replace_file
     from truerank.core.provenance import file_metadata
     from truerank.ranking.files import ranks_table
 
@@ -207,9 +207,9 @@ def _write_ranks(result: Result, path: Path, parts: Split) -> None:
 
     def write(part: Path) -> None:
         if path.suffix.lower() == ".parquet":
-            table.write_parquet(part, metadata=metadata)
+            table.write_parquet(polars_path(part), metadata=metadata)
         else:
-            table.write_csv(part)
+            table.write_csv(polars_path(part))
 
     replace_file(path, write, "--ranks-out")
     say(f"wrote {path}")

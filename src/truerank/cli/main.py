@@ -141,6 +141,10 @@ def run() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:  # of a file that no reader or writer has a sentence for
+        place = "" if error.filename is None else f"'{error.filename}' cannot be used: "
+        _say(f"truerank: {place}{error.strerror or type(error).__name__}. Check the path.")
+        sys.exit(2)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

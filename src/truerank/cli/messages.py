@@ -37,6 +37,7 @@ PARAMETERS = {
 
 _ARGUMENTS = "truerank.arguments"
 _running: ContextVar[str] = ContextVar("running", default="")
+_given: ContextVar[frozenset[str]] = ContextVar("given", default=frozenset())  # names of parameters
 
 
 def _talk(
@@ -99,6 +100,10 @@ class OptionCommand(TyperCommand):
         if quiet and verbose:
             raise InvalidParameter("give either --quiet or --verbose, not both.")
         token = _running.set(_as_called(ctx))
+        sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+        given_token = _given.set(
+            frozenset(name for name, source in sources.items() if source and source.name != "DEFAULT")
+        )
         try:
             with talking(quiet=quiet, verbose=verbose):
                 return super().invoke(ctx)
@@ -110,11 +115,17 @@ class OptionCommand(TyperCommand):
             raise
         finally:
             _running.reset(token)
+            _given.reset(given_token)
 
 
 def command_line() -> str:
     """Return the command that is running, to be pasted into a shell; nothing where none is running."""
     return _running.get()
+
+
+def is_given(name: str) -> bool:
+    """Whether the running command was given an option, rather than taking its default."""
+    return name in _given.get()
 
 
 def _as_called(ctx: Any) -> str:

@@ -153,6 +153,8 @@ def subsample(
 
 def is_partitioned(data: str) -> bool:
     """Whether data are a folder, a pattern or a URL of files, to be processed file by file."""
+    if not data.strip():  # the reader refuses it; as a path it would be the working directory
+        return False
     if "://" in data or (has_magic(data) and not Path(data).exists()):
         return True
     return Path(data).is_dir() and next(Path(data).rglob("*.parquet"), None) is not None

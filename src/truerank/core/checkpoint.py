@@ -1,4 +1,4 @@
-"""Atomic output files, and a store of finished pieces that lets an interrupted experiment resume.
+"""Files that cannot be read, atomic output files, and a store that lets an interrupted experiment resume.
 
 Files are written under a temporary name and renamed, so that no half-written one is ever left. Inside
 ``whole_or_nothing`` Ctrl-C discards an unfinished training instead of keeping its best epoch, because a piece
@@ -26,8 +26,59 @@ from typing import Any
 
 import numpy as np
 
-from truerank.core.errors import InvalidParameter
+from truerank.core.errors import InvalidData, InvalidParameter, TruerankError
 from truerank.version import __version__
+
+
+@contextmanager
+def readable(where: str, form: str) -> Iterator[None]:
+    """Turn what polars, zlib and the system raise on a file that cannot be read into `InvalidData`.
+
+    Parameters
+    ----------
+    where : how the message calls the file, in quotes
+    form : what the file must be, such as ``csv file``
+    """
+    import polars as pl
+
+    try:
+        yield
+    except TruerankError:
+        raise
+    except (
+        *(pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, EOFError, zlib.error),
+        *(ValueError, OverflowError, MemoryError),
+    ) as error:
+        told = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
+        reason = told.splitlines()[0].rstrip(". ")
+        if "more fields" in reason:
+            reason = "a line has more fields than the first one"
+        elif isinstance(error, pl.exceptions.PanicException):
+            reason = "its bytes contradict each other"
+        raise InvalidData(
+            f"{where} must be a complete {form}, but it cannot be read ({reason}). "
+            f"Write or download it again, or name another format."
+        ) from None
+
+
+def polars_path(path: str | Path) -> str:
+    """Return a path as polars takes it, which is as UTF-8 whatever the language of the system.
+
+    Raises
+    ------
+    InvalidData
+        When the name is not UTF-8.
+
+    Examples
+    --------
+    >>> polars_path(Path("folder") / "events.csv")
+    'folder/events.csv'
+    """
+    try:
+        return os.fsencode(path).decode("utf-8")
+    except UnicodeError:
+        shown = str(path).encode("ascii", "backslashreplace").decode()
+        raise InvalidData(f"the name of a file must be UTF-8, but '{shown}' is not. Rename it.") from None
 
 
 def check_output(path: Path, what: str) -> None:

@@ -331,7 +331,9 @@ class Result(Displayed):
                 bounds=tuple(Estimate.from_dict(entry) for entry in fields.get("bounds", ())),
                 notes=tuple(fields.get("notes", ())),
             )
-        except (json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
+        except InvalidData:
+            raise
+        except (ValueError, AttributeError, LookupError, TypeError, RecursionError, OverflowError) as error:
             raise InvalidData(f"a result must be the JSON that truerank wrote ({error!r}).") from None
 
 

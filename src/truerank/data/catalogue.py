@@ -14,6 +14,7 @@ from typing import Literal
 
 import polars as pl
 
+from truerank.core.checkpoint import readable
 from truerank.core.errors import (
     DataWarning,
     InvalidData,
@@ -269,13 +270,17 @@ def open_data(
         When there is no such file and no such data set.
     """
     text = str(data)
+    if not text.strip():
+        raise InvalidData("data must be named, but the name is empty. Name a file or a data set.")
     is_known = text == "demo" or text in datasets()
     looks_like_path = any(mark in text for mark in (os.sep, "/")) or Path(text).suffix in (
         *_SUFFIXES,
         ".xlsx",
         ".xls",
     )
-    if Path(data).is_file() or (not is_known and (looks_like_path or Path(data).exists())):
+    with readable(f"'{text}'", "file"):
+        is_there, is_file = Path(data).exists(), Path(data).is_file()
+    if is_file or (not is_known and (looks_like_path or is_there)):
         return read_interactions(
             data,
             columns=columns,

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from truerank.core.checkpoint import readable
 from truerank.core.errors import InvalidData
 from truerank.core.interactions import Vocabulary
 from truerank.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from truerank.data.table import OpenTable, readable
+from truerank.data.table import OpenTable
 from truerank.data.times import AmbiguousTimes, Times, read_times
 
 CHUNK = 1 << 20  # rows treated at once, so that scratch stays small whatever the number of rows
@@ -137,7 +138,7 @@ class Reader:
 
     def check_lines(self) -> None:
         """Read a delimited text file once as a whole, to find lines with too many fields."""
-        with readable(self.table.where, "text"):
+        with readable(self.table.where, "text file"):
             if self.table.is_delimited:
                 self.table.frame.select(pl.all().null_count()).collect(engine="streaming")
             elif self.table.excess is not None:
@@ -170,7 +171,7 @@ class Reader:
                 for name in columns
             ]
         complete = pl.all_horizontal(is_there)
-        with readable(self.table.where, "data"):
+        with readable(self.table.where, "data file"):
             total, kept = (
                 frame.select(pl.len(), complete.sum().alias("kept")).collect(engine="streaming").row(0)
             )
@@ -194,17 +195,15 @@ class Reader:
             elif not series.dtype.is_numeric():
                 raise self._error(column, "ids must be integers or text", f"the column is {series.dtype}")
         self._check_complete(column, series, "ids")
-        if series.dtype.is_float() or series.dtype.is_decimal():
+        if series.dtype.is_decimal():
+            series = self._typed_ids(column, series.cast(pl.String))
+        if series.dtype.is_float():
             series = self._whole(column, series)
-        if (
-            series.dtype.is_integer() and series.dtype not in _WITHIN_INT64
-        ):  # codes are looked up by signed 64-bit numbers
-            small = series.cast(pl.Int64, strict=False)
-            series = series.cast(pl.String) if small.null_count() else small
-        if series.dtype == pl.String and not self.table.may_be_damaged:
-            self._check_encoding(column, series)
         if series.dtype.is_integer() and (series < 0).any():
             raise self._error(column, "ids must be integers >= 0 or text", *self._first(series, series < 0))
+        series = _within_int64(series)
+        if series.dtype == pl.String and not self.table.may_be_damaged:
+            self._check_encoding(column, series)
         return series
 
     def numbers(self, column: str) -> FloatArray:
@@ -218,6 +217,10 @@ class Reader:
         bad = (~series.is_finite()).fill_null(True)
         if bad.any():
             raise self._error(column, "ratings must be finite numbers", *self._first(raw, bad))
+        rounded = _is_rounded(raw, series)
+        if rounded.any():
+            rule = "whole ratings must be below 2^53, from where on they would be rounded"
+            raise self._error(column, rule, *self._first(raw, rounded))
         return narrow(series)
 
     def times(self, column: str, time_format: str | None = None) -> tuple[AnyArray, str]:
@@ -244,11 +247,13 @@ class Reader:
             ) from None
         bad = ~read.seconds.is_finite() if read.seconds.dtype.is_float() else read.seconds.is_null()
         bad = bad.fill_null(True)
-        if read.seconds.dtype.is_integer() and read.seconds.dtype not in _WITHIN_INT64:
-            bad = read.seconds.cast(pl.Int64, strict=False).is_null()
+        seconds = read.seconds
+        if seconds.dtype.is_integer() and seconds.dtype not in _WITHIN_INT64:
+            seconds = seconds.cast(pl.Int64, strict=False)
+            bad = seconds.is_null()
         if bad.any():
             raise self._unread(column, raw, bad, read, time_format)
-        return narrow(read.seconds, whole=True), str(read) if read.form else ""
+        return narrow(seconds, whole=True), str(read) if read.form else ""
 
     def _unread(
         self, column: str, raw: pl.Series, bad: pl.Series, read: Times, time_format: str | None
@@ -256,7 +261,7 @@ class Reader:
         rule = "times must be finite numbers or dates"
         first = str(raw[int(bad.arg_max() or 0)])
         if first.lstrip("+-").isdigit() and time_format is None:
-            rule = "times must be numbers below 2^63"
+            rule = "whole times must be below 2^63, and below 2^53 beside times with a fraction"
         elif time_format is not None:
             rule = f"times must be written as time_format={time_format!r} says"
         elif read.form and not bad.all():
@@ -269,7 +274,10 @@ class Reader:
 
     def labels(self, column: str) -> AnyArray:
         """Return a further column: numbers as they are, everything else as text."""
-        series = self._collect(pl.col(column))
+        series = _within_int64(self._collect(pl.col(column)))
+        if series.dtype.is_nested() or series.dtype in (pl.Binary, pl.Object):
+            came = f"the column is {series.dtype}"
+            raise self._error(column, "labels must be numbers, dates or text", came)
         if series.dtype.is_numeric() or series.dtype == pl.Boolean:
             return series.to_numpy()
         texts = series.cast(pl.String).fill_null("")
@@ -281,7 +289,7 @@ class Reader:
         return next(self._collect_all(*expressions))
 
     def _collect_all(self, *expressions: pl.Expr) -> Iterator[pl.Series]:
-        with readable(self.table.where, "data"):
+        with readable(self.table.where, "data file"):
             frame = self.table.frame.select(expressions).collect(engine="streaming")
         if frame.height == 0:
             raise InvalidData(f"{self.table.where} must hold at least one event, but it has only a header.")
@@ -291,7 +299,7 @@ class Reader:
         text = pl.col(column)
         number = text.cast(pl.Int64, strict=False)
         odd = text.is_not_null() & (number.is_null() | text.str.contains(_SIGNED_OR_PADDED))
-        with readable(self.table.where, "data"):
+        with readable(self.table.where, "data file"):
             is_odd = self.table.frame.head(_SAMPLE).select(odd.any()).collect().item()
         if not is_odd:
             numbers, odds = self._collect_all(number, odd.alias("odd"))
@@ -395,6 +403,22 @@ def _is_whole(block: AnyArray) -> bool:
 def _is_exact(block: AnyArray, dtype: type[np.generic]) -> bool:
     with np.errstate(over="ignore", invalid="ignore"):
         return bool((block.astype(dtype) == block).all())
+
+
+def _within_int64(series: pl.Series) -> pl.Series:
+    """Return wider integers as signed 64-bit numbers, by which codes are looked up, else as text."""
+    if not series.dtype.is_integer() or series.dtype in _WITHIN_INT64:
+        return series
+    small = series.cast(pl.Int64, strict=False)
+    return series.cast(pl.String) if small.null_count() > series.null_count() else small
+
+
+def _is_rounded(raw: pl.Series, numbers: pl.Series) -> pl.Series:
+    """Return where a whole number is beyond those that float64 holds without gaps."""
+    large = numbers.abs() >= 2.0**53
+    if raw.dtype.is_integer():
+        return large
+    return large & raw.str.contains(r"^[+-]?\d+$") if raw.dtype == pl.String else large & False
 
 
 def _text(column: str) -> pl.Expr:

@@ -6,12 +6,12 @@ import difflib
 import gzip
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
+from truerank.core.checkpoint import polars_path, readable
 from truerank.core.errors import InvalidData, InvalidParameter, check_choice, suggestion
 
 FORMATS = ("csv", "tsv", "parquet", "inter", "dat", "json", "lists", "dicts", "excel")
@@ -78,20 +78,23 @@ def scan(path: str | Path, *, format: str | None = None, encoding: str = "utf8")
     ids per user, optionally preceded by their number; ``dicts`` files have one Python dictionary of texts per
     line. The sheets of an Excel file are read as one table, empty ones left out.
     """
-    path = _existing(Path(path))
-    if path.is_dir():
-        return _scan_folder(path)
-    if format is None:
-        format = _guess_format(path)
-    check_choice("format", format, FORMATS)
+    if not str(path).strip():
+        raise InvalidData("data must be named, but the name of the file is empty. Name a file.")
     where = f"'{path}'"
-    with readable(where, format):
+    with readable(where, "file"):
+        path = _existing(Path(path))
+        if path.is_dir():
+            return _scan_folder(path)
+        if format is None:
+            format = _guess_format(path)
+    check_choice("format", format, FORMATS)
+    with readable(where, f"{format} file"):
         if format == "parquet":
-            frame = pl.scan_parquet(path, glob=False)
+            frame = pl.scan_parquet(polars_path(path), glob=False)
             return OpenTable(frame, frame.collect_schema().names(), is_text=False, where=where)
         if format == "json":
             _first_lines(path, where)
-            frame = pl.scan_ndjson(path, infer_schema_length=1000)
+            frame = pl.scan_ndjson(polars_path(path), infer_schema_length=1000)
             return OpenTable(frame, frame.collect_schema().names(), is_text=False, where=where)
         if format == "lists":
             return OpenTable(_item_lists(path, where), ["user", "item"], is_text=False, where=where)
@@ -104,11 +107,11 @@ def scan(path: str | Path, *, format: str | None = None, encoding: str = "utf8")
 
 def _scan_folder(folder: Path) -> OpenTable:
     """Open the Parquet files of a folder and below as one table, in the order of their names."""
-    paths = sorted(path for path in folder.rglob("*.parquet") if path.is_file())
+    paths = sorted(path for path in parquet_parts(folder) if path.is_file())
     frames, schemas = [], []
     for path in paths:
-        with readable(f"'{path}'", "parquet"):
-            frames.append(pl.scan_parquet(path, glob=False))
+        with readable(f"'{path}'", "parquet file"):
+            frames.append(pl.scan_parquet(polars_path(path), glob=False))
             schemas.append(frames[-1].collect_schema())
         if schemas[-1] != schemas[0]:
             columns = [", ".join(f"{name} {kind}" for name, kind in schema.items()) for schema in schemas]
@@ -118,6 +121,25 @@ def _scan_folder(folder: Path) -> OpenTable:
             )
     where = f"'{folder}' ({len(paths):,} files)"
     return OpenTable(pl.concat(frames), schemas[0].names(), is_text=False, where=where)
+
+
+def parquet_parts(folder: Path) -> Iterator[Path]:
+    """Yield the Parquet files of a folder and below, without hidden ones."""
+    return (path for path in folder.rglob("*.parquet") if not is_hidden(path.relative_to(folder).as_posix()))
+
+
+def is_hidden(path: str) -> bool:
+    """Whether a path below a folder of data is hidden, as writers hide what is not finished.
+
+    A dot or an underscore before the name of a file or folder hides it; when a writer is killed it stays.
+
+    Examples
+    --------
+    >>> [is_hidden(path) for path in ("day=1/a.parquet", "_day=1/a.parquet", "_tmp/a.parquet", ".a.parquet")]
+    [False, False, True, True]
+    """
+    names = path.split("/")
+    return any(name.startswith(".") or (name.startswith("_") and "=" not in name) for name in names)
 
 
 def _scan_sheets(path: Path, where: str) -> OpenTable:
@@ -149,26 +171,13 @@ def _scan_sheets(path: Path, where: str) -> OpenTable:
     return OpenTable(joined.lazy(), joined.columns, is_text=False, where=where)
 
 
-@contextmanager
-def readable(where: str, format: str) -> Iterator[None]:
-    """Turn errors of polars on a damaged file into `InvalidData`."""
-    try:
-        yield
-    except (pl.exceptions.PolarsError, OSError, EOFError, pl.exceptions.PanicException) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(". ")
-        if "more fields" in reason:
-            reason = "a line has more fields than the first one"
-        raise InvalidData(
-            f"{where} must be a complete {format} file, but it cannot be read ({reason}). "
-            f"Write or download it again, or name another format."
-        ) from None
-
-
 def _existing(path: Path) -> Path:
     if path.is_dir():
-        if any(path.rglob("*.parquet")):
+        if any(parquet_parts(path)):
             return path
-        inside = sorted(child.name for child in path.iterdir() if child.is_file())
+        inside = sorted(
+            child.name for child in path.iterdir() if child.is_file() and not child.name.startswith(".")
+        )
         hint = f" Name one file in it, such as {inside[0]!r}." if inside else ""
         raise InvalidData(
             f"data must be a file or a folder with .parquet files, but '{path}' is a folder without.{hint}"
@@ -192,8 +201,14 @@ def _guess_format(path: Path) -> str:
     return _SUFFIXES.get(Path(path.name.removesuffix(".gz")).suffix.lower(), "dat")
 
 
-def _first_lines(path: Path, where: str) -> list[str]:
-    """Return the first lines that are not blank; raise when the file is not text."""
+def _first_lines(path: Path, where: str) -> tuple[int, list[str]]:
+    """Return how many lines are blank before the first that is not, and the first ones that are not.
+
+    Raises
+    ------
+    InvalidData
+        When the file is not text.
+    """
     with path.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
     with gzip.open(path, "rb") if packed else path.open("rb") as file:
@@ -211,17 +226,17 @@ def _first_lines(path: Path, where: str) -> list[str]:
     if b"\x00" in start:
         raise InvalidData(f"{where} must be a text table, but it holds binary data. Name its format.")
     lines = start.decode("utf8", errors="replace").lstrip("\ufeff").splitlines()
-    lines = [line for line in lines if line.strip()][:20]
-    if not lines:
+    filled = [row for row, line in enumerate(lines) if line.strip()][:20]
+    if not filled:
         raise InvalidData(f"{where} must hold interactions, but it holds only blank lines.")
-    return lines
+    return filled[0], [lines[row] for row in filled]
 
 
 def _scan_text(path: Path, format: str, where: str, *, lossy: bool) -> OpenTable:
-    lines = _first_lines(path, where)
+    n_blank, lines = _first_lines(path, where)
     separator = _separator(lines[0], format)
     cells = [cell.strip().strip('"') for cell in lines[0].split(separator)]
-    has_header = format == "inter" or not any(_NUMBER.match(cell) for cell in cells)
+    has_header = format == "inter" or _names_roles(cells) or not any(_NUMBER.match(cell) for cell in cells)
     names = cells if has_header else [str(number) for number in range(1, len(cells) + 1)]
     if has_header:
         names = [_INTER_TYPE.sub("", name) for name in names]
@@ -229,7 +244,7 @@ def _scan_text(path: Path, format: str, where: str, *, lossy: bool) -> OpenTable
     if len(separator) > 1:
         excess = "beyond the last field"
         fields = pl.col("line").str.splitn(separator, len(names) + 1).struct.rename_fields([*names, excess])
-        frame = _scan_lines(path).slice(int(has_header)).select(fields).unnest("line")
+        frame = _scan_lines(path).slice(n_blank + has_header).select(fields).unnest("line")
         return OpenTable(
             frame,
             names,
@@ -240,7 +255,7 @@ def _scan_text(path: Path, format: str, where: str, *, lossy: bool) -> OpenTable
             may_be_damaged=lossy,
         )
     frame = pl.scan_csv(
-        path,
+        polars_path(path),
         separator=separator,
         quote_char='"' if format == "csv" else None,
         has_header=has_header,
@@ -270,7 +285,7 @@ def _separator(line: str, format: str) -> str:
 
 def _scan_lines(path: Path) -> pl.LazyFrame:
     return pl.scan_csv(
-        path,
+        polars_path(path),
         separator="\x01",
         quote_char=None,
         has_header=False,
@@ -282,7 +297,7 @@ def _scan_lines(path: Path) -> pl.LazyFrame:
 
 
 def _scan_dicts(path: Path, where: str) -> OpenTable:
-    names = re.findall(r"'([^']+)': ['\"]", _first_lines(path, where)[0])
+    names = re.findall(r"'([^']+)': ['\"]", _first_lines(path, where)[1][0])
     quoted = r"{mark}((?:[^{mark}\\]|\\.)*){mark}"
     columns = [
         pl.coalesce(
@@ -444,13 +459,22 @@ def _check_roles(requested: Mapping[str, str]) -> None:
 
 
 def _match(role: str, free: Sequence[str], names: Sequence[str], where: str) -> str | None:
-    matches = [name for name in free if re.sub(r"[-_.\s/]", "", name).lower() in ALIASES[role]]
+    matches = [name for name in free if _is_usual(name, role)]
     if len(matches) > 1:
         raise InvalidData(
             f"{where} must have one {role} column, but {' and '.join(map(repr, matches))} both may be it. "
             f"Choose with columns={{{role!r}: {matches[0]!r}}}."
         )
     return matches[0] if matches else None
+
+
+def _is_usual(name: str, role: str) -> bool:
+    return re.sub(r"[-_.\s/]", "", name).lower() in ALIASES[role]
+
+
+def _names_roles(cells: Sequence[str]) -> bool:
+    """Whether the cells of a line name users and items, so that it is a header although it has a number."""
+    return all(any(_is_usual(cell, role) for cell in cells) for role in ("user", "item"))
 
 
 def _needed(role: str, chosen: Mapping[str, str | None], names: Sequence[str], where: str) -> str:

@@ -83,6 +83,8 @@ def read_times(values: pl.Series, time_format: str | None = None) -> Times:
     >>> read_times(pl.Series(["20111231", "20120101"])).seconds.to_list()
     [1325289600, 1325376000]
     """
+    if values.dtype.is_decimal():
+        values = values.cast(pl.String).str.replace(r"\.0*$", "")
     if values.dtype == pl.Date:
         values = values.cast(pl.Datetime("us"))
     if isinstance(values.dtype, pl.Datetime):
@@ -102,13 +104,13 @@ def read_times(values: pl.Series, time_format: str | None = None) -> Times:
 
 
 def _numbers(texts: pl.Series) -> pl.Series:
-    """Return whole numbers where all are whole, else numbers; whole ones beyond 64 bits are null."""
+    """Return whole numbers where all are whole, else numbers; whole ones that would be rounded are null."""
     whole = texts.cast(pl.Int64, strict=False)
     if whole.null_count() == texts.null_count():
         return whole
-    too_long = texts.str.contains(r"^[+-]?\d{16,}$")
     numbers = texts.cast(pl.Float64, strict=False)
-    return pl.select(pl.when(too_long & whole.is_null()).then(None).otherwise(numbers)).to_series()
+    is_rounded = texts.str.contains(r"^[+-]?\d+$") & (numbers.abs() >= 2.0**53)
+    return pl.select(pl.when(is_rounded).then(None).otherwise(numbers)).to_series()
 
 
 def _compact(numbers: pl.Series) -> Times | None:

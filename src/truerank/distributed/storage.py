@@ -27,6 +27,7 @@ import numpy as np
 from truerank.core.digest import content_digest, file_hash
 from truerank.core.errors import InvalidData, InvalidParameter, MissingDependency
 from truerank.core.types import AnyArray
+from truerank.data.table import is_hidden, parquet_parts
 
 #: What reading a file raises when it is not there, not allowed or damaged.
 UNREADABLE = (OSError, ValueError, EOFError)
@@ -55,9 +56,11 @@ def parquet_files(path_or_url: str) -> list[str]:
     if is_remote(path_or_url):
         system, path = _remote(path_or_url)
         pattern = path if has_magic(path) or path.endswith(".parquet") else f"{path.rstrip('/')}/**/*.parquet"
-        files = sorted(system.unstrip_protocol(one) for one in system.glob(pattern))
+        below = 0 if has_magic(path) or path.endswith(".parquet") else len(path.rstrip("/"))
+        found = [one for one in system.glob(pattern) if not (below and is_hidden(one[below:].lstrip("/")))]
+        files = sorted(system.unstrip_protocol(one) for one in found)
     elif Path(path_or_url).is_dir():
-        files = sorted(str(path.resolve()) for path in Path(path_or_url).rglob("*.parquet"))
+        files = sorted(str(path.resolve()) for path in parquet_parts(Path(path_or_url)))
     else:
         files = sorted(str(Path(path).resolve()) for path in glob(path_or_url))  # noqa: PTH207 - a pattern, not a path
     if not files:

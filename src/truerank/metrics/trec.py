@@ -78,11 +78,15 @@ def _lines(path: str | Path, kind: str, form: str) -> Iterator[tuple[int, list[s
                     )
                 has_lines = True
                 yield number, columns
-    except OSError as error:
-        reason = "it is a folder" if isinstance(error, IsADirectoryError) else error.strerror
-        raise InvalidData(f"cannot read {kind} file {path}: {reason}.") from None
+    except InvalidData:
+        raise
     except UnicodeDecodeError:
         raise InvalidData(f"{kind} file {path} must be UTF-8 text. Unpack or convert it first.") from None
+    except (OSError, ValueError) as error:  # a ValueError where the system has no letter for the name
+        reason = (
+            "it is a folder" if isinstance(error, IsADirectoryError) else getattr(error, "strerror", error)
+        )
+        raise InvalidData(f"cannot read {kind} file {path}: {reason}.") from None
     if not has_lines:
         raise InvalidData(f"{kind} file {path} is empty. Give lines of the form '{form}'.")
 

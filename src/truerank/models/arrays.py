@@ -67,9 +67,13 @@ class Arrays(Model):
     ) -> Scorer:
         """Read the file and check it against the vocabularies of train."""
         path, shape = Path(self.path), (train.n_users, train.n_items)
-        if path.is_dir():
+        try:
+            is_folder, is_there = path.is_dir(), path.exists()
+        except OSError as error:
+            raise self._unreadable(error) from None
+        if is_folder:
             raise InvalidData(f"{self.path} must be a file, but it is a folder.")
-        if not path.exists():
+        if not is_there:
             raise InvalidData(f"{self.path} does not exist. Check the path.")
         with tracked(progress, str(self)) as task:
             if path.suffix == ".npy":

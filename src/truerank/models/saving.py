@@ -75,11 +75,11 @@ def read_arrays(path: Path) -> tuple[dict[str, Any], dict[str, AnyArray]]:
     InvalidData
         When the file is missing, foreign, of another version, truncated or damaged.
     """
-    if path.is_dir():
-        raise InvalidData(f"a model file must be a file, but '{path}' is a folder.")
-    if not path.exists():
-        raise InvalidData(f"there is no model file '{path}'. Check the path.")
     try:
+        if path.is_dir():
+            raise InvalidData(f"a model file must be a file, but '{path}' is a folder.")
+        if not path.exists():
+            raise InvalidData(f"there is no model file '{path}'. Check the path.")
         with path.open("rb") as stream:
             is_archive = stream.read(4) == b"PK\x03\x04" and zipfile.is_zipfile(stream)
         if not is_archive:

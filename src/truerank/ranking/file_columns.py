@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import numpy as np
 
+from truerank.core.checkpoint import polars_path, readable
 from truerank.core.errors import MOST_ITEMS, InvalidData, InvalidParameter, check_at_least, suggestion
 from truerank.core.ranks import Design, SampledRanks, Stopping
 from truerank.core.types import IntArray
@@ -248,6 +249,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "n_test_users": ("n_test_users", "ntestusers"),
 }
 SUFFIXES = (".csv", ".tsv", ".parquet")
+_IDS = ("user", "item", "model")
 
 
 def read_rank_frame(path: Path) -> pl.DataFrame:
@@ -260,23 +262,32 @@ def read_rank_frame(path: Path) -> pl.DataFrame:
     """
     import polars as pl
 
-    if path.is_dir():
+    with readable(f"'{path}'", "table"):
+        is_folder, is_file = path.is_dir(), path.is_file()
+    if is_folder:
         raise InvalidData(f"'{path}' must be a file, but it is a folder. Name a file in it.")
-    if not path.is_file():
+    if not is_file:
         raise InvalidData(f"'{path}' must be an existing file, but there is none. Check the path.")
     if path.suffix.lower() not in SUFFIXES:
         raise InvalidData(
             f"'{path}' must end in {', '.join(SUFFIXES)}, got {path.suffix or 'no suffix'!r}. Convert it."
         )
-    try:
+    with readable(f"'{path}'", "table"):
         if path.suffix.lower() == ".parquet":
-            frame = pl.read_parquet(path, glob=False)
+            frame = pl.read_parquet(polars_path(path), glob=False)
         else:
             separator = "," if path.suffix.lower() == ".csv" else "\t"
-            frame = pl.read_csv(path, separator=separator, infer_schema_length=None, glob=False)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise InvalidData(f"'{path}' must be a readable table, but {reason}. Write it anew.") from None
+            head = pl.read_csv(
+                polars_path(path), separator=separator, n_rows=0, infer_schema=False, glob=False
+            )
+            texts = {name: pl.String for name in head.columns if _role(name, _IDS) is not None}
+            frame = pl.read_csv(
+                polars_path(path),
+                separator=separator,
+                infer_schema_length=None,
+                schema_overrides=texts,
+                glob=False,
+            )
     if frame.height == 0:
         raise InvalidData(f"'{path}' must have at least one row, but it is empty. Check how it was written.")
     return frame
@@ -313,7 +324,31 @@ def pick_columns(
                 f"{where} must have a column {ALIASES[role][0]}, found {', '.join(frame.columns)}. "
                 "Rename yours or add it."
             )
-    return frame.select(**chosen)
+    picked = frame.select(**chosen)
+    return picked.with_columns(_ids(picked[name], name, where) for name in _IDS if name in chosen)
+
+
+def _ids(column: pl.Series, name: str, where: str) -> pl.Series:
+    """Return ids as 64-bit integers where all are written so, else as text, so that none becomes another."""
+    import polars as pl
+
+    shown = ALIASES[name][0]
+    if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object):
+        raise InvalidData(f"{shown} of {where} must be integers or text, got {column.dtype}. Convert it.")
+    if column.dtype.is_float() and not column.is_finite().fill_null(True).all():
+        raise InvalidData(f"{shown} of {where} must have no gaps. Fill them or remove the rows.")
+    texts = column.cast(pl.String)
+    is_plain = texts.str.contains(r"^(?:0|-?[1-9]\d*)(?:\.0*)?$").fill_null(True)
+    if name == "model" or not is_plain.all():
+        return texts
+    whole = texts.str.replace(r"\.0*$", "")
+    if whole.n_unique() < texts.n_unique():
+        raise InvalidData(
+            f"{shown} of {where} must be written in one way, but some numbers stand with and without a "
+            "decimal point. Write them alike."
+        )
+    numbers = whole.cast(pl.Int64, strict=False)
+    return whole if numbers.null_count() > whole.null_count() else numbers
 
 
 def _role(name: str, roles: Sequence[str]) -> str | None:

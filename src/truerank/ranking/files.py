@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from truerank.core.checkpoint import replace_file
+from truerank.core.checkpoint import polars_path, replace_file
 from truerank.core.errors import InvalidData, InvalidParameter, suggests_arguments
 from truerank.core.interactions import Vocabulary
 from truerank.core.provenance import file_metadata
@@ -283,15 +283,15 @@ def _ranks(
 
 
 def _write_csv(frame: pl.DataFrame, path: Path, _: dict[str, str]) -> None:
-    frame.write_csv(path)
+    frame.write_csv(polars_path(path))
 
 
 def _write_tsv(frame: pl.DataFrame, path: Path, _: dict[str, str]) -> None:
-    frame.write_csv(path, separator="\t")
+    frame.write_csv(polars_path(path), separator="\t")
 
 
 def _write_parquet(frame: pl.DataFrame, path: Path, metadata: dict[str, str]) -> None:
-    frame.write_parquet(path, metadata=metadata)
+    frame.write_parquet(polars_path(path), metadata=metadata)
 
 
 def ranks_table(ranks: Mapping[str, Ranks], users: Vocabulary, items: Vocabulary) -> pl.DataFrame:

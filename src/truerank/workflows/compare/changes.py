@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from truerank.core.checkpoint import polars_path, readable
 from truerank.core.errors import InvalidData, InvalidParameter, TruerankError, suggests_arguments
 from truerank.core.progress import SILENT, Progress
 from truerank.core.provenance import FILE_KEY, versions
@@ -174,7 +175,7 @@ def read_result_files(old: str | Path, new: str | Path) -> ResultFiles:
 def _read_result(path: Path) -> Result:
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise InvalidData(
             f"'{path}' must be a result that truerank evaluate --out wrote, but it cannot be read "
             f"({type(error).__name__}). Check the path."
@@ -194,14 +195,16 @@ def _ranks_beside(path: Path, result: Result) -> tuple[Path | None, str]:
     if not isinstance(named, str):
         return None, ""
     places = [path.parent / named, path.parent / Path(named).name]
-    file = next((place for place in places if place.is_file()), None)
+    with readable(f"'{named}', the ranks of '{path}',", "table"):
+        file = next((place for place in places if place.is_file()), None)
     if file is None:
         return None, f"The ranks of '{path}', {named}, were not found."
     if file.suffix == ".parquet":
         import polars as pl
 
-        kept = json.loads(pl.read_parquet_metadata(file).get(FILE_KEY, "{}"))
-        if kept.get("data_hash") != result.provenance.get("data_hash"):
+        with readable(f"'{file}'", "table"):
+            kept = json.loads(pl.read_parquet_metadata(polars_path(file)).get(FILE_KEY, "{}"))
+        if not isinstance(kept, dict) or kept.get("data_hash") != result.provenance.get("data_hash"):
             return None, f"'{file}' does not hold the ranks of '{path}': it was made from other data."
     return file, ""
 
