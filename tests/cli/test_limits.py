@@ -75,6 +75,27 @@ def test_the_pool_of_a_run(truerank: Truerank, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("option", "value", "limit"),
+    [
+        ("--half-width", "1e-300", "at least 1e-06"),
+        ("--half-width", "inf", "at most 1"),
+        ("--difference", "1e-200", "at least 1e-06"),
+        ("--n-users", "1" + "0" * 21, "at most 1,000,000,000,000"),
+        ("--budget", "1" + "0" * 25, "at most 1,000,000,000,000,000,000,000"),
+        ("--n-items", "1" + "0" * 10, "at most 1,000,000,000"),
+    ],
+)
+def test_plans(truerank: Truerank, tmp_path: Path, option: str, value: str, limit: str) -> None:
+    ranks = tmp_path / "ranks.csv"
+    ranks.write_text("user,rank\n" + "".join(f"{user},{user}\n" for user in range(1, 60)))
+    given = {"--n-items": "1000", "--negatives": "99", option: value}
+    done = truerank("plan", "--pilot", ranks, *(word for pair in given.items() for word in pair))
+    assert (done.code, done.out) == (2, "")
+    assert f"{option} must be {limit}, got {value}." in done.err
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["bv", "cls", "ls", "mn"])
 def test_matrices_between_sampled_ranks(truerank: Truerank, tmp_path: Path, estimator: str) -> None:
     ranks = tmp_path / "ranks.csv"

@@ -36,10 +36,12 @@ ReturnT = TypeVar("ReturnT")
 
 #: Limits of numbers that are asked for, above which work would not end or not fit into memory.
 MOST_ITEMS = 10**9
+MOST_USERS = 10**12
 MOST_CUTOFFS = 10_000
 MOST_SEEDS = 10_000
 MOST_REPEATS = 100_000
 MOST_RESAMPLES = 1_000_000
+LEAST_WIDTH = 1e-6  # of an interval; less would take more users than there can be
 MOST_LEVEL = 1 - 1e-9  # tails of less are lost in rounding
 
 

@@ -17,6 +17,9 @@ from scipy.special import ndtri
 
 from truerank.core.display import Displayed, Overview, frame_of
 from truerank.core.errors import (
+    LEAST_WIDTH,
+    MOST_ITEMS,
+    MOST_USERS,
     CannotEstimate,
     InvalidData,
     InvalidParameter,
@@ -302,10 +305,12 @@ def plan(
         check_sampled(pilot, "plan")
     parsed_metrics = make_metrics(metrics)
     check_above("half_width", half_width, 0)
+    check_at_least("half_width", half_width, LEAST_WIDTH, 1)
     check_level(level)
     check_choice("target", target, TARGETS)
     if difference is not None:
         check_above("difference", difference, 0)
+        check_at_least("difference", difference, LEAST_WIDTH, 1)
     parsed_estimator = single_estimator(estimator, "plan")
     distribution, n_test_users = _assumed_distribution(pilot, n_users, ties)
     n_items = int(pilot.n_pool.max()) if isinstance(pilot, SampledRanks) else distribution.n_pool
@@ -315,7 +320,7 @@ def plan(
                 f"cutoff of {metric} must be at most the pool of {n_items} items. Lower it."
             )
     for budget in budgets:
-        check_at_least("budget", budget, 2)
+        check_at_least("budget", budget, 2, MOST_USERS * MOST_ITEMS)
     users: AssumedUsers = UsersFromDistribution(distribution, parsed_estimator, n_test_users)
     if isinstance(pilot, SampledRanks) and (pilot.n_relevant > 1).any():
         users = UsersFromPilot.of(pilot, parsed_estimator, parsed_metrics, n_test_users)
@@ -352,7 +357,7 @@ def _assumed_distribution(
 ) -> tuple[RankDistribution, int]:
     """Return the assumed rank distribution, fitted to the pilot or given, and the number of test users."""
     if n_users is not None:
-        check_at_least("n_users", n_users, 1)
+        check_at_least("n_users", n_users, 1, MOST_USERS)
     if isinstance(pilot, RankDistribution):
         if n_users is None:
             raise InvalidParameter(
