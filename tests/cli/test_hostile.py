@@ -123,10 +123,19 @@ def test_mutated_results_and_models(truerank: Truerank, tiny: Path, tmp_path: Pa
     with pytest.raises(TruerankError, match="must be the JSON that truerank wrote"):
         Result.from_json("[" * 100_000)
     whole = model.read_bytes()
+    ask = ("-q", "evaluate", tiny, "--model", f"saved(path={model})", "--metrics", "mrr")
+    right = truerank(*ask)
+    assert right.code == 0
+    refused = 0
     for _ in range(20):
         model.write_bytes(mutated(whole, rng))
-        done = truerank("-q", "evaluate", tiny, "--model", f"saved(path={model})", "--metrics", "mrr")
-        assert done.code == 2 and done.err.startswith("truerank: ")
+        done = truerank(*ask)
+        if done.code == 0:  # what was changed is no part of the model, such as the date of a member
+            assert done.out == right.out
+        else:
+            assert done.code == 2 and done.err.startswith("truerank: ")
+            refused += 1
+    assert refused > 0
 
 
 @pytest.mark.slow
