@@ -1,4 +1,4 @@
-"""``python -m truerank``, and the command ``truerank``: Ctrl-C is clean from the first moment on."""
+"""Where ``python -m truerank`` and the command ``truerank`` begin; Ctrl-C while they load prints one line."""
 
 from __future__ import annotations
 

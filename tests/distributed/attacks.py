@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -46,5 +47,6 @@ class Meddling(Local):
         self.meddle()
         return super().map(job, tasks, **options)
 
+    @abstractmethod
     def meddle(self) -> None:
-        raise NotImplementedError
+        """Change files of the run."""

@@ -81,9 +81,7 @@ def agreement(
     tau is Kendall's tau-b between the order of the models on all events and on the sub-sample; "certain"
     counts only pairs of models whose difference on all events is significant, over users and seeds.
     """
-    from truerank.data.catalogue import open_data
-    from truerank.data.table import parse_columns
-    from truerank.split.notes import data_notes
+    from truerank.cli.dataset import read_events
     from truerank.workflows.agreement.experiment import AgreementExperiment
     from truerank.workflows.agreement.plan import make_plan
 
@@ -104,19 +102,15 @@ def agreement(
         least_users=least_users,
         least_items=least_items,
     )
-    names = parse_columns(columns) if columns is not None else None
     with shown_progress() as progress:
-        events = open_data(
+        events = read_events(
             data,
-            columns=names,
+            columns=columns,
             duplicates=duplicates,
             time_format=time_format,
             drop_missing=drop_missing,
             progress=progress,
-            tell=say,
         )
-        for note in data_notes(events.origin):
-            say(note)
         experiment = AgreementExperiment(plan, events, folder=keep, workers=workers, engine=engine)
         done, total = experiment.progress()
         if done:

@@ -22,6 +22,30 @@ from truerank.split.base import SPLITS
 from truerank.split.notes import data_notes
 
 
+def read_events(
+    data: str,
+    *,
+    columns: str | None = None,
+    duplicates: str = "last",
+    time_format: str | None = None,
+    drop_missing: bool = False,
+    progress: Progress,
+) -> Interactions:
+    """Read all events without a split, and say what was merged and dropped."""
+    events = open_data(
+        data,
+        columns=parse_columns(columns) if columns is not None else None,
+        duplicates=duplicates,
+        time_format=time_format,
+        drop_missing=drop_missing,
+        progress=progress,
+        tell=say,
+    )
+    for note in data_notes(events.origin):
+        say(note)
+    return events
+
+
 def read_split(
     data: str,
     *,

@@ -97,11 +97,9 @@ def subsample(
             format=format,
         )
         return
-    from truerank.cli.dataset import read_split
+    from truerank.cli.dataset import read_events, read_split
     from truerank.core.digest import events_hash
     from truerank.core.random import check_seed
-    from truerank.data.catalogue import open_data
-    from truerank.split.notes import data_notes
     from truerank.subsampling.base import check_fraction
     from truerank.subsampling.importance import make_strategy
     from truerank.subsampling.subsample import check_path, write_events
@@ -113,17 +111,14 @@ def subsample(
     chosen = make_strategy(strategy)
     with shown_progress() as progress:
         if split is None:
-            events = open_data(
+            events = read_events(
                 data,
-                columns=names,
+                columns=columns,
                 duplicates=duplicates,
                 time_format=time_format,
                 drop_missing=drop_missing,
                 progress=progress,
-                tell=say,
             )
-            for note in data_notes(events.origin):
-                say(note)
             small = sample_events(events, chosen, fraction, seed=seed, progress=progress)
         else:
             parts = read_split(

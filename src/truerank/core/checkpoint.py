@@ -1,4 +1,4 @@
-"""Files that cannot be read, atomic output files, and a store that lets an interrupted experiment resume.
+"""Safe files: damaged input gets a sentence, output is whole or absent, and a store lets experiments resume.
 
 Files are written under a temporary name and renamed, so that no half-written one is ever left. Inside
 ``whole_or_nothing`` Ctrl-C discards an unfinished training instead of keeping its best epoch, because a piece
