@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from truerank.core.errors import InvalidData
+from truerank.core.provenance import ranks_hash
 from truerank.core.ranks import Design, RankDistribution, Ranks, SampledRanks
 
 
@@ -121,3 +123,35 @@ def test_distribution_weights(weights: list[float], signed: bool, message: str) 
 
 def test_signed_distribution() -> None:
     assert RankDistribution(np.array([1.5, -0.5]), "bv", signed=True).n_pool == 2
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [Ranks.single([0, 3], n_pool=9), SampledRanks.single([0, 3], n_pool=9, n_negatives=4)],
+    ids=["exact", "sampled"],
+)
+def test_gains_are_a_column_where_there_are_any(plain: Ranks | SampledRanks) -> None:
+    """A table without grades has no such column, and the digest it always had."""
+    graded = replace(plain, gain=np.array([2, 0.5]))
+    assert plain.gain is None and "gain" not in plain.columns()
+    assert graded.columns()["gain"].tolist() == [2.0, 0.5]
+    assert not graded.columns()["gain"].flags.writeable
+    assert graded.take(np.array([False, True])).columns()["gain"].tolist() == [0.5]
+    assert graded.to_polars()["gain"].to_list() == [2.0, 0.5]
+    assert ranks_hash(graded) != ranks_hash(plain) == ranks_hash(replace(graded, gain=None))
+
+
+@pytest.mark.parametrize(
+    ("gain", "sentence"),
+    [
+        ([1.0, 0.0], "gain of a target must be a number above 0, but row 1 .* has 0"),
+        ([-1.0, 1.0], "but row 0 .* has -1"),
+        ([1.0, np.nan], "but row 1 .* has nan"),
+        ([np.inf, 1.0], "but row 0 .* has inf"),
+        ([1.0], "gain must be one number per row .2 rows., got float64 of shape .1,"),
+        (["a", "b"], "gain must be one number per row"),
+    ],
+)
+def test_gains_are_numbers_above_zero(gain: list[object], sentence: str) -> None:
+    with pytest.raises(InvalidData, match=sentence):
+        replace(Ranks.single([0, 3], n_pool=9), gain=np.array(gain))

@@ -122,7 +122,7 @@ def test_values_equal_single_metrics() -> None:
 
 def test_no_rows_give_no_values() -> None:
     empty = np.zeros(0, dtype=np.int64)
-    assert values(make_metrics("ndcg@10,auc,ap(norm=hits)@2"), Ranks(*[empty] * 8)).shape == (0, 3)
+    assert values(make_metrics("ndcg@10,auc,ap(norm=hits)@2"), Ranks.single(empty, n_pool=9)).shape == (0, 3)
 
 
 def test_huge_tied_blocks_need_no_loop_over_items() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -32,11 +31,8 @@ KINDS: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
 
 
 def as_rows(ranks: Ranks) -> list[dict[str, int]]:
-    names = [field.name for field in fields(Ranks)]
-    return [
-        dict(zip(names, map(int, row), strict=True))
-        for row in zip(*(getattr(ranks, n) for n in names), strict=True)
-    ]
+    columns = ranks.columns()
+    return [dict(zip(columns, map(int, row), strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 @given(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -110,3 +111,27 @@ def test_names_must_differ(tmp_path: Path) -> None:
     assert list(read_rank_files(paths[:2])) == ["x", "x.csv"]
     with pytest.raises(InvalidData, match="names of models must be unique, but 'x'"):
         read_rank_files(paths)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_gains_are_kept(tmp_path: Path, suffix: str) -> None:
+    """Exact and sampled tables with grades are read back with them, and read without them from others."""
+    users, items = Vocabulary.of(["u", "v"]), Vocabulary.of([4])
+    exact = replace(Ranks.single([3, 0], n_pool=9), gain=np.array([2.0, 0.5]))
+    sampled = replace(SampledRanks.single([3, 0], n_negatives=4, n_pool=9), gain=np.array([1.0, 4.0]))
+    frame = ranks_table({"ease": exact}, users, items)
+    frame.write_csv(tmp_path / "e.csv") if suffix == "csv" else frame.write_parquet(tmp_path / "e.parquet")
+    write_sampled(tmp_path / f"s.{suffix}", sampled, users, items)
+    found = read_rank_files([tmp_path / f"e.{suffix}", tmp_path / f"s.{suffix}"])
+    assert [found[name].columns()["gain"].tolist() for name in ("ease", "s")] == [[2.0, 0.5], [1.0, 4.0]]
+
+
+@pytest.mark.parametrize(
+    ("gain", "sentence"), [("x", "gain of .* must be one number per row"), ("0", "must be a number above 0")]
+)
+def test_a_table_with_impossible_gains(tmp_path: Path, gain: str, sentence: str) -> None:
+    for name, more in (("exact", ""), ("sampled", ",9")):
+        header = "user_id,rank,n_items,gain" + (",m" if more else "")
+        path = write(tmp_path / f"{name}.csv", f"{header}\nann,1,50,{gain}{more}\nbob,2,50,1{more}\n")
+        with pytest.raises(InvalidData, match=sentence):
+            read_rank_files([path])

@@ -36,7 +36,7 @@ KINDS: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
     "sparse": lambda u, v: csr_array(u @ v.T),
     "function": lambda u, v: lambda users, items: (u[users, None] * v[items]).sum(axis=2),
 }
-NAMES = [field.name for field in fields(SampledRanks) if field.name != "design"]
+NAMES = [field.name for field in fields(SampledRanks) if field.name not in ("design", "gain")]
 
 
 def as_rows(ranks: SampledRanks) -> list[dict[str, int]]:

@@ -92,7 +92,7 @@ def ranks_hash(ranks: Ranks | SampledRanks) -> str:
     >>> ranks_hash(some) == ranks_hash(SampledRanks.single([0, 4], n_negatives=9, n_pool=20))
     False
     """
-    return content_digest(_parts(vars(ranks).items()))
+    return content_digest(_parts((name, value) for name, value in vars(ranks).items() if value is not None))
 
 
 def _parts(items: Iterable[tuple[str, Any]]) -> Iterable[Any]:

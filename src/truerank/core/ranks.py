@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
 
 import numpy as np
 
@@ -91,12 +91,27 @@ class _RankTable(Displayed):
     def _among(self) -> str:
         return f" among up to {count_of(int(self.n_pool.max()), 'item')}" if len(self.user) else ""
 
+    def columns(self) -> dict[str, Any]:
+        """Return the columns by name, one entry per row; ``gain`` where targets are graded."""
+        named = {entry.name: getattr(self, entry.name) for entry in fields(cast(Any, self))}
+        return {name: column for name, column in named.items() if isinstance(column, np.ndarray)}
+
+    def take(self, rows: np.ndarray) -> Self:
+        """Return some of the rows; those of one user must still lie together.
+
+        Examples
+        --------
+        >>> Ranks.single([0, 3, 5], n_pool=9).take(np.array([0, 2])).n_above.tolist()
+        [0, 5]
+        """
+        part = {name: column[rows] for name, column in self.columns().items()}
+        return cast(Self, replace(cast(Any, self), **part))
+
     def to_polars(self) -> pl.DataFrame:
         """Return one row per target; users and items are codes."""
         import polars as pl
 
-        columns = {entry.name: getattr(self, entry.name) for entry in fields(cast(Any, self))}
-        return pl.DataFrame({name: array for name, array in columns.items() if name != "design"})
+        return pl.DataFrame(self.columns())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,6 +129,7 @@ class Ranks(_RankTable):
     n_pool : (n,) items the target competes in, the target included
     n_relevant : (n,) targets of that user
     n_relevant_above, n_relevant_tied : (n,) other targets of that user above and tied
+    gain : (n,) how much each target is worth, above 0; None where all are worth the same
 
     Examples
     --------
@@ -130,6 +146,7 @@ class Ranks(_RankTable):
     n_relevant: IntArray
     n_relevant_above: IntArray
     n_relevant_tied: IntArray
+    gain: FloatArray | None = None
 
     def __post_init__(self) -> None:
         _freeze_columns(self)
@@ -231,6 +248,7 @@ class SampledRanks(_RankTable):
     n_candidates : (n,) items the negatives were drawn from: those of the pool that are not relevant, unless
         seen items stand at the bottom of the pool
     design : how they were drawn
+    gain : (n,) how much each target is worth, above 0; None where all are worth the same
 
     Raises
     ------
@@ -249,6 +267,7 @@ class SampledRanks(_RankTable):
     n_negatives: IntArray
     n_candidates: IntArray
     design: Design = Design()
+    gain: FloatArray | None = None
 
     def __post_init__(self) -> None:
         _freeze_columns(self)
@@ -358,11 +377,13 @@ def check_sampled(given: Any, function: str) -> None:
 
 
 def _freeze_columns(table: Ranks | SampledRanks) -> None:
-    """Make every column a read-only array of one integer per row, or say which is not."""
+    """Make every column a read-only array of one number per row, or say which is not."""
     n_rows = len(table.user)
+    if table.gain is not None:
+        object.__setattr__(table, "gain", _checked_gain(np.asarray(table.gain), n_rows))
     for entry in fields(table):
         column = getattr(table, entry.name)
-        if isinstance(column, Design):
+        if entry.name in ("design", "gain"):
             continue
         array = np.asarray(column)
         if array.dtype.kind not in "iu" or array.shape != (n_rows,):
@@ -371,6 +392,20 @@ def _freeze_columns(table: Ranks | SampledRanks) -> None:
                 f"got {array.dtype} of shape {array.shape}."
             )
         object.__setattr__(table, entry.name, frozen(array))
+
+
+def _checked_gain(gain: np.ndarray, n_rows: int) -> FloatArray:
+    if gain.dtype.kind not in "iuf" or gain.shape != (n_rows,):
+        raise InvalidData(
+            f"gain must be one number per row ({n_rows} rows), got {gain.dtype} of shape {gain.shape}."
+        )
+    if not (np.isfinite(gain) & (gain > 0)).all():
+        row = int(np.argmin(np.isfinite(gain) & (gain > 0)))
+        raise InvalidData(
+            f"the gain of a target must be a number above 0, but row {row} (counted from 0) has "
+            f"{gain[row]:g}. Leave out items that are worth nothing: they are no targets."
+        )
+    return frozen(gain.astype(np.float64))
 
 
 def _starts(user: IntArray) -> IntArray:

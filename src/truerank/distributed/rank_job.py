@@ -226,8 +226,8 @@ def _limits(sums: MetricSums, level: float) -> tuple[float, float]:
 
 
 PartialForm: TypeAlias = Literal["ranks", "sums"]
-_EXACT = tuple(field.name for field in fields(Ranks))
-_SAMPLED = tuple(field.name for field in fields(SampledRanks) if field.name != "design")
+_EXACT = tuple(field.name for field in fields(Ranks) if field.name != "gain")
+_SAMPLED = tuple(field.name for field in fields(SampledRanks) if field.name not in ("design", "gain"))
 
 
 @dataclass(frozen=True)

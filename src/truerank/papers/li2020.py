@@ -8,7 +8,7 @@ schemes, the curves of both hit ratios over repeated samples, and the tables com
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -300,7 +300,6 @@ def book_ranks(settings: Settings, name: str) -> Ranks:
     """Return exact ranks on book-X, seen items in the pool, of all users or of a random sample of them."""
     model, n_users = MODELS.make(BOOKS.models[name]), BOOK_USERS.get(name)
     key = f"l20 book-X {BOOK_ITEM} {BOOK_USER} {model} users={n_users} seed={settings.seed}"
-    names = [field.name for field in fields(Ranks)]
 
     def compute() -> dict[str, np.ndarray]:
         split = book_split()
@@ -310,8 +309,7 @@ def book_ranks(settings: Settings, name: str) -> Ranks:
             split = Split(
                 split.train, split.test.where(np.isin(split.test.user, chosen)), method=split.method
             )
-        exact = exact_ranks(scorer, split, seen="keep", progress=settings.progress)
-        return {name: getattr(exact, name) for name in names}
+        return exact_ranks(scorer, split, seen="keep", progress=settings.progress).columns()
 
     return Ranks(**settings.store.arrays(key, compute))
 

@@ -15,7 +15,7 @@ import numpy as np
 from truerank.core.checkpoint import polars_path, readable
 from truerank.core.errors import MOST_ITEMS, InvalidData, InvalidParameter, check_at_least, suggestion
 from truerank.core.ranks import Design, SampledRanks, Stopping
-from truerank.core.types import IntArray
+from truerank.core.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import polars as pl
@@ -176,6 +176,16 @@ def integers(frame: pl.DataFrame, name: str, where: str) -> IntArray:
     return values.astype(np.int64)
 
 
+def read_gain(frame: pl.DataFrame, where: str) -> FloatArray | None:
+    """Return the gain of each target, None in a table without grades; raise where one is no number."""
+    if "gain" not in frame.columns:
+        return None
+    column = frame["gain"]
+    if not column.dtype.is_numeric() or column.null_count():
+        raise InvalidData(f"gain of {where} must be one number per row. Correct or remove the column.")
+    return column.to_numpy().astype(np.float64)
+
+
 def read_design(frame: pl.DataFrame, replacement: bool | None, where: str) -> Design:
     """Return the sampling design, which must be the same in all rows."""
     constants: dict[str, bool | str | int | Stopping | None] = {}
@@ -242,6 +252,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "n_relevant_above": ("n_relevant_above", "relevantabove"),
     "n_relevant_tied": ("n_relevant_tied", "relevanttied"),
     "n_candidates": ("n_candidates", "candidates", "ncandidate"),
+    "gain": ("gain", "grade", "relevance"),
     "replacement": ("replacement", "replace", "withreplacement"),
     "law": ("law", "sampling"),
     "shared": ("shared", "paired"),

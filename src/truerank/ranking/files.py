@@ -9,7 +9,7 @@ equal codes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from truerank.core.errors import InvalidData, InvalidParameter, suggests_argumen
 from truerank.core.interactions import Vocabulary
 from truerank.core.provenance import file_metadata
 from truerank.core.ranks import Design, Ranks, SampledRanks
-from truerank.core.types import IntArray
+from truerank.core.types import FloatArray, IntArray
 from truerank.ranking.file_columns import (
     ALIASES,
     check_stopping,
@@ -29,6 +29,7 @@ from truerank.ranking.file_columns import (
     integers,
     pick_columns,
     read_design,
+    read_gain,
     read_rank_frame,
     with_constant,
 )
@@ -41,7 +42,18 @@ COUNTS = (
     *("n_above", "n_tied", "n_negatives", "n_pool", "n_relevant", "n_relevant_above"),
     *("n_relevant_tied", "n_candidates"),
 )
-OPTIONAL = ("model", "item", "rank", *COUNTS, "replacement", "law", "shared", "stopping", "n_test_users")
+OPTIONAL = (
+    "model",
+    "item",
+    "rank",
+    *COUNTS,
+    "gain",
+    "replacement",
+    "law",
+    "shared",
+    "stopping",
+    "n_test_users",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +96,7 @@ def sampled_frame(
                 **({} if items is None else {"item_id": items.take(model_ranks.item)}),
                 "rank": model_ranks.n_above + 1,
                 **{ALIASES[name][0]: getattr(model_ranks, name) for name in COUNTS},
+                **({} if model_ranks.gain is None else {"gain": model_ranks.gain}),
             }
         )
         constants: dict[str, bool | str | int | None] = {
@@ -226,6 +239,7 @@ def tabulate(
     design = read_design(frame, replacement, where)
     counts = {name: integers(frame, name, where) for name in ("rank", *COUNTS) if name in frame.columns}
     counts["n_above"] = counts_above(counts, zero_based, where)
+    gain = read_gain(frame, where)
     users = Vocabulary.of(frame["user"])
     items = Vocabulary.of(frame["item"]) if "item" in frame.columns else None
     user = users.encode(frame["user"])
@@ -236,7 +250,10 @@ def tabulate(
         rows = np.flatnonzero(model == name)
         rows = rows[np.lexsort((item[rows], user[rows]))]
         columns = {key: column[rows] for key, column in counts.items() if key != "rank"}
-        models[name] = _ranks(user[rows], item[rows], columns, design, where, has_items=items is not None)
+        of_rows = None if gain is None else gain[rows]
+        models[name] = _ranks(
+            user[rows], item[rows], columns, of_rows, design, where, has_items=items is not None
+        )
     return SampledTable(models, users, items)
 
 
@@ -244,6 +261,7 @@ def _ranks(
     user: IntArray,
     item: IntArray,
     columns: dict[str, IntArray],
+    gain: FloatArray | None,
     design: Design,
     where: str,
     *,
@@ -275,7 +293,7 @@ def _ranks(
             "Check n_negatives: it does not count the target."
         )
     try:
-        ranks = SampledRanks(user=user, item=item, design=design, **columns)
+        ranks = SampledRanks(user=user, item=item, design=design, gain=gain, **columns)
         check_stopping(ranks)
         return ranks
     except InvalidData as error:
@@ -294,6 +312,10 @@ def _write_parquet(frame: pl.DataFrame, path: Path, metadata: dict[str, str]) ->
     frame.write_parquet(polars_path(path), metadata=metadata)
 
 
+_COUNTS = ("n_above", "n_tied", "n_pool", "n_relevant", "n_relevant_above", "n_relevant_tied")
+_EXACT = (*_COUNTS, "gain")
+
+
 def ranks_table(ranks: Mapping[str, Ranks], users: Vocabulary, items: Vocabulary) -> pl.DataFrame:
     """Return one row per model, user and target: ``model, user_id, item_id, rank, n_above, n_tied, ...``.
 
@@ -301,7 +323,6 @@ def ranks_table(ranks: Mapping[str, Ranks], users: Vocabulary, items: Vocabulary
     """
     import polars as pl
 
-    counts = [field.name for field in fields(Ranks) if field.name not in ("user", "item")]
     tables = [
         pl.DataFrame(
             {
@@ -309,15 +330,12 @@ def ranks_table(ranks: Mapping[str, Ranks], users: Vocabulary, items: Vocabulary
                 "user_id": users.take(model_ranks.user),
                 "item_id": items.take(model_ranks.item),
                 "rank": model_ranks.best,
-                **{name: getattr(model_ranks, name) for name in counts},
+                **{name: part for name, part in model_ranks.columns().items() if name in _EXACT},
             }
         )
         for model, model_ranks in ranks.items()
     ]
     return pl.concat(tables)
-
-
-_COUNTS = ("n_above", "n_tied", "n_pool", "n_relevant", "n_relevant_above", "n_relevant_tied")
 
 
 @dataclass(frozen=True, eq=False)
@@ -453,6 +471,7 @@ def _exact(frame: pl.DataFrame, where: str, *, n_items: int | None, zero_based: 
     counts = {name: integers(frame, name, where) for name in ("rank", *_COUNTS) if name in frame.columns}
     counts["n_above"] = counts_above(counts, zero_based, where)
     counts.pop("rank", None)
+    gain = read_gain(frame, where)
     users = Vocabulary.of(frame["user"])
     items = Vocabulary.of(frame["item"]) if "item" in frame.columns else None
     user = users.encode(frame["user"])
@@ -463,11 +482,14 @@ def _exact(frame: pl.DataFrame, where: str, *, n_items: int | None, zero_based: 
         rows = np.flatnonzero(model == name)
         rows = rows[np.lexsort((item[rows], user[rows]))]
         columns = {key: column[rows] for key, column in counts.items()}
-        models[name] = _exact_ranks_of(user[rows], item[rows], columns, where)
+        of_rows = None if gain is None else gain[rows]
+        models[name] = _exact_ranks_of(user[rows], item[rows], columns, of_rows, where)
     return _Table(models, users, items)
 
 
-def _exact_ranks_of(user: IntArray, item: IntArray, columns: dict[str, IntArray], where: str) -> Ranks:
+def _exact_ranks_of(
+    user: IntArray, item: IntArray, columns: dict[str, IntArray], gain: FloatArray | None, where: str
+) -> Ranks:
     per_user = np.bincount(user)[user]
     if "n_relevant_above" not in columns and per_user.max() > 1:
         raise InvalidData(
@@ -480,6 +502,6 @@ def _exact_ranks_of(user: IntArray, item: IntArray, columns: dict[str, IntArray]
         columns.setdefault(name, zeros)
     columns.setdefault("n_relevant", per_user)
     try:
-        return Ranks(user=user, item=item, **columns)
+        return Ranks(user=user, item=item, gain=gain, **columns)
     except InvalidData as error:
         raise InvalidData(f"{where}, sorted by user, cannot be used: {error}") from None

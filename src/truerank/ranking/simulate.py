@@ -215,6 +215,7 @@ def _sampled(
         n_negatives=n_negatives,
         n_candidates=ranks.n_pool - ranks.n_relevant,
         design=design,
+        gain=ranks.gain,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,12 +32,8 @@ def pick(sample: SampledRanks, users: IntArray) -> SampledRanks:
     ends = np.append(sample.starts, len(sample))
     rows = [np.arange(ends[user], ends[user + 1]) for user in users]
     number = np.repeat(np.arange(len(users)), [len(part) for part in rows])
-    columns = {
-        field.name: getattr(sample, field.name)[np.concatenate(rows)]
-        for field in fields(sample)
-        if field.name not in ("design", "user")
-    }
-    return SampledRanks(user=number, design=sample.design, **columns)
+    columns = {name: column[np.concatenate(rows)] for name, column in sample.columns().items()}
+    return replace(sample, **{**columns, "user": number})
 
 
 def by_loop(found: PointEstimates, resamples: int, seed: int) -> FloatArray:

@@ -9,7 +9,7 @@ corrects intervals and p-values for multiple comparisons.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
 from typing import cast
@@ -282,16 +282,7 @@ def _keep_common_users(ranks: Mapping[str, AnyRanks]) -> tuple[dict[str, AnyRank
         for name, model in ranks.items()
         if model.n_users > len(kept)
     ]
-    return {name: _take(model, np.isin(model.user, kept)) for name, model in ranks.items()}, notes
-
-
-def _take(ranks: AnyRanks, keep: np.ndarray) -> AnyRanks:
-    columns = {
-        field.name: getattr(ranks, field.name)[keep] for field in fields(ranks) if field.name != "design"
-    }
-    if isinstance(ranks, Ranks):
-        return Ranks(**columns)
-    return SampledRanks(**columns, design=ranks.design)
+    return {name: model.take(np.isin(model.user, kept)) for name, model in ranks.items()}, notes
 
 
 def _users(ranks: AnyRanks) -> IntArray:
