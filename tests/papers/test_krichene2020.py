@@ -11,6 +11,7 @@ from scipy.stats import hypergeom
 
 from truerank.core.ranks import Ranks
 from truerank.data.catalogue import find_local
+from truerank.data.demo import demo
 from truerank.estimation.law import Binomial
 from truerank.papers import krichene2020, krichene2020_figures
 from truerank.papers.krichene2020 import (
@@ -26,7 +27,9 @@ from truerank.papers.krichene2020 import (
 )
 from truerank.papers.krichene2020_figures import _worst_bucket
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
-from truerank.papers.recipe import run_recipe
+from truerank.papers.recipe import Settings, run_recipe
+from truerank.papers.store import PaperStore
+from truerank.split.base import make_split
 
 PAGE = Path(__file__).parents[2] / "docs" / "papers.md"
 needs_ml_1m = pytest.mark.skipif(
@@ -54,6 +57,28 @@ def test_expectations_are_means_over_places_and_samples() -> None:
     np.testing.assert_allclose(found.mean.ravel(), 100 * mean, rtol=1e-9)
     np.testing.assert_allclose(found.covariance, 1e4 * covariance, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(found.sd.ravel(), 100 * np.sqrt(np.diag(covariance)), rtol=1e-7, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_chosen_fit_is_no_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The nearest of 6 x 2 fits is shown, never as agreeing with print, and a second run fits nothing."""
+    fitted: list[tuple[int, int]] = []
+
+    def fit(sweeps: int, seed: int) -> Ranks:
+        fitted.append((sweeps, seed))
+        # one of 13 users is a hit under seed 0, none under seed 1; the AUC is near print after 8 sweeps
+        return Ranks.single([*[417 + 40 * abs(sweeps - 8)] * 12, 3 + 20 * seed], n_pool=3541)
+
+    monkeypatch.setattr(krichene2020, "_fit_of_x", fit)
+    parts = make_split(demo(), "leave-last-out")
+    monkeypatch.setattr(krichene2020, "movielens", lambda: parts)
+    first, again = (krichene2020.fit_x(Settings(repeats=2, store=PaperStore(tmp_path))) for _ in range(2))
+    assert len(fitted) == len(set(fitted)) == 12
+    assert first == again
+    assert "nearest: 8 sweeps, seed 0" in first.notes
+    assert first.verdict == "the nearest of 12 fits, no evidence"
+    sure = replace(first, cells=tuple(replace(cell, error=0.01) for cell in first.cells))
+    assert sure.status == "differs"
 
 
 def test_a_protocol_changes_what_is_estimated() -> None:

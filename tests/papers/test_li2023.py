@@ -161,6 +161,11 @@ def test_errors_of_mes_by_eta(store: PaperStore) -> None:
     table = {(cell.row, cell.column): cell for cell in li2023.table1(settings(store)).cells}
     assert cells["mes(eta=0.01)", "recall"].value == table["pinterest-20 EASE", "MES"].value
     assert len({cell.value for (_, column), cell in cells.items() if column == "recall"}) == 7
+    squares = {
+        name: sum((cells[name, column].z or 0) ** 2 for column in ("recall", "ap")) for name in li2023.ETAS
+    }
+    nearest = min(squares, key=squares.__getitem__)
+    assert f"the nearest first: {nearest} {squares[nearest]:.1f}, " in found.notes[1]
 
 
 def test_data_that_are_not_at_hand_are_named(store: PaperStore) -> None:

@@ -196,5 +196,7 @@ def test_no_quick_run_is_a_reference() -> None:
     assert set(held) <= set(RECIPES)
     assert [name for name, one in held.items() if one.quick] == []
     for name, one in held.items():
-        assert (one.outcome.short != "") == ((one.outcome.repeats or 0) < RECIPES[name].needed), name
+        is_chosen = name == "kr20.fit-x"  # by what it is compared with
+        is_short = (one.outcome.repeats or 0) < RECIPES[name].needed
+        assert (one.outcome.short != "") == (is_chosen or is_short), name
         assert one.outcome.status != "agrees" or not one.outcome.short

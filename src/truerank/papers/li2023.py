@@ -486,9 +486,18 @@ def etas(settings: Settings) -> RecipeOutcome:
                     error = np.hypot(error, value["sd"] / np.sqrt(REPEATS))
                 column = f"{family}{AT_HAND}" if is_raw else family
                 cells.append(PaperNumber(name, column, theirs, mean, float(error)))
+    chi_square = {
+        name: sum(cell.z**2 for cell in cells if cell.row == name and cell.z is not None) for name in ETAS
+    }
+    nearest = sorted(chi_square, key=chi_square.__getitem__)
+    shown = ", ".join(f"{name} {chi_square[name]:.1f}" for name in nearest)
     return RecipeOutcome(
         tuple(cells),
-        notes=("Which eta and weights made the printed tables is not known: the text gives eta = 0.001.",),
+        notes=(
+            "Which eta and weights made the printed tables is not known: the text gives eta = 0.001.",
+            f"Chi-square of the two printed cells by setting, the nearest first: {shown}.",
+        ),
+        reason="print can have at most one of these seven settings, and the fit of EASE is ours",
         repeats=results.n_repeats,
     )
 

@@ -284,9 +284,14 @@ RECIPES: dict[str, Recipe] = {
 _NEEDED = {
     **dict.fromkeys(("r19.table2", "kr20.table2"), 1000),
     **dict.fromkeys(
-        (f"l20.{part}" for part in ("table2", "table3", "table5", "table6", "table7", "figure8")), 20
+        (
+            f"l20.{part}"
+            for part in ("table2", "table3", "citeulike", "table5", "table6", "table7", "figure8")
+        ),
+        20,
     ),
     **dict.fromkeys((f"l23.table{number}" for number in (1, 2, 3, 6, 7, 8, 9, 10, 11)), 100),
+    "l23.eta": 100,
     "s21.table1": 3,
 }
 
