@@ -22,6 +22,7 @@ ABOUT = {
     ),
     "mappings": ("Which global cut-off a sampled one stands for, `mapping(f=beta)`.", "mapping.md"),
     "intervals": ("Intervals of exact values over users, `--interval bca`.", "evaluate.md"),
+    "groupings": ("Groups of users or targets, `--by popularity`.", "segments.md"),
     "uncertainties": ("Intervals of estimates, `--uncertainty bias-aware`.", "uncertainty.md"),
     "strategies": (
         "Which train events a smaller data set keeps, `--strategy random-walk`.",

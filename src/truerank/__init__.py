@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from truerank.core.interactions import Interactions
     from truerank.core.model import Model
     from truerank.core.ranks import Ranks, SampledRanks
-    from truerank.core.result import Estimate, Result
+    from truerank.core.result import Estimate, Result, Segments
     from truerank.core.scorer import Factors, as_scorer
-    from truerank.core.split import Split
+    from truerank.core.split import GroupLabels, Split
     from truerank.data.catalogue import load
     from truerank.data.clean import k_core, min_history
     from truerank.data.read import from_arrays, from_csr, from_frame, read_interactions
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from truerank.workflows.estimate import RankAccumulator, estimate
     from truerank.workflows.evaluate import evaluate
     from truerank.workflows.plan.plan import plan
+    from truerank.workflows.segments.grouping import GROUPINGS, Grouping
     from truerank.workflows.study import study
     from truerank.workflows.tracking import MlflowLogger, log_result
 
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ENGINES": "truerank.distributed.engine:ENGINES",
     "ESTIMATORS": "truerank.estimation.registry:ESTIMATORS",
+    "GROUPINGS": "truerank.workflows.segments.grouping:GROUPINGS",
     "INTERVALS": "truerank.inference.user_interval:INTERVALS",
     "MAPPINGS": "truerank.estimation.mapping.functions:MAPPINGS",
     "METRICS": "truerank.metrics.registry:METRICS",
@@ -98,6 +100,8 @@ _HOMES = {
     "Estimator": "truerank.estimation.base:Estimator",
     "Factors": "truerank.core.scorer:Factors",
     "GainMetric": "truerank.metrics.base:GainMetric",
+    "GroupLabels": "truerank.core.split:GroupLabels",
+    "Grouping": "truerank.workflows.segments.grouping:Grouping",
     "Interactions": "truerank.core.interactions:Interactions",
     "InvalidData": "truerank.core.errors:InvalidData",
     "InvalidParameter": "truerank.core.errors:InvalidParameter",
@@ -113,6 +117,7 @@ _HOMES = {
     "Result": "truerank.core.result:Result",
     "SampledRanks": "truerank.core.ranks:SampledRanks",
     "Sampler": "truerank.ranking.negatives:Sampler",
+    "Segments": "truerank.core.result:Segments",
     "Split": "truerank.core.split:Split",
     "Splitter": "truerank.split.base:Splitter",
     "Strategy": "truerank.subsampling.base:Strategy",
@@ -159,6 +164,7 @@ _HOMES = {
 __all__ = [
     "ENGINES",
     "ESTIMATORS",
+    "GROUPINGS",
     "INTERVALS",
     "MAPPINGS",
     "METRICS",
@@ -178,6 +184,8 @@ __all__ = [
     "Estimator",
     "Factors",
     "GainMetric",
+    "GroupLabels",
+    "Grouping",
     "Interactions",
     "InvalidData",
     "InvalidParameter",
@@ -193,6 +201,7 @@ __all__ = [
     "Result",
     "SampledRanks",
     "Sampler",
+    "Segments",
     "Split",
     "Splitter",
     "Strategy",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from truerank.core.errors import InvalidData
+from truerank.core.errors import CannotEstimate, InvalidData
 from truerank.core.provenance import ranks_hash
 from truerank.core.ranks import Design, RankDistribution, Ranks, SampledRanks
 
@@ -155,3 +155,43 @@ def test_gains_are_a_column_where_there_are_any(plain: Ranks | SampledRanks) -> 
 def test_gains_are_numbers_above_zero(gain: list[object], sentence: str) -> None:
     with pytest.raises(InvalidData, match=sentence):
         replace(Ranks.single([0, 3], n_pool=9), gain=np.array(gain))
+
+
+def counted(scores: Any, user: Any, item: Any) -> Ranks:
+    """Ranks of targets counted from the scores of all items, one target after the other."""
+    rows = []
+    for u, i in zip(user, item, strict=True):
+        others = [j for v, j in zip(user, item, strict=True) if v == u and j != i]
+        row = scores[u]
+        rows.append(
+            [
+                (row > row[i]).sum(),
+                (row == row[i]).sum() - 1,
+                len(row),
+                len(others) + 1,
+                sum(row[j] > row[i] for j in others),
+                sum(row[j] == row[i] for j in others),
+            ]
+        )
+    columns = np.array(rows, dtype=np.int64).reshape(len(user), 6).T
+    return Ranks(np.asarray(user), np.asarray(item), *columns)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_targets_left_out_stay_in_the_pool(seed: int) -> None:
+    """Where some targets are left out, the others have the counts of scores with fewer relevant items."""
+    random = np.random.default_rng(seed)
+    scores = random.integers(0, 4, (5, 9))
+    user, item = np.nonzero(random.random((5, 9)) < 0.4)
+    ranks, kept = counted(scores, user, item), random.random(len(user)) < 0.6
+    found, expected = ranks.where(kept), counted(scores, user[kept], item[kept])
+    for name, column in expected.columns().items():
+        assert found.columns()[name].tolist() == column.tolist(), name
+
+
+def test_sampled_ranks_keep_whole_users() -> None:
+    sample = sampled()
+    assert len(sample.where(np.array([True, True]))) == 2
+    assert sample.where(np.array([False, False])).n_users == 0
+    with pytest.raises(CannotEstimate, match="users whose targets are all in one group"):
+        sample.where(np.array([True, False]))

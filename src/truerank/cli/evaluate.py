@@ -60,6 +60,7 @@ def evaluate(
     estimator: opt.Estimators = None,
     uncertainty: opt.Uncertainty = "auto",
     bounds: opt.Bounds = None,
+    by: opt.By = None,
     precision: Annotated[
         float | None,
         typer.Option(help="Compute scores until every interval has this half-width, such as 0.01."),
@@ -105,6 +106,7 @@ def evaluate(
             "--users": users,
             "--engine": engine,
             "--ranks-out": ranks_out,
+            "--by": by or None,
         },
     )
     if work_dir is not None and engine is None:
@@ -129,6 +131,7 @@ def evaluate(
         n_threads=threads,
         engine=engine,
         work_dir=work_dir,
+        by=by,
     )
     if ranks_out is not None and is_sampled and not check:
         raise InvalidParameter("--ranks-out writes exact ranks. Add --check, or use truerank sample.")

@@ -126,6 +126,7 @@ PANELS: dict[str, dict[str, str]] = {
     "Models, ranks and metrics": {
         "model": "MODEL",
         "metrics": "METRICS",
+        "by": "GROUPING",
         "ties": "RULE",
         "seen": "RULE",
         "zero_based": "",

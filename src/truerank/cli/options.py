@@ -165,6 +165,15 @@ Bounds = Annotated[
     ),
 ]
 
+By = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Also show values by groups of users or targets: history, activity, popularity, new-items or "
+        "column(path=users.csv, name=country); may be given several times.",
+        autocompletion=plugin_names("groupings"),
+    ),
+]
+
 # Files of ranks that do not describe themselves
 NItems = Annotated[
     int | None,

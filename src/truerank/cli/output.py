@@ -27,7 +27,7 @@ from truerank.core.table import Table, escape_latex, escape_markdown, percent
 if TYPE_CHECKING:
     from truerank.core.chart import Document
     from truerank.core.ranks import SampledRanks
-    from truerank.core.result import Result
+    from truerank.core.result import Result, Segments
 
 #: what --out may end in
 SUFFIXES = {
@@ -212,9 +212,20 @@ def result_parts(result: Result, style: Format) -> Parts:
     if style is Format.json:
         return [result.to_json()]
     if style is Format.csv:
-        entries = (*result.estimates, *result.bounds)
-        return [table_of(list(entries[0].to_dict()), [list(entry.to_dict().values()) for entry in entries])]
-    return [result.to_table()]
+        rows = [entry.to_dict() for entry in (*result.estimates, *result.bounds)]
+        if result.segments:  # rows of all users have no group
+            rows = [{"by": None, "group": None, **row} for row in rows]
+            rows += [row for segments in result.segments for row in segments.rows()]
+        return [table_of(list(rows[0]), [list(row.values()) for row in rows])]
+    return [result.to_table(), *(part for one in result.segments for part in segment_parts(one, style))]
+
+
+def segment_parts(segments: Segments, style: Format) -> Parts:
+    """Return the values by group as ``show`` takes them; a terminal has no place for a title and notes."""
+    table = segments.to_table()
+    if style is not Format.table:
+        return [table]
+    return [table.title, table, *(["\n".join(segments.notes)] if segments.notes else [])]
 
 
 def write_text(path: Path, text: str) -> None:

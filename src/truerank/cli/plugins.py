@@ -31,6 +31,7 @@ def registries() -> dict[str, Registry[Any]]:
     from truerank.split.base import SPLITS
     from truerank.subsampling.base import STRATEGIES
     from truerank.workflows.agreement.scenarios import SCENARIOS
+    from truerank.workflows.segments.grouping import GROUPINGS
 
     return {
         "metrics": METRICS,
@@ -42,6 +43,7 @@ def registries() -> dict[str, Registry[Any]]:
         "mappings": MAPPINGS,
         "intervals": INTERVALS,
         "uncertainties": UNCERTAINTIES,
+        "groupings": GROUPINGS,
         "strategies": STRATEGIES,
         "scenarios": SCENARIOS,
         "engines": ENGINES,
@@ -59,6 +61,7 @@ KINDS = {
     "mappings": "rank mappings inside estimators: mapped(f=...)",
     "intervals": "intervals of exact values: --interval",
     "uncertainties": "intervals of estimates: --uncertainty",
+    "groupings": "groups of users or targets: --by",
     "strategies": "which events a smaller data set keeps: --strategy",
     "scenarios": "how agreement evaluates: --scenario",
     "engines": "where work is done: --engine",
@@ -70,7 +73,7 @@ def list_plugins(
         str | None,
         typer.Argument(
             help="metrics, models, splits, samplers, estimators, priors, mappings, intervals, uncertainties, "
-            "strategies, scenarios or engines; without it, what these are."
+            "groupings, strategies, scenarios or engines; without it, what these are."
         ),
     ] = None,
     name: Annotated[str | None, typer.Argument(help="One of them, with its parameters.")] = None,

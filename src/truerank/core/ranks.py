@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
 import numpy as np
 
 from truerank.core.display import Displayed, Overview
-from truerank.core.errors import MOST_ITEMS, InvalidData, InvalidParameter
+from truerank.core.errors import MOST_ITEMS, CannotEstimate, InvalidData, InvalidParameter
 from truerank.core.table import Table, count_of, rounded_percent
-from truerank.core.types import FloatArray, IntArray, frozen
+from truerank.core.types import BoolArray, FloatArray, IntArray, frozen
 
 if TYPE_CHECKING:
     import polars as pl
@@ -210,6 +210,43 @@ class Ranks(_RankTable):
         """Users with at least one target."""
         return len(self.starts)
 
+    def where(self, kept: BoolArray) -> Ranks:
+        """Return the ranks of some targets; pools and lists stay as they are.
+
+        A target that is left out becomes an item of the pool that is not relevant: it keeps its place in the
+        list, and what is counted of the others (``n_relevant``, ``n_relevant_above``, ``n_relevant_tied``)
+        are the targets that stay.
+
+        Parameters
+        ----------
+        kept : (n,) whether a row stays
+
+        Examples
+        --------
+        >>> two, zeros, ones = np.array([2, 2]), np.array([0, 0]), np.array([0, 1])
+        >>> ranks = Ranks(zeros, ones, np.array([0, 3]), zeros, two + 7, two, ones, zeros)
+        >>> second = ranks.where(np.array([False, True]))
+        >>> second.best.tolist(), second.n_relevant.tolist(), second.n_relevant_above.tolist()
+        ([4], [1], [0])
+        """
+        part = self.take(kept)
+        if _keeps_whole_users(self.user, kept):
+            return part
+        starts = part.starts
+        sizes = np.diff(np.append(starts, len(part)))
+        owner = np.repeat(np.arange(len(starts)), sizes)
+        # targets of a user that tie have the same items above them, and no others have
+        order = np.lexsort((part.n_above, owner))
+        in_order = part.n_above[order]
+        is_new = np.diff(owner, prepend=-1) != 0  # rows are already in the order of their users
+        is_new[1:] |= in_order[1:] != in_order[:-1]
+        firsts = np.flatnonzero(is_new)
+        lengths = np.diff(np.append(firsts, len(order)))
+        above, tied = np.empty_like(order), np.empty_like(order)
+        above[order] = np.repeat(firsts, lengths) - starts[owner]
+        tied[order] = np.repeat(lengths, lengths) - 1
+        return replace(part, n_relevant=sizes[owner], n_relevant_above=above, n_relevant_tied=tied)
+
 
 @dataclass(frozen=True)
 class Design:
@@ -356,6 +393,26 @@ class SampledRanks(_RankTable):
         """Users with at least one target."""
         return len(self.starts)
 
+    def where(self, kept: BoolArray) -> SampledRanks:
+        """Return the ranks of some users.
+
+        Parameters
+        ----------
+        kept : (n,) whether a row stays
+
+        Raises
+        ------
+        CannotEstimate
+            When only some targets of a user stay: the others would be items whose place is known, not
+            sampled ones, and a table of sampled ranks has no column for these.
+        """
+        if not _keeps_whole_users(self.user, kept):
+            raise CannotEstimate(
+                "groups of targets under sampling need users whose targets are all in one group, but some "
+                "users have targets in several. Rank all items, or group users."
+            )
+        return self.take(kept)
+
 
 def check_sampled(given: Any, function: str) -> None:
     """Raise unless a function was given sampled ranks; the message says how these are made.
@@ -406,6 +463,11 @@ def _checked_gain(gain: np.ndarray, n_rows: int) -> FloatArray:
             f"{gain[row]:g}. Leave out items that are worth nothing: they are no targets."
         )
     return frozen(gain.astype(np.float64))
+
+
+def _keeps_whole_users(user: IntArray, kept: BoolArray) -> bool:
+    """Whether no user has rows that stay and rows that do not."""
+    return bool(((np.diff(user) != 0) | (np.diff(kept.astype(np.int8)) == 0)).all())
 
 
 def _starts(user: IntArray) -> IntArray:

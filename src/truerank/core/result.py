@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from truerank.core.chart import Picture
 from truerank.core.display import Displayed, Overview, frame_of
@@ -99,6 +99,166 @@ class Estimate:
             ) from None
 
 
+#: Groups of fewer users are called small: an interval over so few rests on what they happen to be.
+FEWEST_USERS = 50
+
+
+@dataclass(frozen=True)
+class Group:
+    """One group of users or of targets, with the values of every model in it.
+
+    Parameters
+    ----------
+    name : of the group, with its cut points
+    n_users : users with targets in it, which values are averaged over
+    n_targets : targets in it
+    estimates : one per model, estimator and metric; none where the group has no targets
+    """
+
+    name: str
+    n_users: int
+    n_targets: int
+    estimates: tuple[Estimate, ...] = ()
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it has users, but so few that its intervals are not reliable."""
+        return 0 < self.n_users < FEWEST_USERS
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a plain dictionary for JSON."""
+        return {
+            "name": self.name,
+            "n_users": self.n_users,
+            "n_targets": self.n_targets,
+            "estimates": [estimate.to_dict() for estimate in self.estimates],
+        }
+
+    @classmethod
+    def from_dict(cls, entries: Mapping[str, Any]) -> Group:
+        """Build from what ``to_dict`` returned."""
+        estimates = tuple(Estimate.from_dict(entry) for entry in entries["estimates"])
+        return cls(entries["name"], entries["n_users"], entries["n_targets"], estimates)
+
+
+@dataclass(frozen=True, repr=False)
+class Segments(Displayed):
+    """The values of a result by groups of users or of targets.
+
+    Parameters
+    ----------
+    by : the spec string of the grouping, such as ``history``
+    of : ``users``, or ``items`` for groups of targets: then the relevant items of a user are its targets in
+        the group, the list stays as it is, and values are averaged over users who have such targets
+    rule : what decides which group a user or target is in
+    groups : in the order of their cut points, empty ones too
+    notes : what to know about them, such as which are small, and where the best model overall is not the best
+
+    Examples
+    --------
+    >>> group = Group("head", 1, 1, (Estimate("ease", "auc", 0.8, n_users=1),))
+    >>> Segments("popularity", "items", "By train events.", (group,)).value("head", "auc")
+    0.8
+    """
+
+    by: str
+    of: str
+    rule: str
+    groups: tuple[Group, ...]
+    notes: tuple[str, ...] = ()
+
+    def group(self, name: str) -> Group:
+        """Return one group by its name."""
+        for group in self.groups:
+            if group.name == name:
+                return group
+        known = "; ".join(group.name for group in self.groups)
+        raise InvalidData(f"{self.by} has no group {name!r}. There are: {known}.")
+
+    def value(self, group: str, metric: str, model: str | None = None, estimator: str | None = None) -> float:
+        """Return one value by group, metric, model and estimator, as ``Result.value`` does."""
+        return Result("segments", self.group(group).estimates).value(metric, model, estimator)
+
+    def to_table(self, *, intervals: bool = True) -> Table:
+        """Return one row per group and model; in each group the best are strong, as in ``Result.to_table``.
+
+        Parameters
+        ----------
+        intervals : whether each value is followed by its interval in brackets
+        """
+        entries = [estimate for group in self.groups for estimate in group.estimates]
+        metrics = list(dict.fromkeys(e.metric for e in entries))
+        digits = {name: decimals(e.value for e in entries if e.metric == name) for name in metrics}
+        has_estimators = any(e.kind != "exact" for e in entries)
+        rows: list[tuple[str, ...]] = []
+        strong: set[tuple[int, int]] = set()
+        for group in self.groups:
+            for model, estimator in dict.fromkeys((e.model, e.estimator) for e in group.estimates):
+                cells = {e.metric: e for e in group.estimates if (e.model, e.estimator) == (model, estimator)}
+                start = (group.name, model, *((estimator,) if has_estimators else ()))
+                strong |= {
+                    (len(rows), len(start) + at)
+                    for at, name in enumerate(metrics)
+                    if name in cells and cells[name].is_best
+                }
+                shown = (_cell(cells.get(name), digits[name], intervals) for name in metrics)
+                rows.append((*start, *shown, f"{group.n_users:,}"))
+        columns = (self.by, "model", *(("estimator",) if has_estimators else ()), *metrics, "users")
+        levels = sorted({e.level for e in entries if e.level is not None})
+        notes = (*self.notes, *((_best_rule(levels),) if strong else ()))
+        return Table(columns, tuple(rows), f"By {self.by}. {self.rule}", notes, frozenset(strong))
+
+    def overview(self) -> Overview:
+        """Return what a console and a notebook show."""
+        title = f"By {self.by}: {count_of(len(self.groups), 'group')} of {self.of}. {self.rule}"
+        return Overview(title, self.to_table(), self.notes)
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return one row per group and estimate: ``by``, ``group`` and the fields of `Estimate`."""
+        return frame_of(self.rows())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per group and estimate: ``by``, ``group``, and the fields of `Estimate`."""
+        return [
+            {"by": self.by, "group": group.name, **estimate.to_dict()}
+            for group in self.groups
+            for estimate in group.estimates
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a plain dictionary for JSON."""
+        return {
+            "by": self.by,
+            "of": self.of,
+            "rule": self.rule,
+            "groups": [group.to_dict() for group in self.groups],
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_dict(cls, entries: Mapping[str, Any]) -> Segments:
+        """Build from what ``to_dict`` returned."""
+        groups = tuple(Group.from_dict(entry) for entry in entries["groups"])
+        return cls(entries["by"], entries["of"], entries["rule"], groups, tuple(entries["notes"]))
+
+
+SegmentsT = TypeVar("SegmentsT", bound=Segments)
+
+
+def find_segments(segments: Sequence[SegmentsT], by: str) -> SegmentsT:
+    """Return the values of one grouping, by its spec string or, where that is enough, its name alone."""
+    found = [one for one in segments if by == one.by] or [
+        one for one in segments if by == one.by.partition("(")[0] or f"name={by}" in one.by
+    ]
+    if len(found) != 1:
+        there = listed_in_words([repr(one.by) for one in segments]) if segments else "none"
+        raise InvalidParameter(
+            f"by must be a grouping that was asked for, got {by!r}; there is {there}. Ask for it when the "
+            f"result is made: by={by!r}."
+        )
+    return found[0]
+
+
 @dataclass(frozen=True, repr=False)
 class Result(Displayed):
     """Estimates with provenance; the JSON form is what ``--format json`` prints.
@@ -113,6 +273,7 @@ class Result(Displayed):
     bounds : per model and metric all values that its sampled ranks allow, where that was asked; the value of
         such an entry is the middle between its limits
     notes : remarks in words, such as that a sample cannot resolve a metric
+    segments : the values by groups of users or targets, one entry for each grouping that was asked for
     ranks, sampled : exact and sampled ranks behind the estimates by model; not part of the JSON form
     charts : pictures of what is behind the estimates, where they were asked for; not part of the JSON form
 
@@ -130,6 +291,7 @@ class Result(Displayed):
     version: str = __version__
     bounds: tuple[Estimate, ...] = ()
     notes: tuple[str, ...] = ()
+    segments: tuple[Segments, ...] = ()
     ranks: Mapping[str, Ranks] = field(default_factory=dict, compare=False, repr=False)
     sampled: Mapping[str, SampledRanks] = field(default_factory=dict, compare=False, repr=False)
     charts: tuple[Picture, ...] = field(default=(), compare=False, repr=False)
@@ -219,6 +381,20 @@ class Result(Displayed):
             if best
         ]
 
+    def by(self, grouping: str) -> Segments:
+        """Return the values by groups of users or targets.
+
+        Parameters
+        ----------
+        grouping : as it was asked for in ``evaluate(..., by="history")``
+
+        Raises
+        ------
+        InvalidParameter
+            When it was not asked for.
+        """
+        return find_segments(self.segments, grouping)
+
     def to_table(self, *, intervals: bool = True) -> Table:
         """Return models by metrics; the best of a metric and those not distinguishable from it are strong.
 
@@ -259,17 +435,14 @@ class Result(Displayed):
 
     def best_rule(self) -> str:
         """Return what marks the best values, in words."""
-        levels = sorted({e.level for e in self.estimates if e.level is not None})
-        level = (
-            f" ({' and '.join(percent(level, space=' ') for level in levels)} confidence)" if levels else ""
-        )
-        return f"Bold: the highest value, and those not distinguishable from it{level}."
+        return _best_rule(sorted({e.level for e in self.estimates if e.level is not None}))
 
     def overview(self) -> Overview:
         """Return what a console and a notebook show."""
         data = f" on {self.data['name']}" if "name" in self.data else ""
         sizes = f"{count_of(len(self.models()), 'model')}, {count_of(len(self.metrics()), 'metric')}"
         notes = [*self.best_sentences(), *self.notes]
+        notes += [f"By {one.by}: result.by({one.by!r})." for one in self.segments]
         return Overview(f"Result of {self.command}{data}: {sizes}", self.to_table(), notes)
 
     def to_polars(self) -> pl.DataFrame:
@@ -310,6 +483,7 @@ class Result(Displayed):
             "provenance": dict(self.provenance),
             "bounds": [bound.to_dict() for bound in self.bounds],
             "notes": list(self.notes),
+            "segments": [segments.to_dict() for segments in self.segments],
         }
 
     def to_json(self) -> str:
@@ -330,11 +504,17 @@ class Result(Displayed):
                 version=fields["version"],
                 bounds=tuple(Estimate.from_dict(entry) for entry in fields.get("bounds", ())),
                 notes=tuple(fields.get("notes", ())),
+                segments=tuple(Segments.from_dict(entry) for entry in fields.get("segments", ())),
             )
         except InvalidData:
             raise
         except (ValueError, AttributeError, LookupError, TypeError, RecursionError, OverflowError) as error:
             raise InvalidData(f"a result must be the JSON that truerank wrote ({error!r}).") from None
+
+
+def _best_rule(levels: Sequence[float]) -> str:
+    level = f" ({' and '.join(percent(level, space=' ') for level in levels)} confidence)" if levels else ""
+    return f"Bold: the highest value, and those not distinguishable from it{level}."
 
 
 def mark_best(estimates: Sequence[Estimate]) -> list[Estimate]:

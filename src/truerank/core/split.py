@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from truerank.core.display import Displayed, Overview
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions, reading_advice
 from truerank.core.table import Table, count_of
-from truerank.core.types import AnyArray, IntArray
+from truerank.core.types import AnyArray, IntArray, frozen
 
 if TYPE_CHECKING:
     import polars as pl
@@ -199,3 +199,49 @@ def _distinct(codes: IntArray) -> int:
 def _keys(events: Interactions, rows: slice) -> IntArray:
     keys: IntArray = events.user[rows].astype(np.int64) * events.n_items
     return keys + events.item[rows]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupLabels:
+    """Named groups of the users or of the items of a split; every row of ranks lies in one.
+
+    Parameters
+    ----------
+    by : the spec string of the grouping
+    of : whether users or items are grouped; an item's group is that of the targets it is
+    names : of the groups, with their cut points, in the order in which they are shown
+    label : (n_users,) or (n_items,) the position of each one's group in ``names``
+    rule : a sentence that says what decides
+
+    Examples
+    --------
+    >>> groups = GroupLabels("mine", "items", ("old", "new"), np.array([0, 0, 1]), "By hand.")
+    >>> groups.of_rows(np.array([7, 7]), np.array([2, 0])).tolist()
+    [1, 0]
+    """
+
+    by: str
+    of: Literal["users", "items"]
+    names: tuple[str, ...]
+    label: IntArray
+    rule: str = ""
+
+    def __post_init__(self) -> None:
+        label = np.asarray(self.label)
+        if label.ndim != 1 or label.dtype.kind not in "iu" or not self.names:
+            raise InvalidData(
+                f"label of {self.by!r} must be a flat array of integers, and groups need names."
+            )
+        if len(label) and not (label.min() >= 0 and label.max() < len(self.names)):
+            raise InvalidData(
+                f"labels of {self.by!r} must lie in 0..{len(self.names) - 1}, one for each of its "
+                f"{len(self.names)} names, got {label.min()}..{label.max()}."
+            )
+        if len(set(self.names)) < len(self.names):
+            raise InvalidData(f"groups of {self.by!r} must have different names, got {self.names}.")
+        object.__setattr__(self, "label", frozen(label))
+
+    def of_rows(self, user: IntArray, item: IntArray) -> IntArray:
+        """Return the position of the group of each row, given its user and its target."""
+        labels: IntArray = self.label[user if self.of == "users" else item]
+        return labels

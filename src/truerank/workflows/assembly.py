@@ -106,7 +106,7 @@ def _with_best(models: Sequence[EvaluatedModel], settings: RunSettings) -> list[
     estimates = mark_best([estimate for model in models for estimate in model.estimates])
     per_user = [model.per_user for model in models if model.per_user is not None]
     is_paired = len(per_user) == len(models) and _have_same_users(models)
-    if not is_paired or not 2 <= len(models) <= _MOST_PAIRED:
+    if not is_paired or not 2 <= len(models) <= MOST_PAIRED:
         return estimates
     may_be_best = best_by_pairs(per_user, level=settings.level, seed=settings.seed)
     metrics = list(dict.fromkeys(e.metric for e in estimates if e.kind == "exact"))
@@ -128,7 +128,7 @@ def _have_same_users(models: Sequence[EvaluatedModel]) -> bool:
     )
 
 
-_MOST_PAIRED = 40  # models of which all pairs are compared: 780
+MOST_PAIRED = 40  # models of which all pairs are compared: 780
 _DRAWS = 2000
 _ROWS = 1 << 16  # users whose products are summed at once
 
@@ -153,6 +153,44 @@ def best_by_pairs(per_user: Sequence[FloatArray], *, level: float = 0.95, seed: 
     >>> best_by_pairs([good, bad, good]).ravel().tolist()
     [True, False, True]
     """
+    found = pair_intervals([per_user], level=level, seed=seed)
+    may_be_best = np.ones((len(per_user), per_user[0].shape[1]), np.bool_)
+    for row, (a, b) in enumerate(combinations(range(len(per_user)), 2)):
+        may_be_best[b] &= ~(found.low[0, row] > 0)
+        may_be_best[a] &= ~(found.high[0, row] < 0)
+    return may_be_best
+
+
+@dataclass(frozen=True, eq=False)
+class PairIntervals:
+    """Differences of all pairs of models, first minus second, (n_groups, n_pairs, n_metrics).
+
+    Parameters
+    ----------
+    value : the differences
+    low, high : simultaneous limits; those within rounding of 0 are 0
+    """
+
+    value: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+def pair_intervals(
+    groups: Sequence[Sequence[FloatArray]], *, level: float = 0.95, seed: int = 0
+) -> PairIntervals:
+    """Return the differences of all pairs of models in groups of users, with simultaneous intervals.
+
+    They hold at once for all groups, pairs and metrics. Draws of different groups are independent, which is
+    how disjoint groups of users are; where groups share users this makes intervals wider, never narrower (the
+    Gaussian correlation inequality).
+
+    Parameters
+    ----------
+    groups : per group, the (n_users, n_metrics) values of each model, of the same users
+    level : simultaneous confidence level
+    seed : of the draws
+    """
     from truerank.workflows.compare.differences import (
         PairedDifferences,
         simultaneous_intervals,
@@ -160,33 +198,35 @@ def best_by_pairs(per_user: Sequence[FloatArray], *, level: float = 0.95, seed: 
     )
     from truerank.workflows.compare.result import ROUNDING
 
-    n_users, n_metrics = per_user[0].shape
-    pairs = list(combinations(range(len(per_user)), 2))
-    shape = (len(pairs), n_metrics)
-    error, shifts = np.full(shape, np.nan), np.zeros((_DRAWS, *shape))
-    if n_users > 1:
-        draws = _normal_draws(per_user, seed)
-        for row, (a, b) in enumerate(pairs):
-            error[row] = standard_error(per_user[a] - per_user[b])
-            shifts[:, row] = draws[:, a] - draws[:, b]
-    means = [values.mean(axis=0) for values in per_user]
+    pairs = list(combinations(range(len(groups[0])), 2))
+    shape = (len(groups), len(pairs), groups[0][0].shape[1])
+    value, error, shifts = np.zeros(shape), np.full(shape, np.nan), np.zeros((_DRAWS, *shape))
+    for place, per_user in enumerate(groups):
+        means = [values.mean(axis=0) for values in per_user]
+        value[place] = [means[a] - means[b] for a, b in pairs]
+        if len(per_user[0]) > 1:
+            draws = _normal_draws(per_user, seed, place)
+            for row, (a, b) in enumerate(pairs):
+                error[place, row] = standard_error(per_user[a] - per_user[b])
+                shifts[:, place, row] = draws[:, a] - draws[:, b]
+    flat = (len(groups) * len(pairs), shape[2])
+    n_users = np.repeat([len(per_user[0]) for per_user in groups], len(pairs))
     paired = PairedDifferences(
-        np.array([means[a] - means[b] for a, b in pairs]),
-        error,
-        np.full(len(pairs), n_users),
-        shifts,
-        np.full(shape, np.nan),
+        value.reshape(flat),
+        error.reshape(flat),
+        n_users,
+        shifts.reshape(_DRAWS, *flat),
+        np.full(flat, np.nan),
     )
     found = simultaneous_intervals(paired, level=level, correction="max-t")
-    may_be_best = np.ones((len(per_user), n_metrics), np.bool_)
-    for row, (a, b) in enumerate(pairs):
-        may_be_best[b] &= ~(found.low[row] > ROUNDING)
-        may_be_best[a] &= ~(found.high[row] < -ROUNDING)
-    return may_be_best
+    low, high = (
+        np.where(np.abs(limit) <= ROUNDING, 0.0, limit).reshape(shape) for limit in (found.low, found.high)
+    )
+    return PairIntervals(value, low, high)
 
 
-def _normal_draws(per_user: Sequence[FloatArray], seed: int) -> FloatArray:
-    """Return draws of the errors of all means, (draws, n_models, n_metrics)."""
+def _normal_draws(per_user: Sequence[FloatArray], seed: int, place: int) -> FloatArray:
+    """Return draws of the errors of all means, (draws, n_models, n_metrics), for the group at a place."""
     n_users, n_metrics = per_user[0].shape
     width = len(per_user) * n_metrics
     means = np.concatenate([values.mean(axis=0) for values in per_user])
@@ -195,7 +235,8 @@ def _normal_draws(per_user: Sequence[FloatArray], seed: int) -> FloatArray:
         block = np.concatenate([values[start : start + _ROWS] for values in per_user], axis=1) - means
         products += block.T @ block
     spread, directions = np.linalg.eigh(products / (n_users - 1) / n_users)
-    normal = stream(seed, "evaluate/best").standard_normal((_DRAWS, width))
+    stage = f"evaluate/best/{place}" if place else "evaluate/best"
+    normal = stream(seed, stage).standard_normal((_DRAWS, width))
     draws: FloatArray = (normal * np.sqrt(np.maximum(spread, 0))) @ directions.T
     return draws.reshape(_DRAWS, len(per_user), n_metrics)
 

@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,8 @@ from truerank.workflows.options import (
     Metrics,
     make_options,
 )
+from truerank.workflows.segments.grouping import By, label_split
+from truerank.workflows.segments.values import evaluated_segments
 
 
 @suggests_arguments
@@ -81,6 +84,7 @@ def evaluate(
     work_dir: str | Path | None = None,
     keep: Keep = "auto",
     rows: int | None = None,
+    by: By = None,
     progress: Progress | bool = SILENT,
 ) -> Result:
     """Return metrics of one or several models on the test part of a split.
@@ -123,6 +127,8 @@ def evaluate(
     keep : for engines with workers, what comes back from them: ``ranks``, or ``sums`` of each metric;
         ``auto`` takes sums above 20 million users
     rows : for engines with workers, users per task; None takes what suits the catalogue
+    by : groupings of users or targets, such as ``history`` or ``popularity``, one or a list; the values of
+        each group are then in ``result.by("history")``
     progress : where long jobs report; True shows bars
 
     Examples
@@ -158,6 +164,7 @@ def evaluate(
         work_dir=work_dir,
         keep=keep,
         rows=rows,
+        by=by,
     )
     named = name_models(models)
     return run_evaluation(named, as_split(split, seed=seed, progress=progress), options, progress=progress)
@@ -174,15 +181,23 @@ def run_evaluation(
     if options.precision is not None:
         result = _evaluate_to_precision(models, split, options, progress)
     else:
+        groups = label_split(options.by, split)
         split = take_users(split, options)
+        finished = _finished(_evaluated(models, split, options, progress))
         result = assemble_result(
-            _finished(_evaluated(models, split, options, progress)),
+            finished,
             options,
             split.summary(),
             data_hash(split),
             split=split.method,
             **options.provenance(),
         )
+        if groups:
+            n_test_users = split.n_test_users
+            segments = evaluated_segments(
+                finished, groups, options, n_test_users=n_test_users, progress=progress
+            )
+            result = replace(result, segments=segments)
     n_finished = len(result.models())
     if n_finished < len(models):
         message = f"interrupted: {n_finished} of {len(models)} models were finished."

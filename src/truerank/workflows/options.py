@@ -24,6 +24,7 @@ from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.negatives import Sampler
 from truerank.ranking.samplers.registry import SAMPLERS
+from truerank.workflows.segments.grouping import By, Grouping, make_groupings
 
 #: One metric or several, as spec strings (``"ndcg@10,recall@10"``) or objects.
 Metrics: TypeAlias = str | Metric | Sequence[str | Metric]
@@ -69,6 +70,7 @@ class RunSettings:
         sample of. An exact value of all test users is that value, so its interval is for the population.
     seed : of everything random
     n_threads : threads for ranking; None takes all cores
+    by : groupings of users or targets, for each of which values are computed by group as well
     """
 
     ties: TiePolicy = "expected"
@@ -77,6 +79,7 @@ class RunSettings:
     target: Target = "test-users"
     seed: int = 0
     n_threads: int | None = None
+    by: tuple[Grouping, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("ties", self.ties, TIE_POLICIES)
@@ -161,12 +164,21 @@ class EvaluateOptions(RunSettings):
             raise InvalidParameter(
                 "work_dir is for engines with workers. Name one, such as dask, or leave it out."
             )
+        if self.by and self.keep == "sums":
+            raise InvalidParameter(
+                "by needs the ranks of all users, got keep='sums'. Use keep='ranks', or leave by out."
+            )
         if self.precision is None:
             if self.budget is not None:
                 raise InvalidParameter("budget needs precision, the half-width to reach, such as 0.01.")
             return
         chosen = {"sampler": self.sampler, "users": self.users, "engine": self.engine}
         given = [name for name, value in chosen.items() if value is not None]
+        if self.by:
+            raise InvalidParameter(
+                "precision is reached for all users together, not in groups of them. Leave out by, or leave "
+                "out precision."
+            )
         if given:
             raise InvalidParameter(
                 f"precision chooses users and items itself. Leave out {', '.join(given)}, or leave out "
@@ -181,11 +193,13 @@ class EvaluateOptions(RunSettings):
     def provenance(self) -> dict[str, Any]:
         """Return what a result records of the options, besides the settings of the run."""
         where = {} if self.engine is None else {"engine": str(self.engine)}
+        groups = {"by": [str(grouping) for grouping in self.by]} if self.by else {}
         return {
             "interval": str(self.interval),
             "uncertainty": str(self.uncertainty),
             "users": self.users,
             "sampler": None if self.sampler is None else str(self.sampler),
+            **groups,
             **where,
         }
 
@@ -225,10 +239,12 @@ def make_options(
     work_dir: str | Path | None = None,
     keep: Keep = "auto",
     rows: int | None = None,
+    by: By = None,
 ) -> EvaluateOptions:
     """Build ``EvaluateOptions`` from spec strings or objects."""
     made = None if sampler is None else SAMPLERS.make(sampler)
     where = None if engine is None else ENGINES.make(engine)
+    groupings = make_groupings(by)
     chosen: tuple[Estimator, ...] = ()
     if estimators is not None or made is not None:
         chosen = ESTIMATORS.make_all(DEFAULT_ESTIMATOR if estimators is None else estimators)
@@ -247,8 +263,9 @@ def make_options(
         budget=budget,
         engine=where,
         work_dir=work_dir,
-        keep=keep,
+        keep="ranks" if groupings and keep == "auto" else keep,
         rows=rows,
+        by=groupings,
         ties=ties,
         seen=seen,
         level=level,

@@ -1,0 +1,1 @@
+"""Segments: metrics by groups of users and of targets, in every workflow."""
