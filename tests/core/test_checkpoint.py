@@ -130,6 +130,7 @@ def test_arrays_that_are_not_held_are_read_again(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(
-        InvalidParameter, match=r"results must be kept in a folder, but .* Choose another path"
+        InvalidParameter,
+        match=r"finished results must be written to '.*file', but that failed \(File exists\)",
     ):
         Store(tmp_path / "file")

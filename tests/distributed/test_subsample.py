@@ -177,8 +177,8 @@ def test_a_place_that_cannot_be_a_folder(tmp_path: Path) -> None:
     frame = log(8)
     source = write(tmp_path / "in", frame, by_user(frame, 2))
     (tmp_path / "letter.txt").write_text("Dear Sir")
-    for place in ("letter.txt", "letter.txt/deeper"):
-        with pytest.raises(InvalidParameter, match="cannot be created"):
+    for place, reason in (("letter.txt", "File exists"), ("letter.txt/deeper", "Not a directory")):
+        with pytest.raises(InvalidParameter, match=rf"the sub-sample must be .* that failed \({reason}\)"):
             subsample_files(source, tmp_path / place, "random", 0.5, columns=COLUMNS)
 
 

@@ -200,19 +200,11 @@ def with_ranks_file(result: Result, ranks: Path, out: Path | None) -> Result:
 
 
 def _write_ranks(result: Result, path: Path, parts: Split) -> None:
-    from truerank.core.checkpoint import polars_path, replace_file
+    from truerank.core.checkpoint import replace_table
     from truerank.core.provenance import file_metadata
     from truerank.ranking.files import ranks_table
 
     table = ranks_table(result.ranks, parts.train.users, parts.train.items)
     told = {name: value for name, value in result.provenance.items() if name not in ("seconds", "versions")}
-    metadata = file_metadata(**told)
-
-    def write(part: Path) -> None:
-        if path.suffix.lower() == ".parquet":
-            table.write_parquet(polars_path(part), metadata=metadata)
-        else:
-            table.write_csv(polars_path(part))
-
-    replace_file(path, write, "--ranks-out")
+    replace_table(path, table, "--ranks-out", metadata=file_metadata(**told))
     say(f"wrote {path}")

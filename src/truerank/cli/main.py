@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Annotated, Any, cast
@@ -142,8 +143,11 @@ def run() -> None:
         sys.stderr.close()
         sys.exit(141)
     except OSError as error:  # of a file that no reader or writer has a sentence for
-        place = "" if error.filename is None else f"'{error.filename}' cannot be used: "
-        _say(f"truerank: {place}{error.strerror or type(error).__name__}. Check the path.")
+        reason = error.strerror or type(error).__name__
+        if error.filename is None:  # of a stream
+            _say(f"truerank: the output must be written, but that failed ({reason}). Make room for it.")
+        else:
+            _say(f"truerank: '{error.filename}' cannot be used: {reason}. Check the path.")
         sys.exit(2)
 
 
@@ -155,4 +159,5 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__
 def _say(text: str) -> None:
     from truerank.cli.output import say
 
-    say(text)
+    with suppress(OSError):  # the messages may go where the disk is full
+        say(text)

@@ -171,6 +171,7 @@ def run_recipes(
 
     if out is not None and not out.is_dir():
         raise InvalidParameter(f"--out must be an existing folder, got '{out}'. Create it first.")
+    check_file(None if out is None else out / "cells.csv", "--out")
     check_file(report, "--report", (".html", ".htm"))
     if fresh and keep is not None:
         raise InvalidParameter("give either --keep or --fresh, not both.")
@@ -354,16 +355,15 @@ def _cells(name: str, outcome: RecipeOutcome) -> Table:
 
 
 def _write(name: str, outcome: RecipeOutcome, folder: Path) -> None:
-    from truerank.core.checkpoint import replace_file
+    from truerank.core.checkpoint import replace_file, replace_text
 
     if outcome.cells:
         path = folder / f"{name}.csv"
-        text = _cells(name, outcome).csv()
-        replace_file(path, lambda part: part.write_text(text), "--out")
+        replace_text(path, _cells(name, outcome).csv(), "--out")
         say(f"  wrote {path}")
     for stem, figure in outcome.figures.items():
-        for suffix in (".svg", ".png"):
-            path = folder / f"{stem}{suffix}"
-            save = partial(figure.savefig, dpi=150, facecolor="white")
+        for form in ("svg", "png"):
+            path = folder / f"{stem}.{form}"
+            save = partial(figure.savefig, format=form, dpi=150, facecolor="white")
             replace_file(path, save, "--out")
             say(f"  wrote {path}")

@@ -1,13 +1,16 @@
 """Safe files: damaged input gets a sentence, output is whole or absent, and a store lets experiments resume.
 
-Files are written under a temporary name and renamed, so that no half-written one is ever left. Inside
+Files are written under a temporary name, put on the disk and renamed: no half-written one is ever left, and
+what a name held before stays until then. Inside
 ``whole_or_nothing`` Ctrl-C discards an unfinished training instead of keeping its best epoch, because a piece
 that is kept under the name of a whole one must be whole.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
 import json
 import math
 import os
@@ -19,15 +22,18 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from truerank.core.errors import InvalidData, InvalidParameter, TruerankError
 from truerank.version import __version__
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @contextmanager
@@ -84,6 +90,8 @@ def polars_path(path: str | Path) -> str:
 def check_output(path: Path, what: str) -> None:
     """Raise unless a file can be put at ``path``; call it before any long work starts.
 
+    A file of one byte is written beside it and removed, because only this finds a full disk or a quota.
+
     Parameters
     ----------
     path : where the file shall lie
@@ -92,44 +100,160 @@ def check_output(path: Path, what: str) -> None:
     Raises
     ------
     InvalidParameter
-        When the path is a folder or a device, or its folder does not exist or is read-only.
+        When the path is a folder or a device, may not be written, or its folder does not exist or takes no
+        file.
     """
     with _named_failure(path, what):
-        if path.exists() and not path.is_file():
-            raise InvalidParameter(f"{what} must be a file, but '{path}' is not one. Add a file name.")
-        if not path.parent.is_dir():
-            raise InvalidParameter(
-                f"{what} needs an existing folder, but '{path.parent}' is none. Create it first."
-            )
-        if not os.access(path.parent, os.W_OK):
-            raise InvalidParameter(
-                f"{what} needs a folder one can write to, but '{path.parent}' is read-only. "
-                "Choose another one."
-            )
+        _try_folder(_checked_target(path, what).parent)
 
 
-def replace_file(path: Path, write: Callable[[Path], object], what: str) -> None:
+def replace_file(
+    path: Path, write: Callable[[BinaryIO], object], what: str, *, through_links: bool = True
+) -> None:
     """Let ``write`` fill a new file in the same folder, which then takes the place of ``path`` in one step.
+
+    The file is on the disk before it takes its place. An existing file keeps its mode and, where that is
+    allowed, its owner; a new one follows the umask. Every file of truerank is written here.
+
+    Parameters
+    ----------
+    path : where the file shall lie
+    write : gets the open file, in which it may seek
+    what : how messages call the file
+    through_links : whether a link at ``path`` stays, and the file that it names is replaced; otherwise the
+        link itself is, as it must be in folders where others may have put it
 
     Raises
     ------
     InvalidParameter
         When the path cannot be written; what was there stays.
     """
-    check_output(path, what)
-    part = path.with_name(f".truerank-{secrets.token_hex(8)}{path.suffix}")
     with _named_failure(path, what):
+        target = _checked_target(path, what) if through_links else path
+        part = target.with_name(f"{_PART}{secrets.token_hex(8)}{target.suffix}")
         try:
-            write(part)
-            part.replace(path)
+            _PartFile(part, "x").fill(write, like=target if through_links else None)
+            part.replace(target)
         finally:
             part.unlink(missing_ok=True)
 
 
+def replace_bytes(path: Path, data: bytes, what: str, *, through_links: bool = True) -> None:
+    """Write all bytes to ``path``, or leave what was there untouched."""
+    replace_file(path, lambda part: part.write(data), what, through_links=through_links)
+
+
 def replace_text(path: Path, text: str, what: str) -> None:
     """Write the whole text to ``path``, in UTF-8, or leave what was there untouched."""
-    data = text.encode("utf-8", errors="replace")
-    replace_file(path, lambda part: part.write_bytes(data), what)
+    replace_bytes(path, text.encode("utf-8", errors="replace"), what)
+
+
+def replace_table(
+    path: Path, frame: pl.DataFrame, what: str, *, metadata: dict[str, str] | None = None
+) -> None:
+    """Write a table to a .parquet, .tsv or .csv file; Parquet files hold the metadata too."""
+    suffix = path.suffix.lower()
+
+    def write(part: BinaryIO) -> None:
+        if suffix == ".parquet":
+            frame.write_parquet(part, metadata=metadata)
+        else:
+            frame.write_csv(part, separator="\t" if suffix == ".tsv" else ",")
+
+    replace_file(path, write, what)
+
+
+def make_folder(path: Path, what: str, *, mode: int = 0o777) -> None:
+    """Make a folder that takes files, with those above it; raise and leave none behind where that fails."""
+    with _named_failure(path, what):
+        if path.is_dir():
+            return
+        made = [one for one in (path, *path.parents) if not one.exists()]
+        try:
+            path.mkdir(mode, parents=True, exist_ok=True)
+            _try_folder(path)
+        except OSError:
+            for one in made:
+                with suppress(OSError):
+                    one.rmdir()
+            raise
+
+
+_PART = ".truerank-"  # readers of folders pass over what begins with a dot
+
+
+class _PartFile(io.FileIO):
+    """A file that is being written, and why it could not be: some libraries do not pass the reason on."""
+
+    failure: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.failure = error
+            raise
+
+    def fileno(self) -> int:
+        """Make libraries call ``write``."""
+        raise io.UnsupportedOperation("fileno")
+
+    def fill(self, write: Callable[[BinaryIO], object], *, like: Path | None) -> None:
+        """Write the contents to the disk and close; the mode is that of the file ``like``, if it exists."""
+        stream = io.BufferedWriter(self)
+        try:
+            write(stream)
+            stream.flush()
+            if like is not None and like.exists():
+                _take_mode(super().fileno(), like.stat())
+            os.fsync(super().fileno())
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # polars raises errors and panics of its own
+            if self.failure is not None:
+                raise self.failure from None
+            raise
+        finally:
+            self.close()  # before the stream is, which would write again what could not be written
+
+
+def _take_mode(file: int, like: os.stat_result) -> None:
+    if not hasattr(os, "fchmod"):  # no such modes on Windows
+        return
+    mine = os.fstat(file)
+    if (mine.st_uid, mine.st_gid) != (like.st_uid, like.st_gid):
+        with suppress(PermissionError):
+            os.fchown(file, like.st_uid, like.st_gid)
+    os.fchmod(file, like.st_mode & 0o777)
+
+
+def _checked_target(path: Path, what: str) -> Path:
+    """Return the file that a path names, behind links; raise unless a file may be put there."""
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    if target.exists():
+        if not target.is_file():
+            raise InvalidParameter(f"{what} must be a file, but '{path}' is not one. Add a file name.")
+        os.close(os.open(target, os.O_WRONLY))  # raises where the file may not be written
+    if not target.parent.is_dir():
+        raise InvalidParameter(
+            f"{what} needs an existing folder, but '{target.parent}' is none. Create it first."
+        )
+    return target
+
+
+def _try_folder(folder: Path) -> None:
+    """Raise what the system says against a new file in a folder."""
+    part = folder / f"{_PART}{secrets.token_hex(8)}"
+    try:
+        with part.open("xb", buffering=0) as file:
+            file.write(b"\n")
+    finally:
+        part.unlink(missing_ok=True)
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
@@ -137,9 +261,10 @@ def _named_failure(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or type(error).__name__
+        reason = error.strerror or str(error) or type(error).__name__
+        advice = "Make room, or choose another path" if error.errno in _FULL else "Choose another path"
         raise InvalidParameter(
-            f"{what} must be written to '{path}', but that failed ({reason}). Choose another path."
+            f"{what} must be written to '{path}', but that failed ({reason}). {advice}."
         ) from None
 
 
@@ -193,13 +318,7 @@ class Store:
     def __init__(self, folder: str | Path | None = None) -> None:
         folder = None if folder is None else Path(folder)
         if folder is not None:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InvalidParameter(
-                    f"results must be kept in a folder, but '{folder}' cannot be made one "
-                    f"({error.strerror}). Choose another path."
-                ) from None
+            make_folder(folder, "finished results")
         self.folder = folder
         self._held: dict[str, Any] = {}
 
@@ -213,7 +332,7 @@ class Store:
                 path = self.path_of(key, ".json")
                 if path is not None:
                     told = {"key": key, "value": value, "blake2b": _value_digest(key, value)}
-                    replace_text(path, json.dumps(told), "a finished result")
+                    replace_bytes(path, json.dumps(told).encode(), "a finished result", through_links=False)
             self._held[key] = value
         return self._held[key]
 
@@ -232,7 +351,9 @@ class Store:
             if path is not None:
                 digest = _arrays_digest(key, arrays)
                 named: dict[str, Any] = {**arrays, "key": np.array(key), "blake2b": np.array(digest)}
-                replace_file(path, lambda part: np.savez(part, **named), "a finished result")
+                replace_file(
+                    path, lambda part: np.savez(part, **named), "a finished result", through_links=False
+                )
         if hold:
             self._held[key] = arrays
         return arrays

@@ -79,4 +79,17 @@ def _cached(function: FunctionT, **options: Any) -> Any:
     # numba looks only at the file of the function itself; what it calls lies in other files here.
     folder = Path(function.__code__.co_filename).resolve().parent
     dispatcher._cache._cache_file._source_stamp = source_stamp(folder)
+    dispatcher._cache.save_overload = _unless_refused(dispatcher._cache.save_overload)
     return dispatcher
+
+
+def _unless_refused(save: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    """Let a function be compiled again in the next process where the disk is full now."""
+
+    def try_to_save(signature: Any, made: Any) -> None:
+        try:
+            save(signature, made)
+        except OSError:
+            COMPILATION.is_kept = False
+
+    return try_to_save

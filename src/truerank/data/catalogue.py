@@ -14,7 +14,7 @@ from typing import Literal
 
 import polars as pl
 
-from truerank.core.checkpoint import readable
+from truerank.core.checkpoint import readable, replace_file
 from truerank.core.errors import (
     DataWarning,
     InvalidData,
@@ -82,10 +82,7 @@ def _member(archive: Path, file: RemoteFile) -> Path:
         return target
     try:
         with zipfile.ZipFile(archive) as packed, packed.open(file.member) as source:
-            unfinished = target.with_name(target.name + ".part")
-            with unfinished.open("wb") as sink:
-                shutil.copyfileobj(source, sink, 1 << 20)
-            unfinished.replace(target)
+            replace_file(target, lambda part: shutil.copyfileobj(source, part, 1 << 20), "the unpacked file")
     except (zipfile.BadZipFile, KeyError):
         raise InvalidData(
             f"'{archive}' must be a zip archive with {file.member!r} inside, but it is not. Remove it and "

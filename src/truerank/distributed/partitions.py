@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from truerank.core.checkpoint import Store
+from truerank.core.checkpoint import Store, polars_path
 from truerank.core.digest import content_digest
 from truerank.core.errors import DataWarning, InvalidData, check_choice
 from truerank.core.interactions import Interactions, Vocabulary
@@ -113,7 +113,7 @@ def scan_file(file: str) -> pl.LazyFrame:
     try:
         if is_remote(file):
             return pl.read_parquet(io.BytesIO(fetch_bytes(file))).lazy()
-        return pl.scan_parquet(file, glob=False, hive_partitioning=False)
+        return pl.scan_parquet(polars_path(file), glob=False, hive_partitioning=False)
     except BROKEN as error:
         raise unreadable_file(file, error) from None
 
@@ -288,11 +288,11 @@ def partition_file(folder: str, name: str, number: int) -> str:
     return join(folder, f"{name}-{number:06d}.parquet")
 
 
-def write_frame(path: str, frame: pl.DataFrame) -> str:
+def write_frame(path: str, frame: pl.DataFrame, *, what: str = "files of the work folder") -> str:
     """Write a table as Parquet, atomically, and return its seal; its folder is made if needed."""
     buffer = io.BytesIO()
     frame.write_parquet(buffer, compression="zstd", compression_level=1)
-    write_bytes(path, buffer.getvalue())
+    write_bytes(path, buffer.getvalue(), what=what)
     return seal_of(buffer.getvalue())
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from truerank.core.checkpoint import make_folder
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.distributed.storage import fetch_bytes, is_remote, join, remove_folder, write_bytes
 
@@ -97,14 +98,8 @@ def private_folder(work_dir: str) -> Iterator[str]:
             with suppress(Exception):  # the store may be the one that is lost
                 remove_folder(folder)
         return
-    try:
-        Path(work_dir).mkdir(parents=True, exist_ok=True)
-        Path(folder).mkdir(mode=0o700)
-    except OSError as error:
-        raise InvalidParameter(
-            f"the work folder must be writable, but '{work_dir}' is not ({error.strerror}). "
-            "Choose another one."
-        ) from None
+    make_folder(Path(work_dir), "files of the work folder")
+    make_folder(Path(folder), "files of the work folder", mode=0o700)
     try:
         yield folder
     finally:

@@ -12,7 +12,6 @@ import importlib
 import io
 import json
 import os
-import secrets
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -24,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from truerank.core.checkpoint import make_folder, polars_path, replace_bytes
 from truerank.core.digest import content_digest, file_hash
 from truerank.core.errors import InvalidData, InvalidParameter, MissingDependency
 from truerank.core.types import AnyArray
@@ -77,8 +77,8 @@ def for_polars(path_or_url: str, seal: str | None = None) -> str:
     """
     scheme = path_or_url.partition("://")[0] if is_remote(path_or_url) else ""
     if seal is None and scheme in ("", *_READ_BY_POLARS):
-        return path_or_url
-    return checked(path_or_url, seal)
+        return polars_path(path_or_url)
+    return polars_path(checked(path_or_url, seal))
 
 
 def version_stamp(path_or_url: str) -> str:
@@ -115,27 +115,21 @@ def exists(path_or_url: str) -> bool:
     return Path(path_or_url).is_file()
 
 
-def write_bytes(path_or_url: str, data: bytes, *, what: str = "the work folder") -> None:
-    """Write a file atomically, making its folder if needed; messages call the folder ``what``."""
+def write_bytes(path_or_url: str, data: bytes, *, what: str = "files of the work folder") -> None:
+    """Write a file atomically, making its folder if needed; messages call it ``what``."""
+    if not is_remote(path_or_url):
+        make_folder(Path(path_or_url).parent, what)
+        replace_bytes(Path(path_or_url), data, what, through_links=False)
+        return
+    system, path = _remote(path_or_url)
     try:
-        if is_remote(path_or_url):
-            system, path = _remote(path_or_url)
-            system.makedirs(path.rpartition("/")[0], exist_ok=True)
-            with system.open(path, "wb") as file:
-                file.write(data)
-            return
-        target = Path(path_or_url)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-        try:
-            with part.open("xb") as file:  # a name that nobody can know, and never through a link
-                file.write(data)
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
+        system.makedirs(path.rpartition("/")[0], exist_ok=True)
+        with system.open(path, "wb") as file:
+            file.write(data)
     except OSError as error:
         raise InvalidParameter(
-            f"{what} must be writable, but '{path_or_url}' is not ({_reason(error)}). Choose another one."
+            f"{what} must be written to '{path_or_url}', but that failed ({_reason(error)}). "
+            "Choose another place."
         ) from None
 
 

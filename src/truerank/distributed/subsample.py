@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from truerank.core.checkpoint import Store
+from truerank.core.checkpoint import Store, make_folder
 from truerank.core.digest import content_digest
 from truerank.core.errors import InvalidParameter, JobFailed, check_at_least
 from truerank.core.interactions import Interactions
@@ -123,7 +123,8 @@ class KeepJob(Job):
         mask, kept = self._kept(state, number, partition, seal)
         types = zip(("value", "time"), self.types, strict=True)
         typed = {name: getattr(kept, name).astype(dtype) for name, dtype in types if dtype is not None}
-        write_frame(partition_file(self.out, "part", number), events_frame(replace(kept, **typed)))
+        place = partition_file(self.out, "part", number)
+        write_frame(place, events_frame(replace(kept, **typed)), what="the sub-sample")
         counts = kept.item_counts()
         listed = np.flatnonzero(counts)
         left = pl.DataFrame({"id": listed, "n": counts[listed]})
@@ -288,13 +289,7 @@ def _check_free(out: str, request: str) -> None:
             f"{names[0]!r}. Choose another one, or empty it."
         )
     if not is_remote(out):
-        try:
-            Path(out).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InvalidParameter(
-                f"the sub-sample must be written to a folder, but '{out}' cannot be created "
-                f"({error.strerror}). Choose another place."
-            ) from None
+        make_folder(Path(out), "the sub-sample")
 
 
 def _check_written(out: str, counted: EventCounts) -> None:
@@ -311,4 +306,4 @@ def _check_written(out: str, counted: EventCounts) -> None:
 def _mark(out: str, about: Mapping[str, Any]) -> None:
     """Write what the folder holds, and whether it is complete."""
     text = json.dumps({"kind": _KIND, **about}, indent=2)
-    write_bytes(join(out, _MARK), text.encode(), what="the folder of the sub-sample")
+    write_bytes(join(out, _MARK), text.encode(), what="the sub-sample")

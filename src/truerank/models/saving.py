@@ -43,12 +43,8 @@ def write_arrays(path: Path, fields: Mapping[str, Any], arrays: Mapping[str, Any
         When the path cannot be written; what was there stays.
     """
     text = _header_text(fields, arrays)
-
-    def write(part: Path) -> None:
-        with part.open("wb") as stream:
-            np.savez(stream, header=np.frombuffer(text, np.uint8), **arrays)  # type: ignore[arg-type]
-
-    replace_file(path, write, "the model file")
+    named: dict[str, Any] = {"header": np.frombuffer(text, np.uint8), **arrays}
+    replace_file(path, lambda part: np.savez(part, **named), "the model file")
 
 
 def archive_bytes(fields: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> bytes:

@@ -8,9 +8,9 @@ from dataclasses import astuple, dataclass
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from truerank.core.checkpoint import replace_file, replace_text
+from truerank.core.checkpoint import make_folder, replace_file, replace_text
 from truerank.core.errors import InvalidData
 from truerank.papers.outcome import UNCOMPARED, IndependentCells, PaperNumber, RecipeOutcome
 from truerank.version import __version__
@@ -132,7 +132,7 @@ class Run:
 def keep_run(folder: Path, run: Run) -> None:
     """Store a run as the last one of its recipe, with its figures as SVG files."""
     runs = folder / RUNS
-    runs.mkdir(parents=True, exist_ok=True)
+    make_folder(runs, "the last run")
     replace_text(runs / f"{run.name}.json", runs_to_json([run]), "the last run")
     for stem, figure in run.outcome.figures.items():
         replace_file(runs / f"{stem}.svg", partial(save_svg, figure), "a figure")
@@ -184,12 +184,12 @@ def runs_from_json(text: str) -> list[Run]:
         ) from None
 
 
-def save_svg(figure: Figure, path: Path) -> None:
+def save_svg(figure: Figure, file: BinaryIO | Path) -> None:
     """Write a figure so that the same figure gives the same bytes; text stays text."""
     import matplotlib as mpl
 
     with mpl.rc_context({"svg.hashsalt": "truerank", "svg.fonttype": "none"}):
-        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
 
 
 def _text(run: Run) -> str:

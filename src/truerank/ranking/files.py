@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from truerank.core.checkpoint import polars_path, replace_file
+from truerank.core.checkpoint import replace_table
 from truerank.core.errors import InvalidData, InvalidParameter, suggests_arguments
 from truerank.core.interactions import Vocabulary
 from truerank.core.provenance import file_metadata
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+_TABLES = (".csv", ".tsv", ".parquet")
 COUNTS = (
     *("n_above", "n_tied", "n_negatives", "n_pool", "n_relevant", "n_relevant_above"),
     *("n_relevant_tied", "n_candidates"),
@@ -134,15 +135,13 @@ def write_sampled(
         When the suffix is another one or the file cannot be written; nothing is left half-written.
     """
     path = Path(path)
-    writers = {".csv": _write_csv, ".tsv": _write_tsv, ".parquet": _write_parquet}
-    if path.suffix.lower() not in writers:
+    if path.suffix.lower() not in _TABLES:
         raise InvalidParameter(
-            f"sampled ranks must be written to a file that ends in {', '.join(writers)}, got '{path.name}'."
+            f"sampled ranks must be written to a file that ends in {', '.join(_TABLES)}, got '{path.name}'."
         )
     frame = sampled_frame(ranks, users, items)
-    write = writers[path.suffix.lower()]
     metadata = file_metadata(**(provenance or {}))
-    replace_file(path, lambda part: write(frame, part, metadata), "the table of sampled ranks")
+    replace_table(path, frame, "the table of sampled ranks", metadata=metadata)
 
 
 @suggests_arguments
@@ -298,18 +297,6 @@ def _ranks(
         return ranks
     except InvalidData as error:
         raise InvalidData(f"{where}, sorted by user, cannot be used: {error}") from None
-
-
-def _write_csv(frame: pl.DataFrame, path: Path, _: dict[str, str]) -> None:
-    frame.write_csv(polars_path(path))
-
-
-def _write_tsv(frame: pl.DataFrame, path: Path, _: dict[str, str]) -> None:
-    frame.write_csv(polars_path(path), separator="\t")
-
-
-def _write_parquet(frame: pl.DataFrame, path: Path, metadata: dict[str, str]) -> None:
-    frame.write_parquet(polars_path(path), metadata=metadata)
 
 
 _COUNTS = ("n_above", "n_tied", "n_pool", "n_relevant", "n_relevant_above", "n_relevant_tied")

@@ -7,14 +7,13 @@ popularity of items before and after. ``write_events`` writes the kept events wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from truerank.core.checkpoint import Store, as_store, check_output, replace_file
+from truerank.core.checkpoint import Store, as_store, check_output, replace_table
 from truerank.core.display import Displayed, Overview
 from truerank.core.errors import InvalidParameter, suggests_arguments
 from truerank.core.interactions import Interactions, check_interactions
@@ -369,33 +368,20 @@ def write_events(path: str | Path, events: Interactions | Split) -> None:
     import polars as pl
 
     path = Path(path)
-    write = check_path(path)
+    check_path(path)
     if isinstance(events, Split):
         parts = {"train": events.train, "valid": events.valid, "test": events.test}
         frame = pl.concat([events_frame(part, name) for name, part in parts.items() if part is not None])
     else:
         frame = events_frame(events)
-    replace_file(path, lambda part: write(frame, part), "the table of events")
+    replace_table(path, frame, "the table of events")
 
 
-def check_path(path: Path) -> Callable[[pl.DataFrame, Path], None]:
-    """Return the function that writes files of this ending, or raise when events cannot be written there."""
-    writers = {".parquet": _write_parquet, ".csv": _write_csv, ".tsv": _write_tsv}
-    if path.suffix.lower() not in writers:
+def check_path(path: Path) -> None:
+    """Raise unless events can be written to a file of this name."""
+    suffixes = (".parquet", ".csv", ".tsv")
+    if path.suffix.lower() not in suffixes:
         raise InvalidParameter(
-            f"the table of events must end in {', '.join(writers)}, got '{path.name}'. Choose one of them."
+            f"the table of events must end in {', '.join(suffixes)}, got '{path.name}'. Choose one of them."
         )
     check_output(path, "the table of events")
-    return writers[path.suffix.lower()]
-
-
-def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
-    frame.write_parquet(path, compression="zstd")
-
-
-def _write_csv(frame: pl.DataFrame, path: Path) -> None:
-    frame.write_csv(path)
-
-
-def _write_tsv(frame: pl.DataFrame, path: Path) -> None:
-    frame.write_csv(path, separator="\t")

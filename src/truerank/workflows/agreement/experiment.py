@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from truerank.core.checkpoint import replace_text
+from truerank.core.checkpoint import make_folder, replace_text
 from truerank.core.digest import events_hash
 from truerank.core.errors import InvalidData, InvalidParameter, check_at_least, suggests_arguments
 from truerank.core.interactions import Interactions, check_interactions
@@ -186,13 +186,7 @@ def _check_folder(folder: Path, digest: str, name: str) -> None:
     except (OSError, ValueError):
         is_empty, content = False, None
     if is_empty:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InvalidParameter(
-                f"results must be kept in a folder, but '{folder}' cannot be made one ({error.strerror}). "
-                "Choose another folder."
-            ) from None
+        make_folder(folder, "finished results")
         text = json.dumps({"kind": _KIND, "data": digest, "name": name}, indent=2)
         replace_text(manifest, text + "\n", "what the folder is for")
         return
