@@ -186,7 +186,7 @@ FEATURES = (
     ),
     Feature(
         "graded relevance",
-        "",
+        "`--gain`, exact over ties",
         r"graded|dcg_burges",
         {
             "lenskit": ("`NDCG(gain=)`", "_graded_dcg", "metrics/ranking/_dcg.py"),

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from truerank.inference.estimate_interval.registry import UNCERTAINTIES
     from truerank.inference.user_interval import INTERVALS
     from truerank.metrics.base import GainMetric, Metric, RankMetric
+    from truerank.metrics.grades import GAINS
     from truerank.metrics.registry import METRICS
     from truerank.models.adapters.arrays import scorer_from_arrays
     from truerank.models.adapters.cornac import from_cornac
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ENGINES": "truerank.distributed.engine:ENGINES",
     "ESTIMATORS": "truerank.estimation.registry:ESTIMATORS",
+    "GAINS": "truerank.metrics.grades:GAINS",
     "GROUPINGS": "truerank.workflows.segments.grouping:GROUPINGS",
     "INTERVALS": "truerank.inference.user_interval:INTERVALS",
     "MAPPINGS": "truerank.estimation.mapping.functions:MAPPINGS",
@@ -164,6 +166,7 @@ _HOMES = {
 __all__ = [
     "ENGINES",
     "ESTIMATORS",
+    "GAINS",
     "GROUPINGS",
     "INTERVALS",
     "MAPPINGS",

@@ -334,3 +334,26 @@ def test_wrong_engines(truerank: Truerank, tiny: Path, flags: tuple[str, ...], s
     done = truerank("evaluate", tiny, *POPULARITY, *flags)
     assert done.code == 2
     assert sentence in done.err.replace("\n", " ")
+
+
+def test_gains_of_ratings(truerank: Truerank, tmp_path: Path) -> None:
+    """``--min-rating`` with ``--gain`` filters train events alone."""
+    lines = ["user,item,rating,split"]
+    lines += [f"{user},{item},{1 + (user + item) % 5},train" for user in range(9) for item in range(20)]
+    lines += [f"{user},{20 + item},{item},test" for user in range(9) for item in range(4)]
+    path = tmp_path / "events.csv"
+    path.write_text("\n".join(lines) + "\n")
+    asked = ["evaluate", str(path), "--model", "popularity", "--split", "column(name=split)"]
+    asked += ["--metrics", "ndcg@3,err@3", "--gain", "rating", "--min-rating", "4", "--format", "json"]
+    outcome = truerank(*asked)
+    assert outcome.code == 0
+    found = json.loads(outcome.out)
+    assert found["provenance"]["gain"] == "rating"
+    assert (found["data"]["n_train"], found["data"]["n_test"]) == (72, 27)
+    assert found["data"]["train_events_filtered"] == 108
+    assert "108 of 180 train and validation events are rated below 4 and left out" in outcome.err
+    assert "gain: rating." in outcome.err
+    both = truerank(*asked[:-6], "--gain", "rating", "--precision", "0.1")
+    assert both.code == 2 and "Leave out --gain, or leave out --precision" in both.err
+    unknown = truerank(*asked[:-6], "--gain", "stars")
+    assert unknown.code == 2 and "stars" in unknown.err and "rating" in unknown.err

@@ -29,8 +29,10 @@ DEFINITIONS = [
     ("ap(norm=hits)", "ap", "hits"),
     ("ndcg", "ndcg", ""),
     ("ndcg(ideal=k)", "ndcg", "k"),
+    ("ndcg(ideal=all)", "ndcg", "all"),
     ("ndcg(discount=clip)", "ndcg", "clip"),
     ("auc", "auc", ""),
+    ("err", "err", ""),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -124,13 +125,34 @@ def test_short_lists_warn(tmp_path: Path) -> None:
         assert evaluate_run(*paths, "recall@2").values.tolist() == [[1.0], [1.0]]
 
 
-def test_grades_are_made_binary(tmp_path: Path) -> None:
-    paths = write(tmp_path, "1 Q0 a 1 3 t\n1 Q0 b 2 2 t\n", "1 0 a 1\n1 0 b 3\n1 0 c -2\n")
-    with pytest.warns(
-        DataWarning, match="ndcg takes the 2 grades from 1 up, such as 1, 3, as equally relevant"
-    ):
-        assert evaluate_run(*paths, "ndcg@2").values.tolist() == [[1.0]]
-    assert evaluate_run(*paths, "ndcg@1,mrr", relevance=2).values.tolist() == [[0.0, 0.5]]
+def test_grades_are_gains(tmp_path: Path) -> None:
+    """Ranks 1 and 2 have the grades 1 and 3; d of grade 2 is not retrieved, but in the ideal list."""
+    judged = "1 0 a 1\n1 0 b 3\n1 0 c -2\n1 0 d 2\n"
+    paths = write(tmp_path, "1 Q0 a 1 3 t\n1 Q0 b 2 2 t\n", judged)
+    second = 1 / math.log2(3)
+    for gain, (a, b, d) in {"grade": (1, 3, 2), "grade(form=exp2)": (1, 7, 3), None: (1, 1, 1)}.items():
+        (found,) = evaluate_run(*paths, "ndcg@2,err@2,mrr", gain=gain).values.tolist()
+        stop = a / (b + 1), b / (b + 1)
+        assert found == pytest.approx(
+            [(a + b * second) / (b + d * second), stop[0] + (1 - stop[0]) * stop[1] / 2, 1.0]
+        )
+    # with b and d relevant alone
+    found = evaluate_run(*paths, "ndcg@2,mrr", relevance=2).values.tolist()
+    assert found == [pytest.approx([3 * second / (3 + 2 * second), 0.5])]
+    whole = evaluate_run(*paths, "ndcg", n_pool=4).values.tolist()  # c and d tie below the others
+    low = (1 / 2 + 1 / math.log2(5)) / 2
+    assert whole == [[pytest.approx((1 + 3 * second + 2 * low) / (3 + 2 * second + 1 / 2))]]
+    with pytest.raises(InvalidParameter, match="must be above 0 to be gains, got -2"):
+        evaluate_run(*paths, "ndcg@2", relevance=-2)
+    assert evaluate_run(*paths, "mrr", relevance=-2).values.tolist() == [[1.0]]
+
+
+def test_equal_grades_are_no_grades(tmp_path: Path) -> None:
+    """Binary judgements keep their digits, and metrics that know no grades can be had."""
+    paths = write(tmp_path, "1 Q0 a 1 3 t\n1 Q0 b 2 2 t\n", "1 0 b 1\n1 0 c 1\n")
+    assert evaluate_run(*paths, "ndcg(ideal=k)@2").values.tolist() == [
+        [pytest.approx(1 / math.log2(3) / (1 + 1 / math.log2(3)))]
+    ]
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,12 @@ def value(metric: str, hits: Sequence[bool], cutoff: int | None, variant: str = 
         norms = {"min": min(s, k), "rel": s, "k": k, "hits": max(len(precisions), 1)}
         return sum(precisions, Fraction(0)) / norms[variant or "min"]
     if metric == "ndcg":
-        return dcg(top, variant) / dcg([True] * (k if variant == "k" else min(s, k)), variant)
+        length = {"k": k, "all": s}.get(variant, min(s, k))
+        return dcg(top, variant) / dcg([True] * length, variant)
+    if metric == "err":
+        return sum(
+            (Fraction(1, 2) ** sum(top[: i + 1]) / (i + 1) for i, hit in enumerate(top) if hit), Fraction(0)
+        )
     if metric == "auc":
         return auc(hits, k)
     raise AssertionError(metric)

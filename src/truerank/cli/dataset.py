@@ -58,6 +58,7 @@ def read_split(
     min_rating: float | None = None,
     core: int = 0,
     min_history: int = 0,
+    graded: bool = False,
     seen: str | None = None,
     seed: int,
     progress: Progress,
@@ -66,8 +67,11 @@ def read_split(
 
     A test file is read against the vocabularies of the train file, and filters hold for it too: events rated
     too low leave, and those of users and items that left train. Commands that rank say what becomes of
-    ``seen`` items: where these are kept, a pair of user and item may lie in train and test.
+    ``seen`` items: where these are kept, a pair of user and item may lie in train and test. Of a ``graded``
+    test part the ratings say how relevant an item is, so that events rated too low leave train alone.
     """
+    least_in_train = min_rating if graded else None
+    min_rating = None if graded else min_rating
     if test is not None and is_given("split"):
         raise InvalidParameter(
             "--test names the held-out events, and --split makes them. Give one of the two."
@@ -94,7 +98,8 @@ def read_split(
     events = _filter(events, min_rating=min_rating, core=core, min_history=min_history, duplicates=duplicates)
     if test is None:
         is_repeated = duplicates == "keep" and seen is not None
-        return _told(splitter.split(events, seed=seed, repeated="keep" if is_repeated else "refuse"), seen)
+        parts = splitter.split(events, seed=seed, repeated="keep" if is_repeated else "refuse")
+        return _told(parts, seen, least_in_train)
     targets = read_interactions(
         test,
         columns=names,
@@ -119,7 +124,25 @@ def read_split(
     for note in data_notes(targets.origin):
         say(f"{test}: {note}")
     parts = Split(events, targets, method=f"file({test.name})", counts=counts, repeats=seen is not None)
-    return _told(parts, seen)
+    return _told(parts, seen, least_in_train)
+
+
+def _with_rated_train(parts: Split, least: float) -> Split:
+    """Return the parts without train and validation events that are rated too low."""
+    before, after = len(parts.train) + len(parts.valid or ()), []
+    for part in (parts.train, parts.valid):
+        if part is not None and part.value is None:
+            raise InvalidData(
+                f"{part.name!r} must have ratings to be filtered by --min-rating, but has none."
+            )
+        after.append(None if part is None or part.value is None else part.where(part.value >= least))
+    train, valid = after
+    if train is None or not len(train):
+        raise InvalidData(f"train must have events rated at least {least:g}. Lower --min-rating.")
+    n_removed = before - len(train) - len(valid or ())
+    say(f"{n_removed:,} of {before:,} train and validation events are rated below {least:g} and left out.")
+    counts = {**parts.counts, "train_events_filtered": n_removed}
+    return replace(parts, counts=counts, train=train, valid=valid if valid else None)
 
 
 def _filter_targets(
@@ -144,8 +167,10 @@ def _filter_targets(
     )
 
 
-def _told(parts: Split, seen: str | None) -> Split:
+def _told(parts: Split, seen: str | None, least_in_train: float | None) -> Split:
     """Say what there is to know about the parts; raise where seen targets would not compete."""
+    if least_in_train is not None:
+        parts = _with_rated_train(parts, least_in_train)
     repeated = parts.overlap["targets_in_train"] if parts.repeats else 0
     if seen != "keep" and repeated:
         raise InvalidData(

@@ -39,6 +39,7 @@ def evaluate(
     split: opt.SplitRule = "leave-last-out",
     test: opt.TestFile = None,
     metrics: opt.Metrics = "ndcg@10,recall@10,ap,auc",
+    gain: opt.Gain = None,
     ties: opt.Ties = "expected",
     seen: opt.Seen = "remove",
     interval: opt.Interval = "auto",
@@ -104,6 +105,7 @@ def evaluate(
             "--sampler": sampler,
             "--estimator": estimator,
             "--users": users,
+            "--gain": gain,
             "--engine": engine,
             "--ranks-out": ranks_out,
             "--by": by or None,
@@ -121,6 +123,7 @@ def evaluate(
         check=check,
         precision=precision,
         budget=budget,
+        gain=gain,
         ties=cast("TiePolicy", ties),
         seen=cast("SeenPolicy", seen),
         interval=interval,
@@ -148,6 +151,7 @@ def evaluate(
             min_rating=min_rating,
             core=core,
             min_history=min_history,
+            graded=gain is not None,
             seen=seen,
             seed=seed,
             progress=progress,
@@ -189,7 +193,8 @@ def _explain(result: Result) -> None:
         say(f"{data['users_with_targets']:,} of {data['users_drawn_from']:,} test users were sampled.")
     sampler = result.provenance["sampler"]
     ranks = "Ranks among all items" if sampler is None else f"Sampled ranks, {sampler}"
-    say(f"{ranks}; ties: {result.provenance['ties']}; seen items: {result.provenance['seen']}.")
+    gain = f"; gain: {result.provenance['gain']}" if "gain" in result.provenance else ""
+    say(f"{ranks}; ties: {result.provenance['ties']}; seen items: {result.provenance['seen']}{gain}.")
     say_intervals(result)
 
 

@@ -127,6 +127,7 @@ PANELS: dict[str, dict[str, str]] = {
         "model": "MODEL",
         "metrics": "METRICS",
         "by": "GROUPING",
+        "gain": "GAIN",
         "ties": "RULE",
         "seen": "RULE",
         "zero_based": "",

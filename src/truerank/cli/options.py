@@ -104,6 +104,14 @@ MinHistory = Annotated[int, typer.Option(help="Keep users with at least this man
 Metrics = Annotated[
     str, typer.Option(help="Metrics, separated by commas.", autocompletion=plugin_names("metrics"))
 ]
+Gain = Annotated[
+    str | None,
+    typer.Option(
+        help="How much a target is worth to ndcg and err: rating, or rating(form=exp2) for 2^rating - 1. "
+        "Then --min-rating is for train and validation events alone.",
+        autocompletion=plugin_names("gains"),
+    ),
+]
 Ties = Annotated[
     str,
     typer.Option(help="Order of equal scores: expected (mean over all orders), best, worst or random."),

@@ -25,6 +25,7 @@ def registries() -> dict[str, Registry[Any]]:
     from truerank.estimation.registry import ESTIMATORS, PRIORS
     from truerank.inference.estimate_interval.registry import UNCERTAINTIES
     from truerank.inference.user_interval import INTERVALS
+    from truerank.metrics.grades import GAINS
     from truerank.metrics.registry import METRICS
     from truerank.models.registry import MODELS
     from truerank.ranking.samplers.registry import SAMPLERS
@@ -35,6 +36,7 @@ def registries() -> dict[str, Registry[Any]]:
 
     return {
         "metrics": METRICS,
+        "gains": GAINS,
         "models": MODELS,
         "splits": SPLITS,
         "samplers": SAMPLERS,
@@ -53,6 +55,7 @@ def registries() -> dict[str, Registry[Any]]:
 #: What a kind is for, and the option that takes it.
 KINDS = {
     "metrics": "what is measured: --metrics",
+    "gains": "how much a target is worth: --gain",
     "models": "what recommends: --model",
     "splits": "which events are held out: --split",
     "samplers": "how negatives are sampled: --sampler",
@@ -72,8 +75,8 @@ def list_plugins(
     kind: Annotated[
         str | None,
         typer.Argument(
-            help="metrics, models, splits, samplers, estimators, priors, mappings, intervals, uncertainties, "
-            "groupings, strategies, scenarios or engines; without it, what these are."
+            help="metrics, gains, models, splits, samplers, estimators, priors, mappings, intervals, "
+            "uncertainties, groupings, strategies, scenarios or engines; without it, what these are."
         ),
     ] = None,
     name: Annotated[str | None, typer.Argument(help="One of them, with its parameters.")] = None,

@@ -25,6 +25,13 @@ def trec(
     n_pool: Annotated[
         int | None, typer.Option(help="Documents in the collection; needed by metrics such as auc.")
     ] = None,
+    gain: Annotated[
+        str,
+        typer.Option(
+            help="How much a grade is worth to ndcg and err: grade, grade(form=exp2) for 2^grade - 1, or "
+            "none to count all relevant documents alike."
+        ),
+    ] = "grade",
     ties: opt.Ties = "expected",
     interval: opt.Interval = "auto",
     level: opt.Level = 0.95,
@@ -37,7 +44,14 @@ def trec(
     from truerank.workflows.options import make_options
 
     check_file(out, "--out", SUFFIXES)
-    options = make_options(metrics, ties=cast("TiePolicy", ties), interval=interval, level=level, seed=seed)
+    options = make_options(
+        metrics,
+        gain=None if gain == "none" else gain,
+        ties=cast("TiePolicy", ties),
+        interval=interval,
+        level=level,
+        seed=seed,
+    )
     result = evaluate_trec(run, qrels, options, relevance=relevance, n_pool=n_pool)
     counts = ", ".join(
         f"{key.replace('_', ' ')} {value:,}" for key, value in result.data.items() if key != "name"

@@ -313,7 +313,7 @@ def _positions(
     rows = np.arange(len(sample))
     if ties == "expected":
         return _all_positions(n_targets, n_tied)
-    order = block_order(sample, None if ties != "random" else seed)
+    order = block_order(sample, ties, seed)
     if ties == "best":
         return rows, order, np.zeros_like(rows), np.ones(len(rows))
     if ties == "worst":

@@ -15,7 +15,8 @@ from truerank.core.errors import InvalidParameter, check_cutoff
 from truerank.core.plugin import Plugin
 from truerank.core.ranks import Ranks, TiePolicy
 from truerank.core.types import FloatArray, IntArray
-from truerank.metrics.ties import ResolvedRanks, TiedBlocks, mean_over_slots
+from truerank.metrics.grades import GradedTargets
+from truerank.metrics.ties import ResolvedRanks, TiedBlocks, mean_over_slots, means_by_order
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,47 @@ class RankMetric(Metric):
         """
         self.check_pool(ranks)
         return self.totals(ResolvedRanks.of(ranks, ties, seed))
+
+
+@dataclass(frozen=True)
+class GradedMetric(RankMetric):
+    """A metric that uses gains of targets: the sum of a known weight times a gain at the rank.
+
+    Without gains it is an ordinary metric of ranks, equal to that with all gains 1.
+    """
+
+    @abstractmethod
+    def rank_gain(self, rank: IntArray) -> FloatArray:
+        """Return the gain of a target of weight 1 at a rank; 0 beyond the cut-off."""
+
+    @abstractmethod
+    def grade_weights(self, targets: GradedTargets, row: IntArray, n_tied_before: IntArray) -> FloatArray:
+        """Return the weight of some targets, which does not depend on the irrelevant items above them.
+
+        Parameters
+        ----------
+        targets : all targets, with their gains and their order
+        row : which of them
+        n_tied_before : how many targets of the same tied block come before it; the weight is the mean over
+            all orders in which they are so many
+        """
+
+    def expected_grades(self, blocks: TiedBlocks, targets: GradedTargets, rows: IntArray) -> FloatArray:
+        """Return the exact mean of weight times gain over all orders of the tied blocks of some rows."""
+        row, k, mean = means_by_order(self.rank_gain, blocks, self.cutoff)
+        weights = self.grade_weights(targets, rows[row], k)
+        sums: FloatArray = np.bincount(row, weights=weights * mean, minlength=len(rows)).astype(float)
+        return sums
+
+    def totals(self, ranks: ResolvedRanks) -> FloatArray:
+        """Return one value per user from ranks whose ties are already resolved."""
+        if ranks.targets is None:
+            return super().totals(ranks)
+        rows = np.arange(len(ranks.rank))
+        gains = self.rank_gain(ranks.rank) * self.grade_weights(ranks.targets, rows, np.zeros_like(rows))
+        if len(ranks.tied):
+            gains[ranks.tied] = self.expected_grades(ranks.blocks, ranks.targets, ranks.tied)
+        return ranks.per_user(gains)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from truerank.metrics.ties import ResolvedRanks
 TABLE = {
     "ap": "truerank.metrics.ap:Ap",
     "auc": "truerank.metrics.auc:Auc",
+    "err": "truerank.metrics.err:Err",
     "hit": "truerank.metrics.hit:Hit",
     "mrr": "truerank.metrics.mrr:Mrr",
     "ndcg": "truerank.metrics.ndcg:Ndcg",

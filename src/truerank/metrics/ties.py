@@ -16,7 +16,7 @@ of its own, ``mean_over_retrieved``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
@@ -28,6 +28,7 @@ from truerank.core.errors import InvalidData, InvalidParameter, check_choice
 from truerank.core.random import pair_keys
 from truerank.core.ranks import TIE_POLICIES, Ranks, SampledRanks, TiePolicy
 from truerank.core.types import FloatArray, IntArray
+from truerank.metrics.grades import GradedTargets, extreme_order
 
 
 def block_weights(n_targets: int, n_tied: int) -> FloatArray:
@@ -50,8 +51,8 @@ def block_weights(n_targets: int, n_tied: int) -> FloatArray:
     return weights
 
 
-def block_order(sample: SampledRanks, seed: int | None) -> IntArray:
-    """Return the number of targets before each row in its tied block, ordered by item or by a random key.
+def block_order(sample: SampledRanks, ties: TiePolicy, seed: int) -> IntArray:
+    """Return the number of targets before each row in its tied block, by gain and item or by a random key.
 
     Raises
     ------
@@ -63,9 +64,10 @@ def block_order(sample: SampledRanks, seed: int | None) -> IntArray:
     if len(rows) == 0:
         return order
     key = sample.item[rows]
-    if seed is not None:
+    if ties == "random":
         key = pair_keys(seed, "ties/sampled/order", sample.user[rows], key)
-    rows = rows[np.lexsort((key, sample.n_relevant_above[rows], sample.user[rows]))]
+    value = extreme_order(sample.gain, ties, rows)
+    rows = rows[np.lexsort((key, value, sample.n_relevant_above[rows], sample.user[rows]))]
     order[rows] = order_in_blocks(
         rows, sample.user, sample.n_relevant_above, sample.n_relevant_tied, name="n_relevant_above"
     )
@@ -162,6 +164,7 @@ class ResolvedRanks:
     starts : (n_users,) first row of each user
     tied : rows whose gain is a mean over their block; empty unless the policy is ``expected``
     blocks : the blocks of the rows in ``tied``
+    targets : their gains; None where targets are not graded
     """
 
     rank: IntArray
@@ -171,14 +174,24 @@ class ResolvedRanks:
     starts: IntArray
     tied: IntArray
     blocks: TiedBlocks
+    targets: GradedTargets | None = None
 
     @classmethod
-    def of(cls, ranks: Ranks, ties: TiePolicy, seed: int) -> ResolvedRanks:
+    def of(
+        cls,
+        ranks: Ranks,
+        ties: TiePolicy,
+        seed: int,
+        *,
+        unranked: tuple[IntArray, FloatArray] | None = None,
+    ) -> ResolvedRanks:
         """Apply a tie policy to counts.
 
-        ``best`` puts the relevant items of a block first, ``worst`` last. ``random`` samples the slots of a
+        ``best`` puts the relevant items of a block first, that of the highest gain before the others;
+        ``worst`` puts them last, that of the lowest gain first. ``random`` samples the slots of a
         block's relevant items as a pure function of (seed, user, items of the block), each set of slots and
         each order being equally likely; the order of rows, batches and workers does not matter.
+        ``unranked`` are users and gains of targets without a row.
         """
         check_choice("ties", ties, TIE_POLICIES)
         above = ranks.n_above.astype(np.int64)
@@ -188,6 +201,8 @@ class ResolvedRanks:
         if ties != "expected":
             slot, order = _slots(ranks, ties, seed)
             relevant_above = relevant_above + order
+        n_tied = ranks.n_relevant_tied if ties == "expected" else np.zeros_like(relevant_above)
+        targets = None if ranks.gain is None else GradedTargets.of(ranks, relevant_above, n_tied, unranked)
         return cls(
             rank=above + slot,
             n_relevant_above=relevant_above,
@@ -203,6 +218,7 @@ class ResolvedRanks:
                 n_relevant=ranks.n_relevant[tied].astype(np.int64),
                 n_pool=ranks.n_pool[tied].astype(np.int64),
             ),
+            targets=targets,
         )
 
     def per_user(self, gains: FloatArray) -> FloatArray:
@@ -226,7 +242,8 @@ def _slots(ranks: Ranks, ties: TiePolicy, seed: int) -> tuple[IntArray, IntArray
         key = ranks.item[shared]
         if ties == "random":
             key = pair_keys(seed, "ties/order", ranks.user[shared], key)
-        shared = shared[np.lexsort((key, ranks.n_above[shared], ranks.user[shared]))]
+        value = extreme_order(ranks.gain, ties, shared)
+        shared = shared[np.lexsort((key, value, ranks.n_above[shared], ranks.user[shared]))]
         order[shared] = order_in_blocks(
             shared, ranks.user, ranks.n_above, ranks.n_relevant_tied, name="n_above"
         )
@@ -563,7 +580,14 @@ def mean_over_slots(gain: Gain, blocks: TiedBlocks, cutoff: int | None) -> Float
 
 def _sum_over_slots(gain: Gain, n_above: int, size: int, relevant: int, earlier: int, slots: int) -> float:
     """Return the sum over the first slots of a block of the mean gain there, given that slot."""
-    total = 0.0
+    return sum(
+        float(probability @ gain(n_above + before + 1, earlier + x))
+        for before, x, probability in _orders_by_slot(size, relevant, slots)
+    )
+
+
+def _orders_by_slot(size: int, relevant: int, slots: int) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+    """Yield items before a target in its block, relevant ones among them, and P(these | those)."""
     step = max(1, _MOST_CELLS // relevant)
     for begin in range(0, slots, step):
         before = np.arange(begin, min(begin + step, slots))  # items of the block before the target
@@ -576,5 +600,41 @@ def _sum_over_slots(gain: Gain, n_above: int, size: int, relevant: int, earlier:
         probability = _hypergeometric(
             x, starts, size=ones * (size - 1), relevant=ones * (relevant - 1), slots=before[row]
         )
-        total += float(probability @ gain(n_above + before[row] + 1, earlier + x))
-    return total
+        yield before[row], x, probability
+
+
+def means_by_order(
+    gain: Callable[[IntArray], FloatArray], blocks: TiedBlocks, cutoff: int | None
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return (block, k, mean gain of a target if k relevant items of its block come before it, else 0).
+
+    One entry for each k = 0..n_tied_relevant - 1 of each block; blocks below the cut-off have none. The sum
+    over k is the mean gain over all orders.
+
+    Parameters
+    ----------
+    gain : of a target at a rank
+    blocks : the blocks
+    cutoff : K; None for the whole list
+    """
+    slots = blocks.slots(cutoff)
+    alone = np.flatnonzero((blocks.n_tied_relevant == 1) & (slots > 0))
+    end = blocks.n_above[alone] + slots[alone]
+    table = gain(np.arange(1, int(end.max(initial=0)) + 1))
+    sums = np.concatenate([[0.0], table]).astype(np.longdouble).cumsum()
+    mean = (sums[end] - sums[blocks.n_above[alone]]).astype(np.float64) / blocks.size[alone]
+    parts = [(alone, np.zeros_like(alone), mean)]
+    several = np.flatnonzero((blocks.n_tied_relevant > 1) & (slots > 0))
+    if len(several):
+        columns = [column[several] for column in (blocks.n_above, blocks.size, blocks.n_tied_relevant, slots)]
+        first, inverse = _distinct(columns)
+        for number, one in enumerate(first):
+            above, size, relevant, within = (int(column[one]) for column in columns)
+            means = np.zeros(relevant)
+            for before, x, probability in _orders_by_slot(size, relevant, within):
+                means += np.bincount(x, probability * gain(above + before + 1), relevant)
+            rows = several[inverse == number]
+            k = np.arange(relevant)
+            parts.append((np.repeat(rows, relevant), np.tile(k, len(rows)), np.tile(means / size, len(rows))))
+    block, order, values = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return block, order, values

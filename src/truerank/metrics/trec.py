@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -14,7 +14,8 @@ import numpy as np
 from truerank.core.errors import MOST_ITEMS, DataWarning, InvalidData, InvalidParameter, check_at_least
 from truerank.core.ranks import Ranks, TiePolicy
 from truerank.core.types import FloatArray, IntArray
-from truerank.metrics.base import Metric, RankMetric
+from truerank.metrics.base import GradedMetric, Metric, RankMetric
+from truerank.metrics.grades import GAINS, Gain
 from truerank.metrics.registry import make_metrics
 from truerank.metrics.ties import ResolvedRanks
 
@@ -119,6 +120,7 @@ class RunRanks:
     depth : (n_queries,) documents retrieved
     has_pool : whether the size of the pool was given
     counts : of queries and documents that were left out or are missing
+    unranked : queries and gains of relevant documents without a row; None where these are not graded
     """
 
     ranks: Ranks
@@ -126,6 +128,7 @@ class RunRanks:
     depth: IntArray
     has_pool: bool
     counts: Mapping[str, int]
+    unranked: tuple[IntArray, FloatArray] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +153,14 @@ class RunValues:
         return {str(m): float(v) for m, v in zip(self.metrics, self.values.mean(axis=0), strict=True)}
 
 
-def ranks_from_run(run: Run, qrels: Qrels, *, relevance: int = 1, n_pool: int | None = None) -> RunRanks:
+def ranks_from_run(
+    run: Run,
+    qrels: Qrels,
+    *,
+    relevance: int = 1,
+    n_pool: int | None = None,
+    gain: str | Gain | None = None,
+) -> RunRanks:
     """Rank the relevant documents of each query among the retrieved ones.
 
     Parameters
@@ -159,6 +169,8 @@ def ranks_from_run(run: Run, qrels: Qrels, *, relevance: int = 1, n_pool: int | 
     relevance : documents of at least this grade are relevant; unjudged ones are not
     n_pool : documents in the collection. None: documents that were not retrieved have no rank and no
         gain, as in trec_eval. Given: they are tied with each other below all retrieved ones.
+    gain : how much a relevant document is worth, by its grade: ``grade`` or ``grade(form=exp2)``; None
+        counts all alike
 
     Examples
     --------
@@ -183,8 +195,14 @@ def ranks_from_run(run: Run, qrels: Qrels, *, relevance: int = 1, n_pool: int | 
         _rows_of_query(code, run.get(query, {}), sorted(relevant[query]), codes=codes, n_pool=n_pool)
         for code, query in enumerate(queries)
     ]
+    columns = np.concatenate(parts, axis=1)
+    gains, unranked = None, None
+    if gain is not None:
+        grades = {query: {name: qrels[query][name] for name in relevant[query]} for query in queries}
+        gains, unranked = _gains(GAINS.make(gain), grades, columns, codes)
     return RunRanks(
-        ranks=Ranks(*np.concatenate(parts, axis=1)),
+        ranks=replace(Ranks(*columns), gain=gains),
+        unranked=unranked,
         queries=queries,
         depth=np.array([len(run.get(query, {})) for query in queries]),
         has_pool=n_pool is not None,
@@ -199,6 +217,32 @@ def ranks_from_run(run: Run, qrels: Qrels, *, relevance: int = 1, n_pool: int | 
             ),
         },
     )
+
+
+def _gains(
+    gain: Gain, grades: Qrels, columns: IntArray, codes: Mapping[str, int]
+) -> tuple[FloatArray | None, tuple[IntArray, FloatArray] | None]:
+    """Return the gain of each row, and queries and gains of relevant documents without one.
+
+    Both are None where all grades are 1.
+    """
+    named = {
+        (query, codes[document]): grade
+        for query, documents in enumerate(grades.values())
+        for document, grade in documents.items()
+    }
+    listed = np.array(list(named.values()), dtype=np.float64)
+    if (listed == 1).all():
+        return None, None
+    if not (listed > 0).all():
+        raise InvalidParameter(
+            f"grades of relevant documents must be above 0 to be gains, got {listed.min():g}. Raise "
+            "relevance to 1, or count all alike with gain None (none)."
+        )
+    of_pair = dict(zip(named, gain.of_ratings(listed).tolist(), strict=True))
+    ranked = np.array([of_pair.pop((user, item)) for user, item in columns[:2].T.tolist()])
+    missing = np.array([query for query, _ in of_pair], dtype=np.int64)
+    return ranked, (missing, np.array(list(of_pair.values())))
 
 
 def _rows_of_query(
@@ -258,7 +302,7 @@ def run_values(
         When a metric depends on the size of the pool and that is unknown.
     """
     chosen = make_metrics(metrics)
-    placement = ResolvedRanks.of(run_ranks.ranks, ties, seed)
+    placement = ResolvedRanks.of(run_ranks.ranks, ties, seed, unranked=run_ranks.unranked)
     present = run_ranks.ranks.user[run_ranks.ranks.starts]
     result = np.zeros((len(run_ranks.queries), len(chosen)))
     for column, metric in enumerate(chosen):
@@ -284,12 +328,14 @@ def evaluate_run(
     seed: int = 0,
     relevance: int = 1,
     n_pool: int | None = None,
+    gain: str | Gain | None = "grade",
 ) -> RunValues:
     """Return the metrics of a run file judged by a qrels file, one value per query.
 
     Scores decide the order and the tie policy the order of equal scores; trec_eval instead puts the document
     with the greater id first. Queries the run lacks count as 0, as with ``trec_eval -c``. Queries with no
-    relevant document are left out and counted. Grades are chosen binary at ``relevance``, for ndcg too.
+    relevant document are left out and counted. Documents below the grade ``relevance`` are irrelevant; the
+    grades of the others are gains to ``ndcg`` and ``err``, as in trec_eval.
 
     Parameters
     ----------
@@ -298,19 +344,15 @@ def evaluate_run(
     ties, seed : tie policy and the seed of ``random``
     relevance : documents of at least this grade are relevant
     n_pool : documents in the collection, see ``ranks_from_run``; ``auc`` needs it
+    gain : how much a document of a grade is worth: ``grade``, ``grade(form=exp2)`` for 2^grade - 1, or None
+        to count all relevant documents alike
     """
     chosen = make_metrics(metrics)
     judged = read_qrels(qrels)
-    grades = {grade for documents in judged.values() for grade in documents.values() if grade >= relevance}
-    if len(grades) > 1 and any(metric.key == "ndcg" for metric in chosen):
-        shown = ", ".join(map(str, sorted(grades)[:3]))
-        warnings.warn(
-            f"ndcg takes the {len(grades)} grades from {relevance} up, such as {shown}, as equally relevant; "
-            f"graded gains are not supported.",
-            DataWarning,
-            stacklevel=2,
-        )
-    run_ranks = ranks_from_run(read_run(run), judged, relevance=relevance, n_pool=n_pool)
+    is_graded = any(isinstance(metric, GradedMetric) for metric in chosen)
+    run_ranks = ranks_from_run(
+        read_run(run), judged, relevance=relevance, n_pool=n_pool, gain=gain if is_graded else None
+    )
     return run_values(run_ranks, chosen, ties=ties, seed=seed)
 
 

@@ -27,6 +27,7 @@ from truerank.core.split import Split
 from truerank.distributed.engine import Engine
 from truerank.inference.estimate_interval.registry import Target, Uncertainty
 from truerank.inference.user_interval import Interval
+from truerank.metrics.grades import Gain, graded_split, with_gains
 from truerank.metrics.registry import values
 from truerank.metrics.trec import evaluate_run
 from truerank.ranking.exact import exact_ranks
@@ -71,6 +72,7 @@ def evaluate(
     check: bool = False,
     precision: float | None = None,
     budget: int | None = None,
+    gain: str | Gain | None = None,
     ties: TiePolicy = "expected",
     seen: SeenPolicy = "remove",
     interval: str | Interval = "auto",
@@ -112,6 +114,8 @@ def evaluate(
     precision : half-width that every interval shall have, such as 0.01; the users and items that are scored
         are then chosen by the evaluation itself, see ``truerank.workflows.precision.precision``
     budget : with ``precision``, the scores that may be computed for each model
+    gain : how much a target is worth to ``ndcg`` and ``err``: ``rating`` takes the rating of the test event,
+        ``rating(form=exp2)`` 2^rating - 1; events of gain 0 are no targets. None counts all targets alike
     ties : how equal scores count: ``expected``, ``best``, ``worst`` or ``random``
     seen : what happens to items of train and valid: ``remove`` from the pool, put at its ``bottom``, ``keep``
     interval, level : the interval over users and its confidence level
@@ -151,6 +155,7 @@ def evaluate(
         check=check,
         precision=precision,
         budget=budget,
+        gain=gain,
         ties=ties,
         seen=seen,
         interval=interval,
@@ -181,6 +186,7 @@ def run_evaluation(
     if options.precision is not None:
         result = _evaluate_to_precision(models, split, options, progress)
     else:
+        split = with_grades(split, options.gain)
         groups = label_split(options.by, split)
         split = take_users(split, options)
         finished = _finished(_evaluated(models, split, options, progress))
@@ -248,6 +254,11 @@ def _finished(evaluated: Iterator[EvaluatedModel]) -> list[EvaluatedModel]:
     return done
 
 
+def with_grades(split: Split, gain: Gain | None) -> Split:
+    """Return the split with gains of targets as their ratings, where there are any."""
+    return split if gain is None else graded_split(split, gain)
+
+
 def take_users(split: Split, options: EvaluateOptions) -> Split:
     """Return the split with as many test users as the options ask for."""
     return split if options.users is None else sample_users(split, options.users, seed=options.seed)
@@ -294,6 +305,8 @@ def evaluate_each(
                     memory=options.memory,
                     progress=progress,
                 )
+            if options.gain is not None:
+                ranks = with_gains(ranks, split.test)
             n_scores += ranks.n_users * split.train.n_items
             with _timed(seconds, "metrics"):
                 per_user = values(options.metrics, ranks, ties=options.ties, seed=options.seed)
@@ -332,7 +345,8 @@ def _sample(
         memory=options.memory,
         progress=progress,
     )
-    return sampled.ranks, sampled.n_scores
+    ranks = sampled.ranks if options.gain is None else with_gains(sampled.ranks, split.test)
+    return ranks, sampled.n_scores
 
 
 @contextmanager
@@ -351,11 +365,18 @@ def evaluate_trec(
     Parameters
     ----------
     run, qrels : files in TREC form
-    options : metrics, ties and interval; ``seen`` and ``n_threads`` have no meaning here
+    options : metrics, gain, ties and interval; ``seen`` and ``n_threads`` have no meaning here
     relevance, n_pool : see ``truerank.metrics.trec.ranks_from_run``
     """
     measured = evaluate_run(
-        run, qrels, options.metrics, ties=options.ties, seed=options.seed, relevance=relevance, n_pool=n_pool
+        run,
+        qrels,
+        options.metrics,
+        ties=options.ties,
+        seed=options.seed,
+        relevance=relevance,
+        n_pool=n_pool,
+        gain=options.gain,
     )
     return Result(
         command="trec",
@@ -366,6 +387,7 @@ def evaluate_trec(
             "qrels": str(qrels),
             "relevance": relevance,
             "n_pool": n_pool,
+            **({} if options.gain is None else {"gain": str(options.gain)}),
             "ties": options.ties,
             "interval": str(options.interval),
             "seed": options.seed,

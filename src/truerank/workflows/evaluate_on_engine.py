@@ -25,6 +25,7 @@ from truerank.core.errors import (
     check_at_least,
     suggests_arguments,
 )
+from truerank.core.interactions import Interactions
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress
 from truerank.core.ranks import Ranks, SampledRanks, SeenPolicy, TiePolicy
@@ -50,6 +51,7 @@ from truerank.distributed.storage import (
 from truerank.inference.estimate_interval.registry import Target, Uncertainty
 from truerank.inference.resample import resampled_means as means_of
 from truerank.inference.user_interval import AutoUserInterval, Band, BCa, Interval
+from truerank.metrics.grades import with_gains
 from truerank.metrics.registry import values
 from truerank.ranking.negatives import Sampler
 from truerank.ranking.samplers.given import Given, GivenLists
@@ -242,9 +244,15 @@ class EngineRun:
 
     def form(self, files: Files) -> PartialForm:
         """Return what exact ranks come back as."""
-        if self.options.keep == "auto":
-            return "ranks" if files.n_rows <= MOST_RANKS else "sums"
-        return self.options.keep
+        keep = self.options.keep
+        if keep == "auto":
+            keep = "ranks" if files.n_rows <= MOST_RANKS else "sums"
+        if keep == "sums" and self.options.gain is not None:
+            raise InvalidParameter(
+                "workers know no gains, so sums of graded metrics cannot be made there. Use keep='ranks', or "
+                "leave gain out."
+            )
+        return keep
 
     def interval(self) -> Interval:
         """Return the interval over users, resampled by the engine where that is worth it."""
@@ -312,7 +320,8 @@ def evaluate_each_on(
             fitted = time.perf_counter()
             files = write_files(folder, scorer, split, options.seen, private=private)
             seconds = {"fit": fitted - started, "write": time.perf_counter() - fitted}
-            evaluated, _ = _evaluated(run, name, described(model), files, seconds)
+            graded = None if options.gain is None else split.test
+            evaluated, _ = _evaluated(run, name, described(model), files, seconds, graded)
             yield replace(evaluated, unknown=unknown_of(scorer))
 
 
@@ -388,9 +397,14 @@ def evaluate_files(
 
 
 def _evaluated(
-    run: EngineRun, name: str, described: str, files: Files, seconds: dict[str, float]
+    run: EngineRun,
+    name: str,
+    described: str,
+    files: Files,
+    seconds: dict[str, float],
+    graded: Interactions | None = None,
 ) -> tuple[EvaluatedModel, JobRanks]:
-    """Rank one model's users as the options ask and estimate its metrics."""
+    """Rank one model's users as the options ask and estimate its metrics; ``graded`` holds the gains."""
     options, estimates, n_scores = run.options, list[Estimate](), 0
     kept, drawn, found, per_user, bounded = None, None, None, None, BoundsWithMessages()
     if options.sampler is not None:
@@ -398,7 +412,7 @@ def _evaluated(
         found = run.run(name, files, is_sampled=True)
         seconds["sample"] = time.perf_counter() - started
         assert isinstance(found.ranks, SampledRanks)  # noqa: S101 - what samplers give
-        drawn = found.ranks
+        drawn = found.ranks if graded is None else with_gains(found.ranks, graded)
         chosen = options.estimation()
         counted = chosen.tally(drawn)
         estimates += estimate_each(name, drawn, chosen, counted=counted, progress=run.progress)
@@ -417,7 +431,7 @@ def _evaluated(
         seconds["rank"] = time.perf_counter() - started
         n_scores += found.n_scores
         if isinstance(found.ranks, Ranks):
-            kept = found.ranks
+            kept = found.ranks if graded is None else with_gains(found.ranks, graded)
             per_user = values(options.metrics, kept, ties=options.ties, seed=options.seed)
             asked = replace(options, interval=run.interval())
             estimates += metric_estimates(name, per_user, asked, n_test_users=files.n_test_users)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from truerank.core.errors import InvalidParameter, check_at_least, check_choice, check_level
+from truerank.core.errors import CannotEstimate, InvalidParameter, check_at_least, check_choice, check_level
 from truerank.core.random import check_seed
 from truerank.core.ranks import SEEN_POLICIES, TIE_POLICIES, SampledRanks, SeenPolicy, TiePolicy
 from truerank.distributed.engine import ENGINES, Engine
@@ -20,7 +20,8 @@ from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import WIDTH, Tally, tally
 from truerank.inference.estimate_interval.registry import TARGETS, UNCERTAINTIES, Target, Uncertainty
 from truerank.inference.user_interval import INTERVALS, Interval
-from truerank.metrics.base import Metric
+from truerank.metrics.base import GradedMetric, Metric
+from truerank.metrics.grades import GAINS, Gain
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.negatives import Sampler
 from truerank.ranking.samplers.registry import SAMPLERS
@@ -109,6 +110,8 @@ class EstimateOptions(RunSettings):
 
     def tally(self, ranks: SampledRanks) -> Tally:
         """Return the counts of one model's sampled ranks, which estimates and bounds share."""
+        if ranks.gain is not None and any(isinstance(metric, GradedMetric) for metric in self.metrics):
+            raise CannotEstimate("graded metrics are not estimated from sampled ranks yet. Leave gain out.")
         return tally(ranks, ties=self.ties, seed=self.seed, width=self.width)
 
 
@@ -120,6 +123,7 @@ class EvaluateOptions(RunSettings):
     ----------
     metrics : metrics in the order of the result
     interval : the interval over users
+    gain : how much a target is worth, to metrics that know grades; None counts all alike
     users : how many test users to take, or which fraction of them, sampled at random; None takes all
     device, memory : ``cuda`` ranks models with factors on a GPU, within so many bytes of it
     sampler : how negatives are sampled; None ranks all items
@@ -135,6 +139,7 @@ class EvaluateOptions(RunSettings):
 
     metrics: tuple[Metric, ...]
     interval: Interval = field(default_factory=lambda: INTERVALS.make("auto"))
+    gain: Gain | None = None
     users: int | float | None = None
     device: str = "cpu"
     memory: int | None = None
@@ -172,6 +177,11 @@ class EvaluateOptions(RunSettings):
             if self.budget is not None:
                 raise InvalidParameter("budget needs precision, the half-width to reach, such as 0.01.")
             return
+        if self.gain is not None:
+            raise InvalidParameter(
+                "precision knows no gains, because its sequential intervals are those of metrics without "
+                "grades. Leave out gain, or leave out precision."
+            )
         chosen = {"sampler": self.sampler, "users": self.users, "engine": self.engine}
         given = [name for name, value in chosen.items() if value is not None]
         if self.by:
@@ -194,12 +204,14 @@ class EvaluateOptions(RunSettings):
         """Return what a result records of the options, besides the settings of the run."""
         where = {} if self.engine is None else {"engine": str(self.engine)}
         groups = {"by": [str(grouping) for grouping in self.by]} if self.by else {}
+        gain = {} if self.gain is None else {"gain": str(self.gain)}
         return {
             "interval": str(self.interval),
             "uncertainty": str(self.uncertainty),
             "users": self.users,
             "sampler": None if self.sampler is None else str(self.sampler),
             **groups,
+            **gain,
             **where,
         }
 
@@ -229,6 +241,7 @@ def make_options(
     interval: str | Interval = "auto",
     level: float = 0.95,
     target: Target = "test-users",
+    gain: str | Gain | None = None,
     users: int | float | None = None,
     seed: int = 0,
     n_threads: int | None = None,
@@ -251,6 +264,7 @@ def make_options(
     return EvaluateOptions(
         metrics=make_metrics(metrics),
         interval=INTERVALS.make(interval),
+        gain=None if gain is None else GAINS.make(gain),
         users=users,
         device=where.device if isinstance(where, Gpu) else device,
         memory=where.memory if isinstance(where, Gpu) else None,

@@ -200,7 +200,7 @@ def _broken_ties(
     )
     tied = (part.n_tied - part.n_relevant_tied).astype(np.int64)
     is_random = ties in ("expected", "random")
-    order = block_order(part, seed if is_random else None)
+    order = block_order(part, "random" if is_random else ties, seed)
     if not is_random:
         return order, tied if ties == "worst" else np.zeros_like(tied)
     return order, random_split(part, seed, part.n_relevant_tied.astype(np.int64) + 1, order, tied)
