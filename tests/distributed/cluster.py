@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -51,3 +53,14 @@ class CallOnce:
 def kill(pid: int) -> None:
     """End a process without a farewell."""
     os.kill(pid, signal.SIGKILL)
+
+
+def _why_no_spark() -> str:
+    """Return why Spark cannot run here; nothing where it can."""
+    for module in ("pyspark", "pyarrow", "pandas"):
+        if find_spec(module) is None:
+            return f"{module} is not installed"
+    return "" if shutil.which("java") else "Spark needs Java, which is not there"
+
+
+needs_spark = pytest.mark.skipif(bool(_why_no_spark()), reason=_why_no_spark() or "Spark can run")

@@ -14,6 +14,7 @@ import io
 import json
 import math
 import os
+import platform
 import re
 import secrets
 import struct
@@ -474,3 +475,24 @@ def _arrays_digest(key: str, arrays: Mapping[str, np.ndarray]) -> str:
         state.update(f";{name} {array.dtype.str} {array.shape};".encode())
         state.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return state.hexdigest()
+
+
+def lock_file(descriptor: int) -> bool | None:
+    """Lock an open file until it is closed; False if another process holds it, None if it cannot be locked.
+
+    The system drops the lock of a process that is killed.
+    """
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):  # no locks on this system, or in this file system
+        return None
+    return True
+
+
+def machine_code() -> str:
+    """Return six letters that tell this machine from others, for names of temporary files."""
+    return hashlib.blake2b(platform.node().encode(), digest_size=3).hexdigest()

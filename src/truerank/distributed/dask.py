@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import importlib
 import logging
-import tempfile
+import os
+import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -19,25 +20,31 @@ from typing import Any, ClassVar
 from truerank.core.errors import InvalidParameter, JobFailed, MissingDependency, check_above, check_at_least
 from truerank.core.parallel import available_threads
 from truerank.distributed.engine import Engine, EngineTask, Job, TaskOutcome
+from truerank.distributed.lifetime import scratch_folder
 from truerank.distributed.local import SLOT_ENVIRONMENT, drop_state, pickle_job, python_version, run_pickled
 from truerank.version import __version__
+
+#: Seconds between two looks for results, and for workers where there are no results.
+POLL_SECONDS, LOOK_SECONDS = 0.01, 2.0
 
 
 @contextmanager
 def subprocess_cluster(n_workers: int, *, threads: int = 1) -> Iterator[Any]:
     """Start a ``distributed.SpecCluster`` of processes on this machine for the length of a ``with`` block.
 
-    Its processes are killed at the end: no result is left in them. When the driver itself is killed, the
-    scheduler ends after ten idle minutes and the workers after it.
+    Its processes are killed at the end: no result is left in them. They end with the driver, too, when that
+    is killed.
     """
     distributed = _require("distributed")
     # Run by every process as it starts, because SubprocessCluster sets neither environment nor process group:
     # an interrupt at the terminal is for the driver alone; the scheduler logs into a pipe nobody empties.
     preload = (
-        "import logging, os; os.setpgid(0, 0); logging.getLogger('distributed').setLevel(logging.CRITICAL); "
-        f"os.environ.update({SLOT_ENVIRONMENT!r})"
+        "import logging, os, tempfile; from truerank.distributed.lifetime import end_with_driver; "
+        f"end_with_driver({os.getpid()}); os.setpgid(0, 0); os.environ.update({SLOT_ENVIRONMENT!r}); "
+        "logging.getLogger('distributed').setLevel(logging.CRITICAL); "
     )
-    with tempfile.TemporaryDirectory(prefix="truerank-dask-", ignore_cleanup_errors=True) as folder:
+    with scratch_folder("dask") as folder:
+        preload += f"tempfile.tempdir = {folder!r}"
         try:
             cluster = distributed.SubprocessCluster(
                 n_workers=n_workers,
@@ -51,7 +58,6 @@ def subprocess_cluster(n_workers: int, *, threads: int = 1) -> Iterator[Any]:
                 },
                 scheduler_kwargs={
                     "scheduler_file": str(Path(folder) / "scheduler.json"),
-                    "idle_timeout": "600 seconds",
                     "preload": [preload],
                 },
                 dashboard_address=None,
@@ -75,7 +81,8 @@ def subprocess_cluster(n_workers: int, *, threads: int = 1) -> Iterator[Any]:
 class Dask(Engine):
     """Runs tasks on the workers of a Dask cluster, given by its address or started on this machine.
 
-    The tasks of a lost worker run on another one; a lost scheduler ends the job. Workers need the same
+    The tasks of a lost worker run on another one; a lost scheduler ends the job, and so do workers that are
+    all lost. Workers need the same
     versions of truerank and Python as the driver and must be able to read the files of the job.
 
     Parameters
@@ -83,7 +90,7 @@ class Dask(Engine):
     address : of the scheduler, such as ``tcp://10.0.0.1:8786``; None starts a cluster on this machine
     workers : processes to start when there is no address; None takes one per core
     threads : tasks that each of them runs at the same time
-    timeout : seconds to wait for the scheduler and for a first worker
+    timeout : seconds to wait for the scheduler, for a first worker, and for a new one when all are lost
 
     Examples
     --------
@@ -144,7 +151,7 @@ class Dask(Engine):
                 ending = distributed.as_completed(
                     futures, loop=client.loop, with_results=True, raise_errors=False
                 )
-                for future, outcome in ending:
+                for future, outcome in self._while_workers_live(client, ending):
                     if future.status != "finished" or not isinstance(outcome, TaskOutcome):
                         raise _broken(names[future.key], future, outcome, address, n_done, len(tasks))
                     n_done += 1
@@ -154,6 +161,31 @@ class Dask(Engine):
             finally:
                 with suppress(Exception):  # the scheduler may be the one that is lost
                     client.cancel([future for future in futures if not future.done()], force=True)
+
+    def _while_workers_live(self, client: Any, ending: Any) -> Iterator[tuple[Any, Any]]:
+        """Yield what Dask's ``as_completed`` does, unless there is no worker for ``timeout`` seconds."""
+        n_done, looked = 0, time.monotonic()
+        seen = looked
+        while not ending.is_empty():
+            batch = ending.next_batch(block=False)
+            if batch:
+                n_done, seen = n_done + len(batch), time.monotonic()
+                yield from batch
+                continue
+            time.sleep(POLL_SECONDS)
+            now = time.monotonic()
+            if now - looked < min(LOOK_SECONDS, self.timeout):
+                continue
+            looked = now
+            if _has_workers(client):
+                seen = now
+            elif now - seen >= self.timeout:
+                raise JobFailed(
+                    f"some worker of the Dask cluster at {self.address} must live, but all were lost after "
+                    f"{n_done} of {n_done + ending.count()} tasks and none came back within "
+                    f"{self.timeout:g} s. Look for a lack of memory in their logs, start them and run again: "
+                    "results in a work folder are kept."
+                )
 
     @contextmanager
     def _connected(self, distributed: Any, address: str) -> Iterator[Any]:
@@ -223,6 +255,14 @@ def _broken(task: str, future: Any, result: Any, address: str, n_done: int, n_ta
         f"task {task} must be readable for the workers, but Dask raised {type(error).__name__}: {error}. "
         "Install the same versions on all of them."
     )
+
+
+def _has_workers(client: Any) -> bool:
+    """Whether the scheduler knows a worker; yes where it does not answer, which is another trouble."""
+    try:
+        return bool(client.sync(client.scheduler.ncores, callback_timeout=LOOK_SECONDS))
+    except Exception:
+        return True
 
 
 def _require(module: str) -> Any:

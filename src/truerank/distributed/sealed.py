@@ -12,7 +12,6 @@ from __future__ import annotations
 import hmac
 import pickle
 import secrets
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,7 +20,8 @@ from typing import Any
 
 from truerank.core.checkpoint import make_folder
 from truerank.core.errors import InvalidData, InvalidParameter
-from truerank.distributed.storage import fetch_bytes, is_remote, join, remove_folder, write_bytes
+from truerank.distributed.lifetime import ScratchFolder, is_abandoned_name, remote_scratch_name
+from truerank.distributed.storage import fetch_bytes, is_remote, join, list_names, remove_folder, write_bytes
 
 _HASH = "blake2b"
 
@@ -88,19 +88,30 @@ def write_pickle(folder: str, name: str, value: object, *, what: str, instead: s
 def private_folder(work_dir: str) -> Iterator[str]:
     """Yield a new folder within the work folder that only this user can enter; it is removed at the end.
 
-    A remote folder has no modes: there the keyed digest alone protects what is in it.
+    Those that killed runs of this machine have left are removed first. A remote folder has no modes: there
+    the keyed digest alone protects what is in it.
     """
-    folder = join(work_dir, f"truerank-private-{secrets.token_hex(8)}")
-    if is_remote(folder):
+    if is_remote(work_dir):
+        with suppress(Exception):  # what others left is no reason to stop
+            for name in list_names(work_dir):
+                if is_abandoned_name(name, "private"):
+                    remove_folder(join(work_dir, name))
+        place = join(work_dir, remote_scratch_name("private"))
         try:
-            yield folder
+            yield place
         finally:
             with suppress(Exception):  # the store may be the one that is lost
-                remove_folder(folder)
+                remove_folder(place)
         return
     make_folder(Path(work_dir), "files of the work folder")
-    make_folder(Path(folder), "files of the work folder", mode=0o700)
     try:
-        yield folder
+        folder = ScratchFolder("private", work_dir)
+    except OSError as error:
+        raise InvalidParameter(
+            f"files of the work folder must be written to '{work_dir}', but that failed ({error.strerror}). "
+            "Choose another path."
+        ) from None
+    try:
+        yield folder.path
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        folder.close()

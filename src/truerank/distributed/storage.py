@@ -12,7 +12,6 @@ import importlib
 import io
 import json
 import os
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from truerank.core.digest import content_digest, file_hash
 from truerank.core.errors import InvalidData, InvalidParameter, MissingDependency
 from truerank.core.types import AnyArray
 from truerank.data.table import is_hidden, parquet_parts
+from truerank.distributed.lifetime import ScratchFolder, scratch_folder
 
 #: What reading a file raises when it is not there, not allowed or damaged.
 UNREADABLE = (OSError, ValueError, EOFError)
@@ -230,7 +230,7 @@ def work_folder(given: str | Path | None) -> Iterator[str]:
                 _remote(str(given))
             yield str(given) if is_remote(str(given)) else str(Path(given).resolve())
             return
-        with tempfile.TemporaryDirectory(prefix="truerank-work-") as folder:
+        with scratch_folder("work") as folder:
             yield folder
     finally:
         drop_copies()
@@ -273,14 +273,14 @@ def _here(path_or_url: str) -> str:
 
 
 _copying = threading.Lock()
-_copies: dict[int, tempfile.TemporaryDirectory[str]] = {}
+_copies: dict[int, ScratchFolder] = {}
 
 
 def _copies_folder() -> Path:
     """Return the folder with copies of this process, which is removed with it; a fork makes its own."""
     if os.getpid() not in _copies:
-        _copies[os.getpid()] = tempfile.TemporaryDirectory(prefix="truerank-copies-")
-    return Path(_copies[os.getpid()].name)
+        _copies[os.getpid()] = ScratchFolder("copies")
+    return Path(_copies[os.getpid()].path)
 
 
 def drop_copies() -> None:
@@ -288,7 +288,7 @@ def drop_copies() -> None:
     with _copying:
         folder = _copies.pop(os.getpid(), None)
         if folder is not None:
-            folder.cleanup()
+            folder.close()
 
 
 def _remote(path_or_url: str) -> tuple[Any, str]:

@@ -7,7 +7,6 @@ on the size of tasks or on which worker did them.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -139,9 +138,7 @@ def resampled_means_on(
     if values.ndim != 2 or len(values) == 0:
         raise InvalidData(f"there must be values of at least one user, got shape {values.shape}.")
     digest = content_digest([values], size=12)
-    with tempfile.TemporaryDirectory(prefix="truerank-work-") as own:
-        folder = own if work_dir is None else str(work_dir)
-        folder = folder if is_remote(folder) else str(Path(folder).resolve())
+    with work_folder(work_dir) as folder:
         place = join(folder, f"values-{digest}-{'x'.join(map(str, values.shape))}.npy")
         data = array_bytes(values)
         write_bytes(place, data)

@@ -7,7 +7,6 @@ evaluated on the same test events. ``measure_agreement`` returns Kendall's tau b
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress, as_progress, tracked
 from truerank.core.split import Split
 from truerank.distributed.engine import ENGINES, Engine, started
+from truerank.distributed.lifetime import scratch_folder
 from truerank.subsampling.base import Strategy, nearest_count
 from truerank.workflows.agreement.parallel import run_tasks, run_tasks_on
 from truerank.workflows.agreement.plan import PAPER_FRACTIONS, AgreementPlan, make_plan
@@ -153,7 +153,7 @@ class AgreementExperiment:
         if (self.workers == 1 and self.engine is None) or self.folder is not None:
             yield self.runner
             return
-        with tempfile.TemporaryDirectory() as name:
+        with scratch_folder("work") as name:
             yield TaskRunner(self.runner.splits, Path(name))
 
     def _distinct(self, tasks: Sequence[AgreementTask]) -> list[AgreementTask]:

@@ -7,7 +7,6 @@ the tasks that were running. Worker processes and workers of a cluster write to 
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from truerank.core.errors import InvalidParameter, JobFailed, NotConverged, True
 from truerank.core.progress import ProgressTask
 from truerank.core.split import Split
 from truerank.distributed.engine import Engine, EngineTask, Job
+from truerank.distributed.lifetime import end_with_driver
 from truerank.distributed.sealed import SealedPickle, private_folder, write_pickle
 from truerank.workflows.agreement.runner import TaskRunner
 from truerank.workflows.agreement.scenarios import Scenario
@@ -96,15 +96,10 @@ def _start_worker(splits: Mapping[Scenario, Split], folder: Path | None) -> None
     """Set up the runner of a worker process; Ctrl-C is left to the parent, which ends its workers."""
     global _worker_runner
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    driver = multiprocessing.parent_process()
+    if driver is not None and driver.pid is not None:
+        end_with_driver(driver.pid)
     _worker_runner = TaskRunner(splits, folder)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _run_in_worker(task: AgreementTask) -> str | None:
