@@ -254,6 +254,8 @@ _NOT_IN_FULL = "not run in full"
 def items_table(runs: Mapping[str, Run]) -> str:
     """Return a row for every numbered table and figure: whether it is computed, when, and how it agrees.
 
+    Experiments of this library on what a paper leaves open have rows too.
+
     Parameters
     ----------
     runs : the record, by recipe
@@ -261,9 +263,8 @@ def items_table(runs: Mapping[str, Run]) -> str:
     columns = ("paper", "item", "implemented", "regenerated", "agree", "z or joint p", "remark")
     rows = [columns, tuple("---" for _ in columns)]
     for name, recipe in RECIPES.items():
-        if recipe.is_ours:
-            continue
-        paper, item = PAPERS[recipe.paper].partition(",")[0], f"{_printed_name(name)}: {recipe.title}"
+        kind = "Own experiment" if recipe.is_ours else _printed_name(name)
+        paper, item = PAPERS[recipe.paper].partition(",")[0], f"{kind}: {recipe.title}"
         run = runs.get(name)
         if not recipe.function:
             rows.append((paper, item, "-", "-", "-", "-", NO_NUMBERS))

@@ -416,7 +416,8 @@ def citeulike(settings: Settings) -> RecipeOutcome:
             cells += [*found, _first_ratio(f"{name}: {model}", found, curves.ranks.n_users)]
             gaps[name] += [abs(cell.difference) for cell in found if cell.difference is not None]
     notes += [f"{name}: mean distance from print {np.mean(gap):.4f}" for name, gap in gaps.items() if gap]
-    return _outcome(settings, cells, notes, without)
+    reason = f"print can have at most one of these {len(VARIANTS)} protocols, and {FITS}"
+    return replace(_outcome(settings, cells, notes, without), reason=reason)
 
 
 def _first_ratio(row: str, cells: Sequence[PaperNumber], n_users: int) -> PaperNumber:
