@@ -18,6 +18,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from truerank.core.model import InterruptedTraining
 from truerank.core.plugin import PluginSummary
 from truerank.core.provenance import SCHEMA_VERSION
 from truerank.core.result import Result
@@ -130,7 +131,7 @@ def document(
     return closed({**head, **own}, about, optional=optional)
 
 
-def provenance() -> Schema:
+def provenance(made: Definitions) -> Schema:
     """Return what every provenance holds; options of the command stand beside it."""
     texts: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
     return {
@@ -147,6 +148,16 @@ def provenance() -> Schema:
                 "enum": ["test-users", "population"],
                 "description": "of evaluate: what intervals of estimates were asked to be for; the target "
                 "of each estimate says what its interval is for",
+            },
+            "interrupted": {
+                "type": "object",
+                "additionalProperties": made.of_type(InterruptedTraining),
+                "description": "of evaluate: models whose training was interrupted, and how far it had come",
+            },
+            "unfinished": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "of evaluate: models that are missing, because the run was interrupted",
             },
         },
         "required": ["versions"],
@@ -249,6 +260,7 @@ def whole_schema() -> Schema:
             "additionalProperties": {"type": ["string", "integer", "null"]},
         },
     }
+    told = provenance(made)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": ADDRESS,
@@ -256,7 +268,7 @@ def whole_schema() -> Schema:
         "description": "What commands print with --format json. Fields may be added within a version; one "
         "that is renamed, removed or changes its meaning raises it.",
         "oneOf": [{"$ref": f"#/$defs/{name}"} for name in documents],
-        "$defs": {**documents, **lists, "provenance": provenance(), **made.made},
+        "$defs": {**documents, **lists, "provenance": told, **made.made},
     }
 
 

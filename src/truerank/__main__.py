@@ -1,4 +1,4 @@
-"""Where ``python -m truerank`` and the command ``truerank`` begin; Ctrl-C while they load prints one line."""
+"""Where ``python -m truerank`` and the command ``truerank`` begin, listening to Ctrl-C before they load."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import sys
 def main() -> None:
     """Run the command line."""
     try:
+        from truerank.cli.interrupt import listen
+
+        listen()
         from truerank.cli.main import run
 
         run()

@@ -125,7 +125,7 @@ def test_interruption_keeps_finished_models(
     done = truerank("evaluate", tiny, *POPULARITY, "--model", "ials")
     assert done.code == 130
     assert "popularity" in done.out
-    assert "1 of 2 models were finished" in done.err
+    assert "1 of 2 models were evaluated" in done.err
     done = truerank("evaluate", tiny, "--model", "ials")
     assert (done.code, done.out) == (130, "")
 

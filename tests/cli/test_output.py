@@ -186,7 +186,7 @@ def test_ctrl_c_ends_with_one_sentence(truerank: Truerank, monkeypatch: pytest.M
 
     monkeypatch.setattr("truerank.cli.plugins.registries", interrupted)
     done = truerank("list", "models")
-    assert (done.code, done.out, done.err) == (130, "", "truerank: interrupted.\n")
+    assert (done.code, done.out, done.err) == (130, "", "truerank: interrupted. Nothing was kept.\n")
 
 
 @pytest.mark.slow

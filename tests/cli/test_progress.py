@@ -13,7 +13,7 @@ from truerank.core.progress import SILENT, note, tracked
 
 def test_without_a_terminal_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     with shown.shown_progress() as progress, tracked(progress, "job", 3) as task:
-        assert progress is SILENT
+        assert progress.inner is SILENT  # type: ignore[attr-defined]
         task.advance()
         note(task, "loss 1")
     assert capsys.readouterr() == ("", "")
@@ -26,10 +26,10 @@ def test_a_note_stands_beside_the_bar_and_is_replaced(monkeypatch: pytest.Monkey
     with shown.shown_progress() as progress, tracked(progress, "job", 3) as task:
         note(task, "loss [0.5]")  # no markup
         task.advance()
-        progress.bars.refresh()  # type: ignore[attr-defined]
+        progress.inner.bars.refresh()  # type: ignore[attr-defined]
         assert "loss [0.5]" in screen.getvalue()
         screen.truncate(0)
         note(task, "loss 0.25, validation 0.1")
-        progress.bars.refresh()  # type: ignore[attr-defined]
+        progress.inner.bars.refresh()  # type: ignore[attr-defined]
         assert "loss 0.25, validation 0.1" in screen.getvalue()
         assert "[0.5]" not in screen.getvalue()

@@ -26,13 +26,13 @@ HEAVY = {"numpy", "polars", "pandas", "scipy", "numba", "matplotlib", "torch"}
 @pytest.mark.parametrize(
     ("arguments", "most"),
     [
-        (["--version"], 6),
-        (["--help"], 7),
-        (["list", "metrics", "--help"], 17),
+        (["--version"], 7),
+        (["--help"], 8),
+        (["list", "metrics", "--help"], 18),
     ],
 )
 def test_help_loads_no_numerical_library(arguments: list[str], most: int) -> None:
-    """``most`` bounds the modules of truerank itself: the group needs main, help, errors and version."""
+    """``most`` bounds the modules of truerank: the group needs main, interrupt, help, errors and version."""
     call = [sys.executable, "-c", LOADED, *arguments]
     run = subprocess.run(call, capture_output=True, text=True, check=True)
     loaded = json.loads(run.stderr.splitlines()[-1])

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from tests.models.literal import small_train
 from truerank.core.errors import DataWarning, InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions, Vocabulary
+from truerank.core.model import InterruptedTraining, interrupted_training
 from truerank.core.scorer import CallableScores, Factors, HasSparseRows, Scorer, as_scorer
 from truerank.core.split import Split
 from truerank.models.nets.towers import TowerScorer
@@ -484,6 +485,8 @@ def test_members_that_share_their_bytes_are_refused(path: Path) -> None:
         ({"kind": "factors"}, "a scorer of kind 'factors' is made of user, item, but the file holds indptr"),
         ({"n_items": 7}, "the sizes in its header are not those of its arrays"),
         ({"blake2b": 3}, "its arrays are not those that were written"),
+        ({"interrupted": True}, "its header does not say which epoch was interrupted"),
+        ({"interrupted": {"epoch": 1, "kept": 1}}, "its header does not say which epoch was interrupted"),
     ],
 )
 def test_headers(path: Path, fields: dict[str, Any], message: str) -> None:
@@ -604,6 +607,28 @@ def test_a_failed_save_leaves_the_old_file(path: Path, monkeypatch: pytest.Monke
         save_scorer(path, SCORERS["popularity"]())
     assert path.read_bytes() == before
     assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_an_interrupted_training_is_marked_in_the_file_and_in_results(tmp_path: Path) -> None:
+    path, training = tmp_path / "mf.truerank", InterruptedTraining(3, 20, 2)
+    first, later = renamed(extra=4)
+    scorer = MODELS.make("mf(factors=2, epochs=1)").fit(first)
+    training.mark(scorer)
+    save_scorer(path, scorer, data=first)
+    told = r"mf.truerank' is not fully trained: training was interrupted in epoch 3 of 20; epoch 2 is kept"
+    with pytest.warns(DataWarning, match=told):
+        found = load_scorer(path)
+    assert found.interrupted == dataclasses.replace(training, path=str(path))
+    assert interrupted_training(found.scorer) == found.interrupted
+    assert interrupted_training(found.aligned(later, unknown="bottom")) == found.interrupted
+    with pytest.warns(DataWarning, match="is not fully trained"):
+        parts = Split(first, first.take(np.arange(3)), repeats=True)
+        result = evaluate(path, parts, "auc", seen="keep")
+    name = f"saved(path={path})"
+    assert result.provenance["interrupted"] == {name: dataclasses.asdict(found.interrupted)}
+    assert result.notes[-1].startswith(f"{name}: training was interrupted in epoch 3 of 20; epoch 2 is kept.")
+    save_scorer(path, MODELS.make("popularity").fit(first), data=first)
+    assert load_scorer(path).interrupted is None
 
 
 def test_the_plug_in() -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from truerank.core.checkpoint import Store
-from truerank.core.errors import DataWarning, InvalidParameter, NotConverged
-from truerank.core.model import Epoch
+from truerank.core.errors import DataWarning, Interrupted, InvalidParameter, NotConverged
+from truerank.core.model import Epoch, InterruptedTraining, interrupted_training
 from truerank.core.progress import ProgressTask
 from truerank.core.scorer import DenseScores, Scorer
 from truerank.models.registry import MODELS
@@ -197,9 +197,11 @@ def test_a_validation_that_is_not_finite_stops_with_a_sentence() -> None:
 
 
 def test_an_interruption_keeps_the_best_epoch() -> None:
-    with pytest.warns(DataWarning, match=r"toy was interrupted in epoch 4 of 9; epoch 3 is kept\."):
+    with pytest.warns(Interrupted, match=r"toy: training was interrupted in epoch 4 of 9; epoch 3 is kept\."):
         fitted = run_epochs("toy", Counting(interrupt_in=4), Schedule(9))
     assert value(fitted) == 3
+    assert interrupted_training(fitted) == InterruptedTraining(epoch=4, epochs=9, kept=3)
+    assert interrupted_training(run_epochs("toy", Counting(), Schedule(9))) is None
     quality = {1: 0.1, 2: 0.7, 3: 0.2}
     with pytest.warns(DataWarning, match=r"epoch 2 is kept"):
         fitted = run_epochs(

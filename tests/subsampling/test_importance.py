@@ -299,12 +299,6 @@ class Flat(EpochModel):
         return DenseScores(table)
 
 
-def test_an_interrupted_proxy_is_no_answer() -> None:
-    with pytest.raises(KeyboardInterrupt):
-        importance(events(100), Flat(done=1))
-
-
-@pytest.mark.filterwarnings("ignore::truerank.core.errors.DataWarning")
 def test_an_interrupt_of_the_training_goes_through(monkeypatch: pytest.MonkeyPatch) -> None:
     from truerank.subsampling.importance import Difficulty
 

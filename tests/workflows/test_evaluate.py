@@ -11,9 +11,10 @@ from scipy import stats
 
 import truerank
 from truerank.core.digest import data_hash
-from truerank.core.errors import InvalidData, InvalidParameter, UnknownArgument
+from truerank.core.errors import Interrupted, InvalidData, InvalidParameter, UnknownArgument
 from truerank.core.interactions import Interactions
 from truerank.core.model import Model
+from truerank.core.progress import SILENT_TASK, ProgressTask
 from truerank.core.result import Result
 from truerank.core.split import Split
 from truerank.data.catalogue import find_local, load
@@ -215,3 +216,45 @@ def test_precision_is_an_argument_of_evaluate(small: Split) -> None:
     ):
         with pytest.raises(InvalidParameter, match=sentence):
             evaluate("popularity", small, **options)
+
+
+class Impatient:
+    """A progress that interrupts a training at the end of its second epoch."""
+
+    n_steps = 0
+
+    def task(self, label: str, total: int | None = None) -> Impatient | ProgressTask:
+        return self if label.startswith("mf") else SILENT_TASK
+
+    def done(self, task: ProgressTask) -> None:
+        pass
+
+    def advance(self, steps: int = 1) -> None:
+        self.n_steps += 1
+        if self.n_steps == 2:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("how", [{}, {"engine": "local"}, {"precision": 0.2}], ids=str)
+def test_an_interrupted_training_is_marked_and_the_last(small: Split, how: dict[str, Any]) -> None:
+    mf = "mf(factors=2, epochs=9)"
+    with pytest.warns(Interrupted) as told:
+        result = evaluate(["popularity", mf, "ease"], small, "auc", progress=Impatient(), **how)
+    assert [str(one.message) for one in told] == [
+        f"{mf}: training was interrupted in epoch 2 of 9; epoch 2 is kept.",
+        "interrupted: 2 of 3 models were evaluated.",
+    ]
+    assert result.models() == ["popularity", mf]
+    assert result.provenance["interrupted"] == {mf: {"epoch": 2, "epochs": 9, "kept": 2, "path": ""}}
+    assert result.provenance["unfinished"] == ["ease"]
+    assert result.notes[0] == "interrupted: 2 of 3 models were evaluated."
+    assert f"{mf}: training was interrupted in epoch 2 of 9; epoch 2 is kept." in " ".join(result.notes)
+    assert Result.from_json(result.to_json()) == result
+    whole = evaluate(mf, small, "auc", **how)
+    assert not {"interrupted", "unfinished"} & set(whole.provenance)
+    assert whole.value("auc") != result.value("auc", mf)
+
+
+def test_a_comparison_takes_no_half_training(small: Split) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        truerank.compare(["popularity", "mf(factors=2, epochs=9)"], small, progress=Impatient())

@@ -9,6 +9,7 @@ import typer
 
 from truerank.cli import options as opt
 from truerank.cli.completion import plugin_names
+from truerank.cli.interrupt import tell_kept
 from truerank.cli.options import Format
 from truerank.cli.output import SUFFIXES, Parts, check_file, say, show, shown_progress, table_of, write_page
 from truerank.core.errors import InvalidParameter
@@ -116,11 +117,8 @@ def agreement(
         if done:
             more = "; continuing" if done < total else ""
             say(f"{done} of {total} parts were finished by earlier runs{more}.")
-        try:
-            result = experiment.run(progress)
-        except KeyboardInterrupt:
-            say(f"truerank: interrupted. {_remaining(experiment)}", always=True)
-            raise typer.Exit(130) from None
+        tell_kept(lambda: _remaining(experiment))
+        result = experiment.run(progress)
     for problem in result.problems:
         say(f"note: not fitted: {problem}")
     for skipped in result.skipped:

@@ -12,6 +12,7 @@ import typer
 
 from truerank.cli import options as opt
 from truerank.cli.completion import plugin_names
+from truerank.cli.interrupt import kept_parts, say_interrupted, tell_kept
 from truerank.cli.options import Format, sampler_spec
 from truerank.cli.output import (
     SUFFIXES,
@@ -19,6 +20,7 @@ from truerank.cli.output import (
     result_parts,
     say,
     say_intervals,
+    say_written,
     show,
     shown_progress,
     write_charts,
@@ -139,6 +141,8 @@ def evaluate(
     if ranks_out is not None and is_sampled and not check:
         raise InvalidParameter("--ranks-out writes exact ranks. Add --check, or use truerank sample.")
     models = name_models(list(model))
+    if work_dir is not None and "://" not in work_dir:
+        tell_kept(lambda: kept_parts(Path(work_dir, "partials")))
     with shown_progress() as progress:
         parts = read_split(
             data,
@@ -165,8 +169,9 @@ def evaluate(
         _write_ranks(result, ranks_out, parts)
     if report is not None:
         write_charts(result, report, bounds=bounds is not False)
-    if len(result.models()) < len(models):
-        raise typer.Exit(130)
+    trainings = result.provenance.get("interrupted", {}).values()
+    if "unfinished" in result.provenance or not all(training["path"] for training in trainings):
+        raise typer.Exit(say_interrupted())
 
 
 def _check_precision(precision: float | None, budget: int | None, chosen: Mapping[str, object]) -> None:
@@ -212,4 +217,4 @@ def _write_ranks(result: Result, path: Path, parts: Split) -> None:
     table = ranks_table(result.ranks, parts.train.users, parts.train.items)
     told = {name: value for name, value in result.provenance.items() if name not in ("seconds", "versions")}
     replace_table(path, table, "--ranks-out", metadata=file_metadata(**told))
-    say(f"wrote {path}")
+    say_written(path)

@@ -10,6 +10,7 @@ import typer
 
 from truerank.cli import options as opt
 from truerank.cli.completion import plugin_names
+from truerank.cli.interrupt import note_written, say_interrupted
 from truerank.cli.output import check_file, say, shown_progress
 
 
@@ -33,7 +34,7 @@ def fit(
     from truerank.cli.dataset import read_split
     from truerank.models.registry import MODELS
     from truerank.models.saved_scorer import save_scorer
-    from truerank.workflows.fitting import make_validate
+    from truerank.workflows.fitting import make_validate, was_interrupted
 
     check_file(out, "--out")
     chosen = MODELS.make(model)
@@ -52,4 +53,7 @@ def fit(
         seconds = time.perf_counter() - started
     save_scorer(out, scorer, model=chosen, data=parts.train)
     say(f"fitted {chosen} to {len(parts.train):,} events in {seconds:.1f} s; wrote {out}")
+    note_written(out)
+    if was_interrupted(scorer):
+        raise typer.Exit(say_interrupted())
     say(f"evaluate it with: truerank evaluate {data} --model 'saved(path={out})'")

@@ -15,7 +15,8 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperGroup
 
-from truerank.core.errors import DataWarning, TruerankError
+from truerank.cli.interrupt import answer, is_dropped, say_interrupted
+from truerank.core.errors import DataWarning, Interrupted, TruerankError
 from truerank.version import __version__
 
 #: Command -> the first line of its help.
@@ -73,8 +74,11 @@ class LazyGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            _say("truerank: interrupted.")
-            raise typer.Exit(130) from None
+            raise typer.Exit(say_interrupted()) from None
+        except Exception:
+            if is_dropped():  # what a library has made of the interrupt
+                raise typer.Exit(say_interrupted()) from None
+            raise
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the name of the called command, the command itself and its arguments."""
@@ -133,12 +137,15 @@ def run() -> None:
     warnings.simplefilter("always", DataWarning)
     try:
         app(prog_name="truerank")
+    except SystemExit as leaving:
+        if is_dropped() and not leaving.code:
+            sys.exit(say_interrupted())
+        raise
     except TruerankError as error:
         _say(f"truerank: {error}")
         sys.exit(2)
     except KeyboardInterrupt:
-        _say("truerank: interrupted.")
-        sys.exit(130)
+        sys.exit(say_interrupted())
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
@@ -152,6 +159,8 @@ def run() -> None:
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    if issubclass(category, Interrupted):
+        answer()
     if issubclass(category, DataWarning):
         _say(f"note: {message}")
 

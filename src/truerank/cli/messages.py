@@ -90,6 +90,7 @@ class OptionCommand(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; an error gets its message in the words of the command line."""
+        from truerank.cli.interrupt import working
         from truerank.cli.output import talking
 
         before = ctx.obj or (False, False)
@@ -105,7 +106,7 @@ class OptionCommand(TyperCommand):
             frozenset(name for name, source in sources.items() if source and source.name != "DEFAULT")
         )
         try:
-            with talking(quiet=quiet, verbose=verbose):
+            with working(), talking(quiet=quiet, verbose=verbose):
                 return super().invoke(ctx)
         except TruerankError as error:
             is_argument = isinstance(error, InvalidParameter)

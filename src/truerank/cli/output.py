@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 
+from truerank.cli.interrupt import WatchedProgress, note_written
 from truerank.cli.messages import command_line
 from truerank.cli.options import Format
 from truerank.core.display import lay_out, visible, wrap_words
@@ -113,6 +114,12 @@ def say(text: str, *, always: bool = False) -> None:
     # rich is asked, because it may be drawing a progress bar that the message must not cut in two
     console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
     console.print("\n".join(lines))
+
+
+def say_written(path: Path, *, indent: str = "") -> None:
+    """Say that a file was written, now and where the command is interrupted later."""
+    note_written(path)
+    say(f"{indent}wrote {path}")
 
 
 def say_table(table: Table) -> None:
@@ -233,7 +240,7 @@ def write_text(path: Path, text: str) -> None:
     from truerank.core.checkpoint import replace_text
 
     replace_text(path, text if text.endswith("\n") else text + "\n", "--out")
-    say(f"wrote {path}")
+    say_written(path)
 
 
 def write_charts(
@@ -248,7 +255,7 @@ def write_charts(
         charts = result_charts(result, ranks, bounds=bounds, progress=progress)
     known = {**result.provenance, COMMAND_LINE: command_line()}
     write_report(replace(result, charts=charts, provenance=known), path)
-    say(f"wrote {path}")
+    say_written(path)
 
 
 def write_page(document: Document, path: Path) -> None:
@@ -256,7 +263,7 @@ def write_page(document: Document, path: Path) -> None:
     from truerank.report.page import write_document
 
     write_document(replace(document, command=command_line()), path)
-    say(f"wrote {path}")
+    say_written(path)
 
 
 def say_intervals(result: Result) -> None:
@@ -268,10 +275,17 @@ def say_intervals(result: Result) -> None:
         say(f"Bounds: the range of values that the sampled ranks allow, at {level} confidence.")
     from truerank.split.notes import data_notes
 
-    said = data_notes(result.data)  # when the data were read
+    said = [*data_notes(result.data), *interruption_notes(result)]  # when data were read, or as a warning
     for note in (*result.notes, *result.best_sentences()):
         if note not in said:
             say(note)
+
+
+def interruption_notes(result: Result) -> list[str]:
+    """Return the notes of a result about trainings that were interrupted and models that are missing."""
+    starts = [f"{name}: training was interrupted" for name in result.provenance.get("interrupted", {})]
+    starts += ["interrupted:"] if "unfinished" in result.provenance else []
+    return [note for note in result.notes if note.startswith(tuple(starts))]
 
 
 def interval_sentences(result: Result) -> list[str]:
@@ -346,10 +360,10 @@ def shown_progress() -> Iterator[Progress]:
     """
     with _drawn_progress() as drawn:
         if not _talk["verbose"]:
-            yield drawn
+            yield WatchedProgress(drawn)
             return
         timed = _Timed(drawn)
-        yield timed
+        yield WatchedProgress(timed)
     for label, seconds in timed.spent.items():
         times = f", {len(seconds):,} times" if len(seconds) > 1 else ""
         say(f"{label}: {sum(seconds):.2f} s{times}.")

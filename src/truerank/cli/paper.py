@@ -17,6 +17,7 @@ import typer
 
 from truerank.cli import options as opt
 from truerank.cli.completion import recipe_names
+from truerank.cli.interrupt import kept_parts, tell_kept
 from truerank.cli.messages import HelpGroup, OptionCommand
 from truerank.cli.options import Format
 from truerank.cli.output import (
@@ -26,6 +27,7 @@ from truerank.cli.output import (
     emit,
     say,
     say_table,
+    say_written,
     show,
     shown_progress,
     table_of,
@@ -163,6 +165,7 @@ def run_recipes(
 
     The last run of each recipe is kept, with its figures, and shown by paper list; where is said at the end.
     """
+    from truerank.core.checkpoint import whole_or_nothing
     from truerank.core.parallel import available_threads
     from truerank.core.provenance import head, versions
     from truerank.papers.recipe import RECIPES, Settings, run_recipe
@@ -178,6 +181,7 @@ def run_recipes(
     chosen, left_out = _chosen(names, quick)
     left_models = _models(without or [])
     store = PaperStore(None if fresh else keep or _cache())
+    tell_kept(lambda: kept_parts(store.folder))
     n_workers = workers if workers is not None else available_threads()
     runs: list[Run] = []
     for name in chosen:
@@ -185,7 +189,8 @@ def run_recipes(
         with shown_progress() as progress:
             settings = Settings(repeats, seed, progress, store, n_workers, full, quick, left_models, protocol)
             try:
-                outcome = run_recipe(name, settings)
+                with whole_or_nothing():
+                    outcome = run_recipe(name, settings)
             except InvalidData as error:  # of all recipes, one without its data must not stop the others
                 if name in names:
                     raise
@@ -360,10 +365,10 @@ def _write(name: str, outcome: RecipeOutcome, folder: Path) -> None:
     if outcome.cells:
         path = folder / f"{name}.csv"
         replace_text(path, _cells(name, outcome).csv(), "--out")
-        say(f"  wrote {path}")
+        say_written(path, indent="  ")
     for stem, figure in outcome.figures.items():
         for form in ("svg", "png"):
             path = folder / f"{stem}.{form}"
             save = partial(figure.savefig, format=form, dpi=150, facecolor="white")
             replace_file(path, save, "--out")
-            say(f"  wrote {path}")
+            say_written(path, indent="  ")

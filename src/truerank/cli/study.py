@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from truerank.cli import options as opt
+from truerank.cli.interrupt import kept_parts, tell_kept
 from truerank.cli.options import Format
 from truerank.cli.output import SUFFIXES, Parts, check_file, say, show, shown_progress, table_of, write_page
 from truerank.core.errors import MOST_CUTOFFS, InvalidParameter, check_at_least, excerpt
@@ -76,6 +77,7 @@ def study(
             seed=seed,
             progress=progress,
         )
+        tell_kept(lambda: kept_parts(keep))
         measured = run_study(
             list(model),
             parts,

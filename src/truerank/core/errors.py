@@ -14,7 +14,8 @@
     `-- JobFailed(RuntimeError)         tasks that an engine could not run to their end
 
 Each message is one sentence: what must hold, what came, what to do. The command line prints it and
-exits with 2. ``DataWarning`` marks results that are valid but surprising.
+exits with 2. ``DataWarning`` marks results that are valid but surprising, ``Interrupted`` those
+of work that Ctrl-C has ended early.
 
 Arguments are checked where they enter: in public functions, constructors, readers and commands. Code behind
 these relies on the types.
@@ -132,6 +133,10 @@ class CannotEstimate(TruerankError, TypeError):  # noqa: N818
 
 class DataWarning(UserWarning):
     """A result that is valid but surprising; the text holds counts and examples."""
+
+
+class Interrupted(DataWarning):
+    """A result of work that was ended early by Ctrl-C; the text says what is missing."""
 
 
 def suggests_arguments(function: Callable[Arguments, ReturnT]) -> Callable[Arguments, ReturnT]:

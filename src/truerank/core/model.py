@@ -55,6 +55,42 @@ class Model(Plugin, ABC):
         """
 
 
+@dataclass(frozen=True)
+class InterruptedTraining:
+    """How far a training had come when Ctrl-C ended it; its scorer says so by an attribute ``interrupted``.
+
+    Parameters
+    ----------
+    epoch : in which it was interrupted
+    epochs : that were asked for; early stopping might have ended it before
+    kept : the epoch whose scorer was kept, the best so far
+    path : the model file that the scorer was read from; empty where it was trained just now
+
+    Examples
+    --------
+    >>> str(InterruptedTraining(3, 20, 2))
+    'training was interrupted in epoch 3 of 20; epoch 2 is kept'
+    """
+
+    epoch: int
+    epochs: int
+    kept: int
+    path: str = ""
+
+    def __str__(self) -> str:
+        return f"training was interrupted in epoch {self.epoch} of {self.epochs}; epoch {self.kept} is kept"
+
+    def mark(self, scorer: Scorer) -> None:
+        """Let a scorer say that its training was interrupted."""
+        object.__setattr__(scorer, "interrupted", self)
+
+
+def interrupted_training(scorer: object) -> InterruptedTraining | None:
+    """Return how far the training of a scorer had come when it was interrupted; None where it was not."""
+    found = getattr(scorer, "interrupted", None)
+    return found if isinstance(found, InterruptedTraining) else None
+
+
 @dataclass(frozen=True, eq=False)
 class Epoch:
     """What is known at the end of an epoch of training.

@@ -13,7 +13,8 @@ A GPU also ranks scorers that add up rows of an item-item matrix (`HasItemWeight
 A scorer that computes each user from a history (`ReadsHistories`) can be given other histories than those it
 was trained on. Arrays are scorers too: see ``as_scorer``. A scorer whose methods may be called from several
 threads at once says so by an attribute ``is_thread_safe = True``; others are called from one thread. A scorer
-around a model that does not know all users and items of the data says how many by an attribute ``unknown``.
+around a model that does not know all users and items of the data says how many by an attribute ``unknown``,
+one whose training was interrupted by an attribute ``interrupted`` (see ``truerank.core.model``).
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ A fitted model is a scorer made of arrays; `ScorerFormat` says which arrays each
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from truerank.core.digest import events_hash
-from truerank.core.errors import InvalidData, InvalidParameter, check_choice, suggests_arguments
+from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, check_choice, suggests_arguments
 from truerank.core.interactions import Interactions, Lists, Vocabulary
-from truerank.core.model import Model
+from truerank.core.model import InterruptedTraining, Model, interrupted_training
 from truerank.core.provenance import versions
 from truerank.core.scorer import DenseScores, Factors, HasSparseRows, Scorer, SparseScores
 from truerank.core.types import AnyArray, FloatArray, IntArray
@@ -286,6 +287,7 @@ class RealignedSparseScorer(RealignedScorer):
 
 
 _SIDES = ("user", "item")
+_INTERRUPTED = ("epoch", "epochs", "kept")
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,6 +302,8 @@ class SavedScorer:
     users, items : the ids behind the codes; None when they were not saved
     version : the version of truerank that wrote it
     path : of the file
+    interrupted : how far the training had come when it was interrupted; None where it was not. The scorer
+        has it as an attribute too
     """
 
     scorer: Scorer
@@ -310,6 +314,7 @@ class SavedScorer:
     items: Vocabulary | None
     version: str
     path: Path
+    interrupted: InterruptedTraining | None = None
 
     def aligned(self, data: Interactions, *, unknown: Unknown = "error") -> Scorer:
         """Return the scorer by the codes of a data set, for example one that was read later.
@@ -332,7 +337,10 @@ class SavedScorer:
         if self.users == data.users and self.items == data.items:
             return self.scorer
         alignment = align_ids(data, self.users.ids, self.items.ids, unknown=unknown)
-        return _realign(self.scorer, alignment)
+        realigned = _realign(self.scorer, alignment)
+        if self.interrupted is not None:
+            self.interrupted.mark(realigned)
+        return realigned
 
     def _check_size(self, data: Interactions) -> None:
         if (self.n_users, self.n_items) != (data.n_users, data.n_items):
@@ -350,8 +358,8 @@ def save_scorer(
     """Write a fitted model to one file.
 
     The file is an uncompressed ``.npz`` archive of plain arrays with a JSON header; nothing in it is code.
-    Equal models give equal bytes. It is written under another name first and renamed, so that no half-written
-    file is ever left.
+    Equal models give equal bytes. The header says whether the training was interrupted. The file is written
+    under another name first and renamed, so that no half-written one is ever left.
 
     Parameters
     ----------
@@ -397,20 +405,36 @@ def _contents(
             )
         for side, vocabulary in zip(_SIDES, (data.users, data.items), strict=True):
             named.update({f"ids/{name}": array for name, array in pack_ids(vocabulary, side).items()})
+    interrupted = interrupted_training(scorer)
     fields = {
         "model": str(model),
         "kind": kind,
         "n_users": n_users,
         "n_items": scorer.n_items,
         "data_hash": None if data is None else events_hash(data),
+        "interrupted": None if interrupted is None else _as_written(interrupted),
         "versions": versions(),
     }
     return fields, named
 
 
+def _as_written(interrupted: InterruptedTraining) -> dict[str, int]:
+    """Return what the header says of an interrupted training: all but the path, which the reader knows."""
+    return {name: getattr(interrupted, name) for name in _INTERRUPTED}
+
+
+def _interrupted(told: Any, path: Path) -> InterruptedTraining | None:
+    """Return what the header says of an interrupted training; files of earlier versions say nothing."""
+    if told is None:
+        return None
+    if not isinstance(told, dict) or [*map(type, map(told.get, _INTERRUPTED))] != [int, int, int]:
+        raise InvalidData("its header does not say which epoch was interrupted. Save the model again.")
+    return InterruptedTraining(told["epoch"], told["epochs"], told["kept"], str(path))
+
+
 @suggests_arguments
 def load_scorer(path: str | Path) -> SavedScorer:
-    """Read what ``save_scorer`` wrote.
+    """Read what ``save_scorer`` wrote; a training that was interrupted is announced by a `DataWarning`.
 
     Raises
     ------
@@ -432,12 +456,16 @@ def load_scorer(path: str | Path) -> SavedScorer:
             raise InvalidData("the sizes in its header are not those of its arrays. Save the model again.")
         if any(ids is not None and len(ids) != size for ids, size in ((users, n_users), (items, n_items))):
             raise InvalidData("it has another number of ids than of users or items. Save the model again.")
+        interrupted = _interrupted(header.get("interrupted"), path)
     except InvalidData as error:
         raise InvalidData(f"'{path}' cannot be used: {error}") from None
     except (ValueError, TypeError, LookupError, OverflowError) as error:  # arrays of another form
         raise InvalidData(
             f"'{path}' cannot be used: its arrays are not those of a scorer ({error}). Save the model again."
         ) from None
+    if interrupted is not None:
+        interrupted.mark(scorer)
+        warnings.warn(f"'{path}' is not fully trained: {interrupted}.", DataWarning, stacklevel=3)
     return SavedScorer(
         scorer=scorer,
         model=str(header.get("model", "")),
@@ -447,6 +475,7 @@ def load_scorer(path: str | Path) -> SavedScorer:
         items=items,
         version=str(header.get("truerank", "")),
         path=path,
+        interrupted=interrupted,
     )
 
 

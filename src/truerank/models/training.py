@@ -20,9 +20,16 @@ from typing import Any, Generic, Protocol, Self, TypeVar, cast, runtime_checkabl
 import numpy as np
 
 from truerank.core.checkpoint import must_be_whole
-from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, NotConverged
+from truerank.core.errors import Interrupted, InvalidData, InvalidParameter, NotConverged
 from truerank.core.interactions import Interactions, Lists
-from truerank.core.model import Epoch, EpochModel, OnEpoch, RestartsValidation, Validate
+from truerank.core.model import (
+    Epoch,
+    EpochModel,
+    InterruptedTraining,
+    OnEpoch,
+    RestartsValidation,
+    Validate,
+)
 from truerank.core.parallel import even_blocks, run_row_blocks
 from truerank.core.progress import SILENT, Progress, ProgressTask, note, tracked
 from truerank.core.scorer import Scorer
@@ -132,8 +139,9 @@ def run_epochs(
     """Train and return the scorer of the best epoch: the best validated one, else the last.
 
     ``on_epoch`` is called after every epoch with the scorer of that epoch; the progress shows loss and
-    validation. Ctrl-C ends the training early with the best epoch so far and a `DataWarning`; before the
-    first epoch has ended, and within ``whole_or_nothing``, it is raised.
+    validation. Ctrl-C ends the training early with the best epoch so far, marked as `InterruptedTraining`,
+    and a warning `Interrupted`; before the first epoch has ended, and within ``whole_or_nothing``, it is
+    raised.
 
     Parameters
     ----------
@@ -156,12 +164,11 @@ def run_epochs(
         except KeyboardInterrupt:
             if run.best_epoch == 0 or must_be_whole():
                 raise
-            warnings.warn(
-                f"training of {label} was interrupted in epoch {run.epoch} of {schedule.epochs}; "
-                f"epoch {run.best_epoch} is kept.",
-                DataWarning,
-                stacklevel=3,
-            )
+            interrupted = InterruptedTraining(run.epoch, schedule.epochs, run.best_epoch)
+            warnings.warn(f"{label}: {interrupted}.", Interrupted, stacklevel=3)
+            scorer = run.best()
+            interrupted.mark(scorer)
+            return scorer
     return run.best()
 
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from truerank.core.checkpoint import Store
+from truerank.core.checkpoint import Store, whole_or_nothing
 from truerank.core.digest import events_hash
 from truerank.core.errors import InvalidData, InvalidParameter, NotConverged
 from truerank.core.interactions import Interactions
@@ -224,9 +224,8 @@ def difficulty_in_training(
             "Use one of the two, or leave legacy out."
         )
     watched = _Watched(events, model.settings(), seed)
-    run_epochs(str(model), watched, Schedule(model.epochs, None), progress=progress)
-    if watched.epochs < model.epochs:
-        raise KeyboardInterrupt  # training ends early on Ctrl-C; a mean over fewer epochs is wrong
+    with whole_or_nothing():  # a mean over fewer epochs is wrong
+        run_epochs(str(model), watched, Schedule(model.epochs, None), progress=progress)
     mean = watched.wrong / model.epochs
     if watched.value is None:
         pairs = watched.user * events.n_items + watched.item
@@ -356,9 +355,10 @@ def importance(
         if legacy:
             return {"importance": difficulty_in_training(model, train, seed=seed, progress=progress)}
         difficulty = Difficulty(train, feedback=feedback, negatives=negatives, auc=auc, seed=seed)
-        model.fit(train, seed=seed, progress=progress, on_epoch=lambda epoch: difficulty.add(epoch.scorer))
-        if difficulty.epochs < getattr(model, "epochs", 1):
-            raise KeyboardInterrupt  # training ends early on Ctrl-C; a mean over fewer epochs is wrong
+        with whole_or_nothing():  # a mean over fewer epochs is wrong
+            model.fit(
+                train, seed=seed, progress=progress, on_epoch=lambda epoch: difficulty.add(epoch.scorer)
+            )
         return {"importance": difficulty.mean()}
 
     if store is None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from truerank.core.model import InterruptedTraining
 from truerank.core.provenance import versions
 from truerank.core.random import stream
 from truerank.core.ranks import Ranks, SampledRanks
@@ -35,6 +36,7 @@ class EvaluatedModel:
     bounded : identification bounds of the sampled ranks
     per_user : (n_users, n_metrics) exact values of the users of ``ranks``; None where there are no ranks
     unknown : how many ``users`` and ``items`` a model of another library does not know
+    interrupted : how far its training had come when it was interrupted; None where it was not
     """
 
     name: str
@@ -47,12 +49,15 @@ class EvaluatedModel:
     sampled: SampledRanks | None = None
     per_user: FloatArray | None = None
     unknown: Mapping[str, int] = field(default_factory=dict)
+    interrupted: InterruptedTraining | None = None
 
     def notes(self) -> Iterator[str]:
         """Yield what there is to say about the model."""
         for what, count in self.unknown.items():
             fate = "rank below all others" if what == "items" else "get the same list"
             yield f"{self.name}: the model does not know {count:,} {what} of the data, which {fate}."
+        if self.interrupted is not None:
+            yield f"{self.name}: {self.interrupted}. A longer training may give other values."
         yield from self.bounded.notes
 
 
@@ -74,6 +79,7 @@ def assemble_result(
     **provenance : what else is recorded, such as ``split`` or ``sampler``
     """
     unknown = {model.name: dict(model.unknown) for model in models if model.unknown}
+    interrupted = {model.name: asdict(model.interrupted) for model in models if model.interrupted is not None}
     return Result(
         command="evaluate",
         estimates=tuple(_with_best(models, settings)),
@@ -93,6 +99,7 @@ def assemble_result(
             "data_hash": data_hash,
             "versions": versions(),
             **({"unknown": unknown} if unknown else {}),
+            **({"interrupted": interrupted} if interrupted else {}),
             "seconds": {model.name: dict(model.seconds) for model in models},
             "scores_computed": {model.name: model.n_scores for model in models},
         },

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from truerank.core.digest import data_hash, file_hash
-from truerank.core.errors import DataWarning, suggests_arguments
-from truerank.core.model import Model
+from truerank.core.errors import Interrupted, suggests_arguments
+from truerank.core.model import Model, interrupted_training
 from truerank.core.progress import SILENT, Progress, as_progress
 from truerank.core.provenance import versions
 from truerank.core.ranks import SampledRanks, SeenPolicy, TiePolicy
@@ -46,6 +46,7 @@ from truerank.workflows.fitting import (
     make_validate,
     name_models,
     unknown_of,
+    was_interrupted,
 )
 from truerank.workflows.options import (
     DEFAULT_METRICS,
@@ -94,8 +95,9 @@ def evaluate(
     Every item of each user's pool is ranked, so the values are exact; the intervals say how far they may lie
     from the values of the population that the test users are a sample of. With a ``sampler`` only sampled
     items are ranked and the values are estimates; with a ``precision`` a slow scorer is asked for as few
-    scores as the intervals need. Interrupted with Ctrl-C, it returns the models that are finished, with a
-    warning.
+    scores as the intervals need. Interrupted with Ctrl-C, it returns the models that are finished; a training
+    that was interrupted ends with its best epoch and is the last one. A warning `Interrupted`, the notes and
+    the provenance say so.
 
     Parameters
     ----------
@@ -185,11 +187,13 @@ def run_evaluation(
     """Return what ``evaluate`` returns, for named models and options that are checked already."""
     if options.precision is not None:
         result = _evaluate_to_precision(models, split, options, progress)
+        unfinished = _unfinished(models, result.models())
     else:
         split = with_grades(split, options.gain)
         groups = label_split(options.by, split)
         split = take_users(split, options)
         finished = _finished(_evaluated(models, split, options, progress))
+        unfinished = _unfinished(models, [model.name for model in finished])
         result = assemble_result(
             finished,
             options,
@@ -204,11 +208,22 @@ def run_evaluation(
                 finished, groups, options, n_test_users=n_test_users, progress=progress
             )
             result = replace(result, segments=segments)
-    n_finished = len(result.models())
-    if n_finished < len(models):
-        message = f"interrupted: {n_finished} of {len(models)} models were finished."
-        warnings.warn(message, DataWarning, stacklevel=3)
-    return result
+    if not unfinished:
+        return result
+    provenance = {**result.provenance, "unfinished": unfinished}
+    return replace(result, notes=(_interruption(models, unfinished), *result.notes), provenance=provenance)
+
+
+def _unfinished(models: Mapping[str, Model | Scorer], finished: Collection[str]) -> list[str]:
+    """Return the models that are missing because of Ctrl-C, and warn of them."""
+    missing = [name for name in models if name not in finished]
+    if missing:
+        warnings.warn(_interruption(models, missing), Interrupted, stacklevel=4)
+    return missing
+
+
+def _interruption(models: Mapping[str, Model | Scorer], missing: Collection[str]) -> str:
+    return f"interrupted: {len(models) - len(missing)} of {len(models)} models were evaluated."
 
 
 def _evaluated(
@@ -278,7 +293,9 @@ def evaluate_each(
     for name, model in models.items():
         seconds: dict[str, float] = {}
         with _timed(seconds, "fit"):
-            scorer = fit_scorer(model, split, validate=validate, seed=options.seed, progress=progress)
+            scorer = fit_scorer(
+                model, split, validate=validate, seed=options.seed, progress=progress, keeps_part=True
+            )
         estimates: list[Estimate] = []
         ranks, sample, per_user, n_scores, bounded = None, None, None, 0, BoundsWithMessages()
         if options.sampler is not None:
@@ -322,7 +339,10 @@ def evaluate_each(
             sample,
             per_user,
             unknown_of(scorer),
+            interrupted_training(scorer),
         )
+        if was_interrupted(scorer):
+            return
 
 
 def _sample(

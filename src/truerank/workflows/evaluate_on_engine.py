@@ -25,7 +25,7 @@ from truerank.core.errors import (
     suggests_arguments,
 )
 from truerank.core.interactions import Interactions
-from truerank.core.model import Model
+from truerank.core.model import Model, interrupted_training
 from truerank.core.progress import SILENT, Progress
 from truerank.core.ranks import Ranks, SampledRanks, SeenPolicy, TiePolicy
 from truerank.core.result import Estimate, Result
@@ -56,7 +56,14 @@ from truerank.ranking.negatives import Sampler
 from truerank.ranking.samplers.given import Given, GivenLists
 from truerank.workflows.assembly import EvaluatedModel, assemble_result, metric_estimates
 from truerank.workflows.estimate import BoundsWithMessages, bound_metrics, estimate_each
-from truerank.workflows.fitting import check_targets, described, fit_scorer, make_validate, unknown_of
+from truerank.workflows.fitting import (
+    check_targets,
+    described,
+    fit_scorer,
+    make_validate,
+    unknown_of,
+    was_interrupted,
+)
 from truerank.workflows.options import (
     DEFAULT_METRICS,
     Estimators,
@@ -313,13 +320,17 @@ def evaluate_each_on(
         validate = make_validate(split, seen=options.seen, n_threads=options.n_threads)
         for name, model in models.items():
             started = time.perf_counter()
-            scorer = fit_scorer(model, split, validate=validate, seed=options.seed, progress=progress)
+            scorer = fit_scorer(
+                model, split, validate=validate, seed=options.seed, progress=progress, keeps_part=True
+            )
             fitted = time.perf_counter()
             files = write_files(folder, scorer, split, options.seen, private=private)
             seconds = {"fit": fitted - started, "write": time.perf_counter() - fitted}
             graded = None if options.gain is None else split.test
             evaluated, _ = _evaluated(run, name, described(model), files, seconds, graded)
-            yield replace(evaluated, unknown=unknown_of(scorer))
+            yield replace(evaluated, unknown=unknown_of(scorer), interrupted=interrupted_training(scorer))
+            if was_interrupted(scorer):
+                return
 
 
 @suggests_arguments

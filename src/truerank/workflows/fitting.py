@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from truerank.core.checkpoint import whole_or_nothing
 from truerank.core.errors import DataWarning, InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions, reading_advice
-from truerank.core.model import Model, Validate
+from truerank.core.model import Model, Validate, interrupted_training
 from truerank.core.plugin import Spec, parse_spec
 from truerank.core.progress import SILENT, Progress
 from truerank.core.ranks import SeenPolicy
@@ -116,17 +118,32 @@ def fit_scorer(
     validate: Validate | None = None,
     seed: int = 0,
     progress: Progress = SILENT,
+    keeps_part: bool = False,
 ) -> Scorer:
-    """Return the scorer: a model is fitted on the train part, a scorer is taken as it is."""
-    if isinstance(model, Model):
+    """Return the scorer: a model is fitted on the train part, a scorer is taken as it is.
+
+    Parameters
+    ----------
+    model, split : what is fitted to what
+    validate, seed, progress : as in ``Model.fit``
+    keeps_part : whether Ctrl-C ends a training with its best epoch, marked as such; it is raised otherwise
+    """
+    if not isinstance(model, Model):
+        return model
+    with nullcontext() if keeps_part else whole_or_nothing():
         return model.fit(split.train, validate=validate, seed=seed, progress=progress)
-    return model
 
 
 def unknown_of(model: Model | Scorer) -> dict[str, int]:
     """Return how many users and items of the data the model behind a scorer does not know, if any."""
     unknown = {} if isinstance(model, Model) else getattr(model, "unknown", {})
     return dict(unknown) if isinstance(unknown, Mapping) else {}
+
+
+def was_interrupted(scorer: Scorer) -> bool:
+    """Whether Ctrl-C has ended the training of this scorer in this run, and not before it was saved."""
+    interrupted = interrupted_training(scorer)
+    return interrupted is not None and not interrupted.path
 
 
 def described(model: Model | Scorer) -> str:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,7 +25,7 @@ from truerank.subsampling.subsample import subsample
 from truerank.workflows.agreement import parallel
 from truerank.workflows.agreement.experiment import AgreementExperiment, measure_agreement
 from truerank.workflows.agreement.order import kendall, resample_users
-from truerank.workflows.agreement.parallel import interrupted_at_once, run_tasks
+from truerank.workflows.agreement.parallel import run_tasks
 from truerank.workflows.agreement.plan import make_plan
 from truerank.workflows.agreement.result import Agreement
 from truerank.workflows.agreement.runner import TaskRunner
@@ -424,23 +421,6 @@ def test_the_answer_says_where_the_order_is_lost() -> None:
     assert same.answer.startswith("On demo (implicit) there is no order to keep")
     assert same.cell("random", 0.5).certain is None
     assert same.cell("random", 0.5).tau is None  # all values are equal
-
-
-def test_an_interrupt_passes_what_keeps_half_a_training() -> None:
-    """Models take Ctrl-C as a wish to keep the best epoch so far; a result must not be kept then."""
-    kept = False
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
-    try:
-        with pytest.raises(KeyboardInterrupt), interrupted_at_once():
-            try:
-                os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(5)
-            except KeyboardInterrupt:
-                kept = True
-        assert not kept
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def test_unknown_keyword() -> None:

@@ -10,13 +10,12 @@ import multiprocessing
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from types import FrameType
 
 from truerank.core.errors import InvalidParameter, JobFailed, NotConverged, TruerankError
 from truerank.core.progress import ProgressTask
@@ -45,10 +44,9 @@ def run_tasks(
     """
     missing = [task for task in tasks if not runner.is_done(task)]
     if workers <= 1 or len(missing) <= 1:
-        with interrupted_at_once():
-            for task in missing:
-                runner.run(task)
-                progress.advance(task.cost)
+        for task in missing:
+            runner.run(task)
+            progress.advance(task.cost)
         return
     if runner.folder is None:
         raise InvalidParameter(
@@ -70,14 +68,19 @@ def _run_in_processes(
     )
     try:
         waiting = iter(tasks)
-        running = {pool.submit(_run_in_worker, task): task for task in islice(waiting, 2 * workers)}
+
+        def submit(most: int) -> dict[Future[str | None], AgreementTask]:
+            with _undisturbed():  # processes are started as they are needed
+                return {pool.submit(_run_in_worker, task): task for task in islice(waiting, most)}
+
+        running = submit(2 * workers)
         while running:
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 message = future.result()
                 if message is not None:
                     raise TruerankError(message)
                 progress.advance(running.pop(future).cost)
-                running.update({pool.submit(_run_in_worker, task): task for task in islice(waiting, 1)})
+                running.update(submit(1))
     except BrokenProcessPool:
         raise NotConverged(
             "a worker process ended before its task was finished, possibly because memory ran out; finished "
@@ -90,6 +93,32 @@ def _run_in_processes(
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Start processes in the block that do not hear Ctrl-C; a signal to this one is raised after the block.
+
+    A process whose start is interrupted prints a traceback. The mask of blocked signals is handed down; it
+    does not keep the signal from this process, where another thread may take it.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
+        yield  # no signal is raised here
+        return
+    heard: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    raising = {number: handler for number, handler in handlers.items() if callable(handler)}
+    for number in raising:
+        signal.signal(number, lambda number, _: heard.append(number))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in raising.items():
+            signal.signal(number, handler)
+        if heard:
+            signal.raise_signal(heard[0])
 
 
 def _start_worker(splits: Mapping[Scenario, Split], folder: Path | None) -> None:
@@ -111,30 +140,6 @@ def _run_in_worker(task: AgreementTask) -> str | None:
     except TruerankError as error:
         return str(error)
     return None
-
-
-class _Interrupted(BaseException):
-    """Ctrl-C as an exception that no training loop catches to keep its best epoch."""
-
-
-@contextmanager
-def interrupted_at_once() -> Iterator[None]:
-    """Let Ctrl-C end the block at once, so that a partly trained model is not kept as a result."""
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        yield
-        return
-
-    def stop(_: int, __: FrameType | None) -> None:
-        raise _Interrupted
-
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    except _Interrupted:
-        raise KeyboardInterrupt from None
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from truerank.core.digest import data_hash
 from truerank.core.errors import InvalidParameter, TruerankError, suggests_arguments
-from truerank.core.model import Model, Validate
+from truerank.core.model import Model, Validate, interrupted_training
 from truerank.core.progress import SILENT, Progress, tracked
 from truerank.core.ranks import Ranks, SeenPolicy, TiePolicy
 from truerank.core.result import SAMPLED_USERS, Estimate, Result
@@ -44,6 +44,7 @@ from truerank.workflows.fitting import (
     make_validate,
     name_models,
     unknown_of,
+    was_interrupted,
 )
 from truerank.workflows.options import DEFAULT_ESTIMATOR, DEFAULT_METRICS, Estimators, single_estimator
 from truerank.workflows.plan.cost import RankingSeconds
@@ -434,7 +435,7 @@ def evaluate_to_precision(
 ) -> Result:
     r"""Return metrics whose intervals have the wanted half-width, from as few scores as that takes.
 
-    Interrupted with Ctrl-C, it returns the models that are finished, if there are any.
+    Interrupted with Ctrl-C, it returns the models that are finished, if there are any, as ``evaluate`` does.
 
     Models whose scores are available without calling them (factors, sparse rows, arrays) are ranked exactly,
     which is quicker than sampling. Other models are evaluated on a growing sample:
@@ -508,13 +509,16 @@ def evaluate_to_precision(
     traces: dict[str, PrecisionTrace] = {}
     for name, model in named.items():
         try:
-            result = _fit_and_evaluate(model, split, goal, validate, progress)
+            scorer, result = _fit_and_evaluate(model, split, goal, validate, progress)
         except KeyboardInterrupt:
             if not done:
                 raise
             break
         traces[name] = result.trace
-        done.append(replace(_evaluated(name, described(model), result, goal), unknown=unknown_of(model)))
+        evaluated = _evaluated(name, described(model), result, goal)
+        done.append(replace(evaluated, unknown=unknown_of(scorer), interrupted=interrupted_training(scorer)))
+        if was_interrupted(scorer):
+            break
     is_exact = all(estimate.kind == "exact" for model in done for estimate in model.estimates)
     return assemble_result(
         done,
@@ -533,13 +537,13 @@ def evaluate_to_precision(
 
 def _fit_and_evaluate(
     model: Model | Scorer, split: Split, goal: PrecisionGoal, validate: Validate | None, progress: Progress
-) -> PrecisionResult:
+) -> tuple[Scorer, PrecisionResult]:
     started = time.perf_counter()
-    scorer = fit_scorer(model, split, validate=validate, seed=goal.seed, progress=progress)
+    scorer = fit_scorer(model, split, validate=validate, seed=goal.seed, progress=progress, keeps_part=True)
     fitted = time.perf_counter()
     result = evaluate_model(scorer, split, goal, progress)
     result.seconds.update(fit=fitted - started, rank=time.perf_counter() - fitted)
-    return result
+    return scorer, result
 
 
 def _evaluated(name: str, spec: str, result: PrecisionResult, goal: PrecisionGoal) -> EvaluatedModel:
