@@ -192,9 +192,7 @@ def test_quota(
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-@pytest.mark.parametrize(
-    "command", [("list", "models"), ("--version",), ("data", "list", "--format", "json")]
-)
+@pytest.mark.parametrize("command", [("list", "models"), ("--version",)])
 def test_full_stdout(command: tuple[str, ...]) -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(

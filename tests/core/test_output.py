@@ -205,6 +205,7 @@ WRITERS = {
 }
 
 
+@pytest.mark.slow
 def test_all_files_are_written_in_one_place() -> None:
     """No other module opens a file to write, or hands a path to what writes."""
     found: dict[str, set[str]] = {}

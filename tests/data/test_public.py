@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 
+import polars as pl
 import pytest
 
 from truerank.core.errors import DataWarning
@@ -37,6 +39,18 @@ def test_pinterest_is_partial() -> None:
     if "partial" in events.origin:
         assert [warning.category for warning in caught] == [DataWarning]
         assert (events.n_users, events.n_items, len(events)) == (37_501, 9_836, 1_000_154)
+
+
+def test_a_checksum_found_again() -> None:
+    """The file that UCSD offers, rebuilt from a copy of one project, has the checksum that another states."""
+    skip_unless_here("amazon-magazine-subscriptions")
+    copy = find_local("amazon-magazine-subscriptions")
+    if copy is None or copy.suffix != ".parquet":
+        pytest.skip("the copy here is a file of another form")
+    events = pl.read_parquet(copy).select("item", "user", pl.col("rating").cast(pl.Float64), "timestamp")
+    lines = events.write_csv(include_header=False, line_terminator="\r\n")
+    (file,) = describe("amazon-magazine-subscriptions").files
+    assert file.checksum == "sha256:" + hashlib.sha256(lines.encode()).hexdigest()
 
 
 def test_rule_of_svp_cf() -> None:

@@ -70,7 +70,7 @@ def fetch_data(name: _Name) -> None:
     entry = describe(name)
     say(f"{name}: {entry.licence}.")
     with shown_progress() as progress:
-        paths = fetch(name, progress=progress)
+        paths = fetch(name, progress=progress, tell=say)
     for path in paths:
         emit(str(path))
 

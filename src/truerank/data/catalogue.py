@@ -1,12 +1,9 @@
-"""Catalogue of public data sets: finding local copies, downloading, and reading them by name."""
+"""Catalogue of public data sets: finding local copies, and reading data sets by name."""
 
 from __future__ import annotations
 
-import logging
 import os
-import shutil
 import warnings
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,127 +11,22 @@ from typing import Literal
 
 import polars as pl
 
-from truerank.core.checkpoint import readable, replace_file
+from truerank.core.checkpoint import readable
 from truerank.core.errors import (
     DataWarning,
     InvalidData,
     InvalidParameter,
-    MissingDependency,
     UnknownName,
     suggests_arguments,
 )
 from truerank.core.interactions import Interactions
-from truerank.core.progress import SILENT, Progress, ProgressTask, as_progress, tracked
+from truerank.core.progress import SILENT, Progress, as_progress, tracked
 from truerank.data.clean import merge_duplicates, min_history, min_rating
-from truerank.data.datasets import Dataset, RemoteFile, datasets
+from truerank.data.datasets import Dataset, datasets
 from truerank.data.demo import demo
+from truerank.data.download import download
 from truerank.data.read import read_interactions, read_table
 from truerank.data.table import OpenTable, choose, scan
-
-
-def download(
-    file: RemoteFile, *, name: str, folder: str | Path | None = None, progress: Progress = SILENT
-) -> Path:
-    """Download a file of the catalogue and return its path (that of the member, if it is an archive).
-
-    An existing file with the right checksum is not downloaded again. No partial file is left behind.
-
-    Parameters
-    ----------
-    file : what to download
-    name : the data set, for its folder and for messages
-    folder : where to put it; by default the user's cache (see ``pooch.os_cache``)
-
-    Raises
-    ------
-    MissingDependency
-        Without pooch.
-    InvalidData
-        When there is no connection, the server refuses, or the checksum differs.
-    """
-    try:
-        import pooch
-    except ImportError:
-        raise MissingDependency("downloading data", "pooch", extra="data") from None
-    target = Path(folder) if folder is not None else Path(pooch.os_cache("truerank"))
-    target = target / name
-    filename = file.url.rsplit("/", 1)[-1]
-    logger = pooch.get_logger()
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        with tracked(progress, f"downloading {filename}") as task:
-            downloader = pooch.HTTPDownloader(progressbar=_Bar(task), chunk_size=1 << 16, timeout=30)
-            path = pooch.retrieve(
-                file.url, file.checksum or None, fname=filename, path=target, downloader=downloader
-            )
-    except (OSError, ValueError) as error:  # requests' errors are OSError, pooch's checksum a ValueError
-        raise _sentence(file, name, error) from None
-    finally:
-        logger.setLevel(level)
-    return _member(Path(path), file) if file.member else Path(path)
-
-
-def _member(archive: Path, file: RemoteFile) -> Path:
-    """Unpack one member of a zip archive into the same folder."""
-    target = archive.parent / Path(file.member).name
-    if target.exists() and target.stat().st_mtime >= archive.stat().st_mtime:
-        return target
-    try:
-        with zipfile.ZipFile(archive) as packed, packed.open(file.member) as source:
-            replace_file(target, lambda part: shutil.copyfileobj(source, part, 1 << 20), "the unpacked file")
-    except (zipfile.BadZipFile, KeyError):
-        raise InvalidData(
-            f"'{archive}' must be a zip archive with {file.member!r} inside, but it is not. Remove it and "
-            f"download it again."
-        ) from None
-    return target
-
-
-def _sentence(file: RemoteFile, name: str, error: Exception) -> InvalidData:
-    if isinstance(error, ValueError) and "hash" in str(error).lower():
-        return InvalidData(
-            f"{file.url} must have the checksum {file.checksum}, but what came has another: the source has "
-            f"changed or the transfer failed. Try again later."
-        )
-    source = Path(file.member or file.url.rsplit("/", 1)[-1])
-    return InvalidData(
-        f"{name!r} cannot be downloaded from {file.url} ({_reason(error)}). Try again later, or put "
-        f"{source.name!r} as {name + ''.join(source.suffixes)!r} into the folder $TRUERANK_DATA."
-    )
-
-
-def _reason(error: Exception) -> str:
-    response = getattr(error, "response", None)
-    if response is not None:
-        return f"the server answers {response.status_code}"
-    if isinstance(error, OSError) and "Connection" in type(error).__name__:
-        return "no connection"
-    return type(error).__name__
-
-
-class _Bar:
-    """Progress bar as pooch expects it, which reports to a progress task."""
-
-    total: int = 0
-
-    def __init__(self, task: ProgressTask) -> None:
-        self._task = task
-
-    def update(self, size: int) -> None:
-        self._task.advance(size)
-
-    def reset(self) -> None:
-        self._task = _Finished()
-
-    def close(self) -> None:
-        pass
-
-
-class _Finished:
-    def advance(self, steps: int = 1) -> None:
-        """Ignore the total that pooch reports once more at the end."""
-
 
 _OWN_FORMAT = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".inter")
 _SUFFIXES = (*_OWN_FORMAT, ".dat", ".data", ".txt", ".txt.gz", ".json", ".json.gz", ".jsonl", ".jsonl.gz")
@@ -168,8 +60,14 @@ def find_local(name: str) -> Path | None:
     return None if local is None else local.path
 
 
-def fetch(name: str, *, folder: str | Path | None = None, progress: Progress = SILENT) -> list[Path]:
-    """Return the files of a data set, downloading them if needed.
+def fetch(
+    name: str,
+    *,
+    folder: str | Path | None = None,
+    progress: Progress = SILENT,
+    tell: Callable[[str], None] | None = None,
+) -> list[Path]:
+    """Return the files of a data set, downloading them if needed; parameters as in `download`.
 
     Raises
     ------
@@ -182,7 +80,7 @@ def fetch(name: str, *, folder: str | Path | None = None, progress: Progress = S
         return [local.path]
     if not entry.is_automatic:
         raise InvalidData(f"{name!r} cannot be downloaded automatically: {entry.by_hand}.")
-    return [download(file, name=name, folder=folder, progress=progress) for file in entry.files]
+    return [download(file, name=name, folder=folder, progress=progress, tell=tell) for file in entry.files]
 
 
 @suggests_arguments
@@ -223,7 +121,7 @@ def load(
             DataWarning,
             stacklevel=2,
         )
-    paths = fetch(name, folder=folder, progress=progress)
+    paths = fetch(name, folder=folder, progress=progress, tell=tell)
     table = _open(entry, paths)
     columns = columns or _own_columns(entry, table)
     choice = choose(table.names, columns, keep=keep, where=table.where, by_position=table.by_position)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
+_NO_CHECKSUM = "not known; the first download records one"
+
 
 @dataclass(frozen=True)
 class RemoteFile:
@@ -16,8 +18,8 @@ class RemoteFile:
 
     Parameters
     ----------
-    url : where it lies
-    checksum : ``md5:...`` or ``sha256:...`` as the source or several independent users state it; may be empty
+    url : where it lies, with https
+    checksum : ``md5:...`` or ``sha256:...`` as the source or others state it; may be empty
     member : the file to take out of a zip archive
     part : the label of its events, for data sets that come as several files
     """
@@ -38,6 +40,7 @@ class Dataset:
     description : one line
     n_users, n_items, n_events : as published; None where the source does not say
     homepage, licence, citation : where it comes from and on which terms
+    checksum_source : who states the checksums of its files
     files : what to download; empty if that must be done by hand
     by_hand : what to do by hand
     format, encoding, columns : how to read the downloaded files where the reader cannot see it
@@ -55,6 +58,7 @@ class Dataset:
     n_items: int | None = None
     n_events: int | None = None
     citation: str = ""
+    checksum_source: str = ""
     files: tuple[RemoteFile, ...] = ()
     by_hand: str = ""
     format: str | None = None
@@ -84,7 +88,8 @@ class Dataset:
             "licence": self.licence,
             "citation": self.citation,
             "download": ", ".join(file.url for file in self.files) or "by hand",
-            "checksum": ", ".join(file.checksum for file in self.files if file.checksum) or "not published",
+            "checksum": ", ".join(file.checksum for file in self.files if file.checksum) or _NO_CHECKSUM,
+            "checksum from": self.checksum_source,
             "by hand": self.by_hand,
             "note": self.note,
         }
