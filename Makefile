@@ -3,12 +3,13 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test quick pythons package check bench coverage docs gallery papers picture rivals clean
+.PHONY: help demo test quick fuzz pythons package check bench coverage docs gallery papers picture rivals clean
 
 help:
 	@echo "make demo   evaluate five recommenders on the embedded demo data: a table and demo/report.html"
 	@echo "make test   format, lint, types, import directions, doctests and tests, on all cores"
 	@echo "make quick  the daily loop: without papers, docs, clusters, slow and statistical tests"
+	@echo "make fuzz   30,000 hostile inputs of every kind, counted (make fuzz SEED=1; inputs of bad ones go to fuzz/)"
 	@echo "make pythons  the daily loop under Python 3.12 and 3.13 (make test-3.12), without torch"
 	@echo "make package  build wheel and source archive into dist/, check and try them"
 	@echo "make docs   build the documentation site into site/; warnings are errors"
@@ -36,6 +37,10 @@ quick: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/pytest --numprocesses auto --dist loadfile -m 'not (cluster or slow or stat or data)' \
 	  --ignore tests/papers --ignore tests/docs --ignore tests/distributed
+
+# bounded: about 20 minutes on one core; make fuzz SEED=7 ATTACK=options runs other cases, of one class
+fuzz: $(VENV)/.test
+	$(BIN)/python -m tests.fuzz --seed $(or $(SEED),0) --only "$(ATTACK)"
 
 # make test-3.12: the daily loop under another Python, in an environment of its own, without torch
 pythons: test-3.12 test-3.13
@@ -131,5 +136,5 @@ $(VENV)/.bench: $(VENV)/.test
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .venv-* dist .mypy_cache .pytest_cache .ruff_cache .hypothesis demo site
+	rm -rf $(VENV) .venv-* dist .mypy_cache .pytest_cache .ruff_cache .hypothesis demo site fuzz
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -197,7 +197,7 @@ def test_bad_qrels(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InvalidData, match="it is a folder"):
+    with pytest.raises(InvalidData, match="is a folder"):
         read_run(tmp_path)
     with pytest.raises(InvalidData, match="No such file or directory"):
         read_run(tmp_path / "absent")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from contextlib import suppress
@@ -16,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from truerank.cli.interrupt import answer, is_dropped, say_interrupted
-from truerank.core.errors import DataWarning, Interrupted, TruerankError
+from truerank.core.errors import DataWarning, Interrupted, TruerankError, excerpt
 from truerank.version import __version__
 
 #: Command -> the first line of its help.
@@ -79,6 +80,19 @@ class LazyGroup(TyperGroup):
             if is_dropped():  # what a library has made of the interrupt
                 raise typer.Exit(say_interrupted()) from None
             raise
+
+    def main(self, *arguments: Any, **options: Any) -> None:
+        """Run the command line; a call that cannot be parsed ends with one sentence and exit code 2."""
+        try:
+            code = super().main(*arguments, **{**options, "standalone_mode": False})
+        except Exception as error:
+            sentence = _usage_sentence(error)
+            if sentence is None:
+                raise
+            if sentence:  # without any argument, the help has said enough
+                _say(f"truerank: {sentence}")
+            sys.exit(2)
+        sys.exit(code if isinstance(code, int) else 0)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the name of the called command, the command itself and its arguments."""
@@ -156,6 +170,15 @@ def run() -> None:
         else:
             _say(f"truerank: '{error.filename}' cannot be used: {reason}. Check the path.")
         sys.exit(2)
+
+
+def _usage_sentence(error: Exception) -> str | None:
+    """Return what an error of the parser says, and whose help to look at; None for any other error."""
+    tell, context = getattr(error, "format_message", None), getattr(error, "ctx", None)
+    if tell is None:
+        return None
+    said = re.sub(r"\S{200,}", lambda word: excerpt(word[0]), " ".join(tell().split())).rstrip(".")
+    return said and f"{said}. See {context.command_path if context else 'truerank'} --help."
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

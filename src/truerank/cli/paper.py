@@ -33,7 +33,7 @@ from truerank.cli.output import (
     table_of,
     write_page,
 )
-from truerank.core.errors import InvalidData, InvalidParameter, UnknownName
+from truerank.core.errors import MOST_THREADS, InvalidData, InvalidParameter, UnknownName, check_at_least
 from truerank.core.table import Table
 
 if TYPE_CHECKING:
@@ -181,6 +181,8 @@ def run_recipes(
     chosen, left_out = _chosen(names, quick)
     left_models = _models(without or [])
     store = PaperStore(None if fresh else keep or _cache())
+    if workers is not None:
+        check_at_least("--workers", workers, 1, MOST_THREADS)
     tell_kept(lambda: kept_parts(store.folder))
     n_workers = workers if workers is not None else available_threads()
     runs: list[Run] = []

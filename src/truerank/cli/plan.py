@@ -7,6 +7,7 @@ it predicts what ranking a given number of users and items costs.
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -18,7 +19,7 @@ import typer
 from truerank.cli import options as opt
 from truerank.cli.options import Format
 from truerank.cli.output import SUFFIXES, Parts, check_file, say, show, shown_progress, table_of
-from truerank.core.errors import InvalidParameter
+from truerank.core.errors import MOST_ITEMS, MOST_USERS, InvalidParameter, check_at_least
 from truerank.core.table import about
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def show_scale(
     from truerank.workflows.evaluate_on_engine import MOST_RANKS
 
     users, items, dims = parse_size(size)
+    for option, asked in (("--workers", workers), ("--gpus", gpus), *(("--negatives", m) for m in negatives)):
+        check_at_least(option, 1 if asked is None else asked, 1, MOST_ITEMS)
     sizes = [m for m in (None, *negatives) if m is None or m < items]
     works = [Work(users, items, dims, negatives=m, workers=workers if gpus is None else 1) for m in sizes]
     costs: list[Any]
@@ -109,9 +112,12 @@ def parse_size(text: str) -> tuple[int, int, int]:
         numbers = [float(part) for part in parts]
     except ValueError:
         numbers = []
-    if len(numbers) not in (2, 3) or any(not 1 <= n < 1e15 or n != int(n) for n in numbers):
+    if len(numbers) not in (2, 3) or any(not (1 <= n < math.inf and n.is_integer()) for n in numbers):
         raise InvalidParameter(f"--scale must be USERSxITEMS or USERSxITEMSxDIMENSIONS, got {text!r}.")
     users, items, dims = (int(n) for n in [*numbers, 64][:3])
+    limits = {"users": (users, MOST_USERS), "items": (items, MOST_ITEMS), "dimensions": (dims, MOST_ITEMS)}
+    for name, (number, most) in limits.items():
+        check_at_least(f"--scale: {name}", number, 1, most)
     return users, items, dims
 
 

@@ -17,6 +17,7 @@ import os
 import platform
 import re
 import secrets
+import stat
 import struct
 import tokenize
 import warnings
@@ -86,6 +87,30 @@ def polars_path(path: str | Path) -> str:
     except UnicodeError:
         shown = str(path).encode("ascii", "backslashreplace").decode()
         raise InvalidData(f"the name of a file must be UTF-8, but '{shown}' is not. Rename it.") from None
+
+
+def check_input(path: str | Path, what: str, *, pipes: bool = False) -> None:
+    """Raise where ``path`` is no file but may never end or begin; what does not exist is left to readers.
+
+    Parameters
+    ----------
+    path : what shall be read
+    what : how messages call it, such as ``a model file``
+    pipes : whether a pipe will do, as a shell makes one of ``<(zcat run.gz)``
+
+    Raises
+    ------
+    InvalidData
+        When the path is a folder, a device, a socket or a pipe.
+    """
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116 - one call for all kinds
+    except (OSError, ValueError):
+        return
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+    kinds |= {stat.S_IFSOCK: "a socket"} | ({} if pipes else {stat.S_IFIFO: "a pipe"})
+    if stat.S_IFMT(mode) in kinds:
+        raise InvalidData(f"{what} must be a file, but '{path}' is {kinds[stat.S_IFMT(mode)]}. Name a file.")
 
 
 def check_output(path: Path, what: str) -> None:

@@ -28,6 +28,7 @@ import functools
 import inspect
 import math
 import numbers
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
@@ -42,12 +43,19 @@ MOST_CUTOFFS = 10_000
 MOST_SEEDS = 10_000
 MOST_REPEATS = 100_000
 MOST_RESAMPLES = 1_000_000
+MOST_THREADS = 1_000  # and processes; more only wait for each other
 LEAST_WIDTH = 1e-6  # of an interval; less would take more users than there can be
 MOST_LEVEL = 1 - 1e-9  # tails of less are lost in rounding
 
 
 class TruerankError(Exception):
-    """Base of all errors raised on purpose; a worker can send each of them to another process."""
+    """Base of all errors raised on purpose; a worker can send each of them to another process.
+
+    A value that a message repeats is shown by its beginning where it is very long.
+    """
+
+    def __init__(self, *told: Any) -> None:
+        super().__init__(*(_readable(one) if isinstance(one, str) else one for one in told))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _remade, (type(self), self.args, self.__dict__)
@@ -180,6 +188,12 @@ def excerpt(text: str) -> str:
     ('ndcg@10', 200)
     """
     return text if len(text) <= 200 else f"{text[:197]}..."
+
+
+def _readable(message: str) -> str:
+    """Return a message without words of hundreds of letters, and not longer than a page."""
+    message = re.sub(r"\S{401,}", lambda word: excerpt(word[0]), message)
+    return message if len(message) <= 1_900 else f"{message[:1_700]} ... {message[-150:]}"
 
 
 def _remade(kind: type[TruerankError], args: tuple[Any, ...], state: dict[str, Any]) -> TruerankError:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from truerank.core.errors import MOST_THREADS, check_at_least
 from truerank.core.types import IntArray
 
 ArgumentT = TypeVar("ArgumentT")
@@ -30,6 +31,25 @@ def available_threads() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def chosen_threads(n_threads: int | None) -> int:
+    """Return how many threads a caller asked for; None takes all processors.
+
+    Raises
+    ------
+    InvalidParameter
+        When the number is below 1 or above ``MOST_THREADS``.
+
+    Examples
+    --------
+    >>> chosen_threads(3), chosen_threads(None) == available_threads()
+    (3, True)
+    """
+    if n_threads is None:
+        return available_threads()
+    check_at_least("n_threads", n_threads, 1, MOST_THREADS)
+    return n_threads
 
 
 def ordered_map(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from truerank.core.chart import Picture
 from truerank.core.display import Displayed, Overview, frame_of
 from truerank.core.errors import InvalidData, InvalidParameter
-from truerank.core.provenance import check_schema, head
+from truerank.core.provenance import check_schema, from_fields, head, parse_json
 from truerank.core.ranks import Ranks, SampledRanks
 from truerank.core.table import MISSING, Table, count_of, decimals, fixed, listed_in_words, percent
 from truerank.version import __version__
@@ -91,12 +91,7 @@ class Estimate:
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Estimate:
         """Build from what ``to_dict`` returned."""
-        try:
-            return cls(**fields)
-        except TypeError as error:
-            raise InvalidData(
-                f"an estimate in the result file is damaged ({error}). Write it anew."
-            ) from None
+        return from_fields(cls, fields, "an estimate")
 
 
 #: Groups of fewer users are called small: an interval over so few rests on what they happen to be.
@@ -133,12 +128,6 @@ class Group:
             "n_targets": self.n_targets,
             "estimates": [estimate.to_dict() for estimate in self.estimates],
         }
-
-    @classmethod
-    def from_dict(cls, entries: Mapping[str, Any]) -> Group:
-        """Build from what ``to_dict`` returned."""
-        estimates = tuple(Estimate.from_dict(entry) for entry in entries["estimates"])
-        return cls(entries["name"], entries["n_users"], entries["n_targets"], estimates)
 
 
 @dataclass(frozen=True, repr=False)
@@ -234,12 +223,6 @@ class Segments(Displayed):
             "groups": [group.to_dict() for group in self.groups],
             "notes": list(self.notes),
         }
-
-    @classmethod
-    def from_dict(cls, entries: Mapping[str, Any]) -> Segments:
-        """Build from what ``to_dict`` returned."""
-        groups = tuple(Group.from_dict(entry) for entry in entries["groups"])
-        return cls(entries["by"], entries["of"], entries["rule"], groups, tuple(entries["notes"]))
 
 
 SegmentsT = TypeVar("SegmentsT", bound=Segments)
@@ -493,23 +476,9 @@ class Result(Displayed):
     @classmethod
     def from_json(cls, text: str) -> Result:
         """Read what ``to_json`` wrote."""
-        try:
-            fields = json.loads(text)
-            check_schema(fields, "a result")
-            return cls(
-                command=fields["command"],
-                estimates=tuple(Estimate.from_dict(entry) for entry in fields["estimates"]),
-                data=fields["data"],
-                provenance=fields["provenance"],
-                version=fields["version"],
-                bounds=tuple(Estimate.from_dict(entry) for entry in fields.get("bounds", ())),
-                notes=tuple(fields.get("notes", ())),
-                segments=tuple(Segments.from_dict(entry) for entry in fields.get("segments", ())),
-            )
-        except InvalidData:
-            raise
-        except (ValueError, AttributeError, LookupError, TypeError, RecursionError, OverflowError) as error:
-            raise InvalidData(f"a result must be the JSON that truerank wrote ({error!r}).") from None
+        fields = parse_json(text, "a result")
+        check_schema(fields, "a result")
+        return from_fields(cls, fields, "a result", without=("ranks", "sampled", "charts"), is_open=True)
 
 
 def _best_rule(levels: Sequence[float]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from truerank.core.checkpoint import polars_path, readable
+from truerank.core.checkpoint import check_input, polars_path, readable
 from truerank.core.errors import InvalidData, InvalidParameter, check_choice, suggestion
 
 FORMATS = ("csv", "tsv", "parquet", "inter", "dat", "json", "lists", "dicts", "excel")
@@ -28,6 +28,7 @@ _SUFFIXES = {
     **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), "excel"),
 }
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(?::|/)")
 _INTER_TYPE = re.compile(r":(token|float|token_seq|float_seq)\Z")
 
 
@@ -81,6 +82,8 @@ def scan(path: str | Path, *, format: str | None = None, encoding: str = "utf8")
     if not str(path).strip():
         raise InvalidData("data must be named, but the name of the file is empty. Name a file.")
     where = f"'{path}'"
+    if _URL.match(str(path)) and not Path(path).exists():
+        raise InvalidData(f"data must be a file of this machine, but {where} is a URL. Download it first.")
     with readable(where, "file"):
         path = _existing(Path(path))
         if path.is_dir():
@@ -182,6 +185,7 @@ def _existing(path: Path) -> Path:
         raise InvalidData(
             f"data must be a file or a folder with .parquet files, but '{path}' is a folder without.{hint}"
         )
+    check_input(path, "data")
     if not path.exists():
         around = [child.name for child in path.parent.iterdir()] if path.parent.is_dir() else []
         near = difflib.get_close_matches(path.name, around, n=1, cutoff=0.7)

@@ -17,7 +17,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from truerank.core.errors import InvalidParameter, JobFailed, MissingDependency, check_above, check_at_least
+from truerank.core.errors import (
+    MOST_THREADS,
+    InvalidParameter,
+    JobFailed,
+    MissingDependency,
+    check_above,
+    check_at_least,
+)
 from truerank.core.parallel import available_threads
 from truerank.distributed.engine import Engine, EngineTask, Job, TaskOutcome
 from truerank.distributed.lifetime import scratch_folder
@@ -106,10 +113,10 @@ class Dask(Engine):
     key: ClassVar[str] = "dask"
 
     def __post_init__(self) -> None:
-        check_at_least("threads", self.threads, 1)
+        check_at_least("threads", self.threads, 1, MOST_THREADS)
         check_above("timeout", self.timeout, 0)
         if self.workers is not None:
-            check_at_least("workers", self.workers, 1)
+            check_at_least("workers", self.workers, 1, MOST_THREADS)
             if self.address is not None:
                 raise InvalidParameter(
                     "workers are started only without an address, got both. Leave one of them out."

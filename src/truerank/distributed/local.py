@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from truerank.core.errors import InvalidParameter, JobFailed, TruerankError, check_at_least
+from truerank.core.errors import MOST_THREADS, InvalidParameter, JobFailed, TruerankError, check_at_least
 from truerank.core.parallel import available_threads, ordered_map, single_threaded_blas
 from truerank.distributed.engine import Engine, EngineTask, Failure, Job, TaskOutcome
 from truerank.distributed.storage import drop_copies
@@ -150,7 +150,7 @@ class Local(Engine):
 
     def __post_init__(self) -> None:
         if self.threads is not None:
-            check_at_least("threads", self.threads, 1)
+            check_at_least("threads", self.threads, 1, MOST_THREADS)
 
     def outcomes(self, job: Job, tasks: Sequence[EngineTask]) -> Generator[TaskOutcome, None, None]:
         """Yield outcomes in the order of the tasks."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
+from truerank.core.checkpoint import check_input
 from truerank.core.errors import MOST_ITEMS, DataWarning, InvalidData, InvalidParameter, check_at_least
 from truerank.core.ranks import Ranks, TiePolicy
 from truerank.core.types import FloatArray, IntArray
@@ -20,6 +22,11 @@ from truerank.metrics.registry import make_metrics
 from truerank.metrics.ties import ResolvedRanks
 
 ValueT = TypeVar("ValueT", int, float)
+
+#: Columns and numbers as other programs read them: Python's own are wider (1_000, digits of other scripts).
+_COLUMN = re.compile(r"[^ \t\n\r\v\f]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 #: query to document to score
 Run: TypeAlias = Mapping[str, Mapping[str, float]]
@@ -56,21 +63,21 @@ def read_qrels(path: str | Path) -> Qrels:
     """
     qrels: dict[str, dict[str, int]] = {}
     for line, (query, _, document, text) in _lines(path, "qrels", "query 0 document grade"):
-        try:
-            grade = int(text)
-        except ValueError:
-            raise InvalidData(f"grade in line {line} of {path} must be an integer, got {text!r}.") from None
+        if not _INTEGER.fullmatch(text):
+            raise InvalidData(f"grade in line {line} of {path} must be an integer, got {text!r}.")
+        grade = int(text)
         _add(qrels.setdefault(query, {}), document, grade, where=f"query {query!r} in line {line} of {path}")
     return qrels
 
 
 def _lines(path: str | Path, kind: str, form: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the line number and the columns of each line that is not blank."""
+    check_input(path, f"a {kind} file", pipes=True)
     width, has_lines = len(form.split()), False
     try:
         with Path(path).open(encoding="utf-8") as file:
             for number, text in enumerate(file, start=1):
-                columns = text.split()
+                columns = _COLUMN.findall(text)
                 if not columns:
                     continue
                 if len(columns) != width:
@@ -84,19 +91,13 @@ def _lines(path: str | Path, kind: str, form: str) -> Iterator[tuple[int, list[s
     except UnicodeDecodeError:
         raise InvalidData(f"{kind} file {path} must be UTF-8 text. Unpack or convert it first.") from None
     except (OSError, ValueError) as error:  # a ValueError where the system has no letter for the name
-        reason = (
-            "it is a folder" if isinstance(error, IsADirectoryError) else getattr(error, "strerror", error)
-        )
-        raise InvalidData(f"cannot read {kind} file {path}: {reason}.") from None
+        raise InvalidData(f"cannot read {kind} file {path}: {getattr(error, 'strerror', error)}.") from None
     if not has_lines:
         raise InvalidData(f"{kind} file {path} is empty. Give lines of the form '{form}'.")
 
 
 def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
+    return float(text) if _NUMBER.fullmatch(text) else math.nan
 
 
 def _add(documents: dict[str, ValueT], document: str, value: ValueT, *, where: str) -> None:

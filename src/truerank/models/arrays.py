@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from truerank.core.checkpoint import DAMAGED, read_archive
+from truerank.core.checkpoint import DAMAGED, check_input, read_archive
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.model import Model, Validate
@@ -67,12 +67,11 @@ class Arrays(Model):
     ) -> Scorer:
         """Read the file and check it against the vocabularies of train."""
         path, shape = Path(self.path), (train.n_users, train.n_items)
+        check_input(path, "an archive of scores")
         try:
-            is_folder, is_there = path.is_dir(), path.exists()
+            is_there = path.exists()
         except OSError as error:
             raise self._unreadable(error) from None
-        if is_folder:
-            raise InvalidData(f"{self.path} must be a file, but it is a folder.")
         if not is_there:
             raise InvalidData(f"{self.path} does not exist. Check the path.")
         with tracked(progress, str(self)) as task:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from truerank.core.checkpoint import DAMAGED, member_type, read_archive, replace_file
+from truerank.core.checkpoint import DAMAGED, check_input, member_type, read_archive, replace_file
 from truerank.core.digest import content_digest
 from truerank.core.errors import InvalidData
 from truerank.core.interactions import Vocabulary
@@ -72,8 +72,7 @@ def read_arrays(path: Path) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         When the file is missing, foreign, of another version, truncated or damaged.
     """
     try:
-        if path.is_dir():
-            raise InvalidData(f"a model file must be a file, but '{path}' is a folder.")
+        check_input(path, "a model file")
         if not path.exists():
             raise InvalidData(f"there is no model file '{path}'. Check the path.")
         with path.open("rb") as stream:

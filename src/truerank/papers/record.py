@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
+from dataclasses import fields as dataclass_fields
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 from truerank.core.checkpoint import make_folder, replace_file, replace_text
 from truerank.core.errors import InvalidData
+from truerank.core.provenance import from_fields, parse_json
 from truerank.papers.outcome import UNCOMPARED, IndependentCells, PaperNumber, RecipeOutcome
 from truerank.version import __version__
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+
+RowT = TypeVar("RowT")
 
 #: folder of a store that holds the last runs
 RUNS = "runs"
@@ -112,21 +116,59 @@ class Run:
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Run:
         """Return the run that ``to_dict`` wrote."""
-        independent = fields["independent"]
+        stored = from_fields(_StoredRun, fields, "a record of runs")
         outcome = RecipeOutcome(
-            tuple(PaperNumber(*cell) for cell in fields["cells"]),
-            notes=tuple(fields["notes"]),
-            reason=fields["reason"],
-            without=tuple(fields["without"]),
-            repeats=fields["repeats"],
-            short=fields["short"],
-            independent=None if independent is None else IndependentCells(*independent),
+            tuple(_from_row(PaperNumber, cell) for cell in stored.cells),
+            notes=stored.notes,
+            reason=stored.reason,
+            without=stored.without,
+            repeats=stored.repeats,
+            short=stored.short,
+            independent=None
+            if stored.independent is None
+            else _from_row(IndependentCells, stored.independent),
         )
-        names = ("name", "date", "seconds", "cpu_seconds", "quick", "full", "seed", "version")
-        plain = {name: fields[name] for name in names}
-        figures, without = tuple(fields["figures"]), tuple(fields["left_out"])
-        plain["protocol"] = fields.get("protocol", "")  # records of older versions have none
-        return cls(outcome=outcome, figures=figures, repeats=fields["told"], without=without, **plain)
+        names = ("name", "date", "seconds", "cpu_seconds", "quick", "full", "seed", "version", "protocol")
+        plain = {name: getattr(stored, name) for name in names}
+        return cls(
+            outcome=outcome, figures=stored.figures, repeats=stored.told, without=stored.left_out, **plain
+        )
+
+
+@dataclass(frozen=True)
+class _StoredRun:
+    """The JSON form of a run, with the types of its fields."""
+
+    name: str
+    date: str
+    seconds: float
+    cpu_seconds: float
+    quick: bool
+    full: bool
+    told: int | None
+    seed: int
+    version: str
+    left_out: tuple[str, ...]
+    repeats: int | None
+    short: str
+    independent: tuple[Any, ...] | None
+    reason: str
+    without: tuple[str, ...]
+    notes: tuple[str, ...]
+    figures: tuple[str, ...]
+    cells: tuple[tuple[Any, ...], ...]
+    protocol: str = ""  # records of older versions have none
+
+
+def _from_row(cls: type[RowT], row: Sequence[Any]) -> RowT:
+    """Return the object whose fields stand in a list."""
+    names = [field.name for field in dataclass_fields(cast(Any, cls))]
+    if len(row) != len(names):
+        raise InvalidData(
+            f"a record of runs must be the JSON that truerank wrote, but a list has {len(row)} values "
+            f"instead of {len(names)}."
+        )
+    return from_fields(cls, dict(zip(names, row, strict=True)), "a record of runs")
 
 
 def keep_run(folder: Path, run: Run) -> None:
@@ -176,12 +218,8 @@ def runs_from_json(text: str) -> list[Run]:
     InvalidData
         When the text holds no runs.
     """
-    try:
-        return [Run.from_dict(fields) for fields in json.loads(text)]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InvalidData(
-            f"a record of runs must be the JSON that truerank wrote ({error}). Run the recipes again."
-        ) from None
+    runs = from_fields(list[Any], parse_json(text, "a record of runs"), "a record of runs")
+    return [Run.from_dict(fields) for fields in runs]
 
 
 def save_svg(figure: Figure, file: BinaryIO | Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from truerank.core.errors import InvalidData, check_choice, suggests_arguments
 from truerank.core.interactions import Lists
-from truerank.core.parallel import available_threads, ordered_map
+from truerank.core.parallel import chosen_threads, ordered_map
 from truerank.core.progress import SILENT, Progress, as_progress, tracked
 from truerank.core.ranks import SEEN_POLICIES, Ranks, SeenPolicy
 from truerank.core.scorer import (
@@ -98,7 +98,7 @@ def exact_ranks(
     queries = make_queries(split, seen)
     with tracked(progress, "ranking", len(queries)) as task:
         try:
-            counts = _count(ready, queries, n_threads or available_threads(), task.advance)
+            counts = _count(ready, queries, chosen_threads(n_threads), task.advance)
         except ScoreIsNaN as error:
             user = split.train.users.decode(queries.users[[error.row]])[0]
             raise nan_score(user) from None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from truerank.core.errors import check_at_least, check_choice, suggests_arguments
-from truerank.core.parallel import available_threads, ordered_map
+from truerank.core.parallel import chosen_threads, ordered_map
 from truerank.core.progress import SILENT, Progress, as_progress, tracked
 from truerank.core.ranks import SEEN_POLICIES, Design, SampledRanks, SeenPolicy, Stopping
 from truerank.core.scorer import DenseScores, Scorer, check_scorer, nan_score, ready_scorer
@@ -140,7 +140,7 @@ def sample_ranks(
         label="" if chosen_sampler.is_shared else label,
     )
     negatives = chosen_sampler.negatives(split, rows)
-    n_threads = n_threads or available_threads()
+    n_threads = chosen_threads(n_threads)
     with tracked(progress, "sampling", len(rows)) as task:
         try:
             # Other negatives are sampled on the CPU, where comparing them is faster than sending them.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from truerank.core.errors import CannotEstimate, InvalidParameter, check_at_least, check_choice, check_level
+from truerank.core.parallel import chosen_threads
 from truerank.core.random import check_seed
 from truerank.core.ranks import SEEN_POLICIES, TIE_POLICIES, SampledRanks, SeenPolicy, TiePolicy
 from truerank.distributed.engine import ENGINES, Engine
@@ -88,8 +89,7 @@ class RunSettings:
         check_level(self.level)
         check_choice("target", self.target, TARGETS)
         check_seed(self.seed)
-        if self.n_threads is not None and self.n_threads < 1:
-            raise InvalidParameter(f"n_threads must be an integer >= 1, got {self.n_threads}.")
+        chosen_threads(self.n_threads)
 
 
 @dataclass(frozen=True)

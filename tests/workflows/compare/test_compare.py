@@ -363,7 +363,7 @@ def test_json_round_trip() -> None:
     entry = found.differences[0].to_dict()
     assert set(entry) == {field.name for field in fields(Difference)}
     assert json.loads(found.to_json())["differences"][0]["verdict"] in set(Verdict)
-    with pytest.raises(InvalidData, match="a difference in the comparison file is damaged"):
+    with pytest.raises(InvalidData, match="verdict is 'A wins' instead of 'A beats B' or"):
         Difference.from_dict({**entry, "verdict": "A wins"})
     with pytest.raises(InvalidData, match="must be the JSON that truerank wrote"):
         Comparison.from_json("{")

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from truerank.core.checkpoint import check_input
 from truerank.core.errors import InvalidData, InvalidParameter, UnknownName, check_above
 from truerank.core.plugin import Plugin, Source, Spec
 from truerank.core.types import FloatArray, frozen
@@ -217,6 +218,7 @@ class FilePrior(Prior):
         return self._table().fingerprint()
 
     def _table(self) -> TablePrior:
+        check_input(self.path, "a prior file")
         try:
             state = Path(self.path).stat()
         except OSError:
@@ -240,7 +242,11 @@ def check_weights(weights: FloatArray, name: str) -> None:
 @lru_cache(maxsize=8)
 def _read(path: str, _modified: int, _size: int) -> TablePrior:
     """Read a file; again when it was modified."""
-    lines = [line.strip().rstrip(",;") for line in Path(path).read_text().splitlines()]
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InvalidData(f"prior file {path!r} must be text, but it cannot be read ({error}).") from None
+    lines = [line.strip().rstrip(",;") for line in text.splitlines()]
     numbers: list[float] = []
     for number, line in enumerate(lines, start=1):
         if not line:

@@ -13,7 +13,13 @@ from pathlib import Path
 
 from truerank.core.checkpoint import make_folder, replace_text
 from truerank.core.digest import events_hash
-from truerank.core.errors import InvalidData, InvalidParameter, check_at_least, suggests_arguments
+from truerank.core.errors import (
+    MOST_THREADS,
+    InvalidData,
+    InvalidParameter,
+    check_at_least,
+    suggests_arguments,
+)
 from truerank.core.interactions import Interactions, check_interactions
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress, as_progress, tracked
@@ -62,7 +68,7 @@ class AgreementExperiment:
         workers: int = 1,
         engine: str | Engine | None = None,
     ) -> None:
-        check_at_least("workers", workers, 1)
+        check_at_least("workers", workers, 1, MOST_THREADS)
         if engine is not None and workers > 1:
             raise InvalidParameter(
                 f"workers are processes of this machine and an engine has its own, got workers={workers} and "

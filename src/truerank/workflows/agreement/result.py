@@ -11,7 +11,7 @@ import numpy as np
 
 from truerank.core.display import Displayed, Overview, frame_of
 from truerank.core.errors import InvalidData, check_choice
-from truerank.core.provenance import check_schema, head
+from truerank.core.provenance import check_schema, from_fields, head, parse_json
 from truerank.core.table import Table, listed_in_words
 from truerank.core.types import FloatArray
 from truerank.version import __version__
@@ -228,25 +228,11 @@ class Agreement(Displayed):
     @classmethod
     def from_json(cls, text: str) -> Agreement:
         """Read what ``to_json`` wrote."""
-        kinds: dict[str, type] = {
-            "boards": MetricTaus,
-            "cells": StrategyAgreement,
-            "scores": StrategyScore,
-            "moves": ModelMove,
-        }
-        try:
-            fields = json.loads(text)
-            check_schema(fields, "an agreement")
-            fields.pop("schema_version", None)
-            if fields.pop("command") != "agreement":
-                raise KeyError("command")
-            for name, kind in kinds.items():
-                fields[name] = [kind(**entry) for entry in fields[name]]
-            return cls(**fields)
-        except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-            raise InvalidData(
-                f"an agreement must be the JSON that truerank wrote ({error!r}). Run the experiment again."
-            ) from None
+        fields = parse_json(text, "an agreement")
+        check_schema(fields, "an agreement")
+        if not isinstance(fields, dict) or fields.get("command") != "agreement":
+            raise InvalidData("an agreement must be the JSON that truerank wrote, by the command agreement.")
+        return from_fields(cls, fields, "an agreement", is_open=True)
 
 
 def none_if_nan(value: float | FloatArray) -> float | None:

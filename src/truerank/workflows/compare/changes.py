@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from truerank.core.checkpoint import polars_path, readable
+from truerank.core.checkpoint import check_input, polars_path, readable
 from truerank.core.errors import InvalidData, InvalidParameter, TruerankError, suggests_arguments
 from truerank.core.progress import SILENT, Progress
 from truerank.core.provenance import FILE_KEY, versions
@@ -173,6 +173,7 @@ def read_result_files(old: str | Path, new: str | Path) -> ResultFiles:
 
 
 def _read_result(path: Path) -> Result:
+    check_input(path, "a result")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -276,7 +277,8 @@ def _setting_notes(old: Result, new: Result) -> list[str]:
         for key, name in _SETTINGS.items()
         if old.provenance.get(key) != new.provenance.get(key)
     ]
-    specs = [result.provenance.get("models") or {} for result in (old, new)]
+    told = [result.provenance.get("models") for result in (old, new)]
+    specs = [one if isinstance(one, Mapping) else {} for one in told]
     differing += [
         f"{name} is {specs[0][name]} -> {specs[1][name]}"
         for name in specs[0]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from truerank.core.display import Displayed, Overview, frame_of
 from truerank.core.errors import InvalidData
-from truerank.core.provenance import check_schema, head
+from truerank.core.provenance import check_schema, from_fields, head, parse_json
 from truerank.core.result import Estimate
 from truerank.core.table import Table, about, count_of, percent
 from truerank.version import __version__
@@ -211,14 +211,7 @@ class Difference:
     @classmethod
     def from_dict(cls, entries: Mapping[str, Any]) -> Difference:
         """Build from what ``to_dict`` returned."""
-        kinds = {"verdict": Verdict, "strength": Strength, "by_interval": Verdict}
-        try:
-            read: dict[str, Any] = {**entries, **{name: kind(entries[name]) for name, kind in kinds.items()}}
-            return cls(**read)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidData(
-                f"a difference in the comparison file is damaged ({error}). Run the comparison again."
-            ) from None
+        return from_fields(cls, entries, "a difference")
 
 
 @dataclass(frozen=True, repr=False)
@@ -310,25 +303,13 @@ class Comparison(Displayed):
     @classmethod
     def from_dict(cls, entries: Mapping[str, Any]) -> Comparison:
         """Build from what ``to_dict`` returned."""
-        try:
-            check_schema(entries, "a comparison")
-            return cls(
-                estimates=tuple(Estimate.from_dict(entry) for entry in entries["estimates"]),
-                differences=tuple(Difference.from_dict(entry) for entry in entries["differences"]),
-                notes=tuple(entries["notes"]),
-                provenance=entries["provenance"],
-                version=entries["version"],
-            )
-        except (AttributeError, KeyError, TypeError) as error:
-            raise InvalidData(f"a comparison must be the JSON that truerank wrote ({error!r}).") from None
+        check_schema(entries, "a comparison")
+        return from_fields(cls, entries, "a comparison", is_open=True)
 
     @classmethod
     def from_json(cls, text: str) -> Comparison:
         """Read what ``to_json`` wrote."""
-        try:
-            return cls.from_dict(json.loads(text))
-        except json.JSONDecodeError as error:
-            raise InvalidData(f"a comparison must be the JSON that truerank wrote ({error!r}).") from None
+        return cls.from_dict(parse_json(text, "a comparison"))
 
 
 #: Columns of a table of differences.
