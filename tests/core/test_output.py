@@ -170,12 +170,13 @@ def test_modes_stay(tmp_path: Path, mode: int) -> None:
     assert (path.read_text(), path.stat().st_mode & 0o7777) == ("new", mode)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write what is read-only")
 def test_read_only_files_and_folders_stay(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "out.html"
     path.parent.mkdir()
     path.write_text("old")
     path.chmod(0o444)
+    if os.access(path, os.W_OK):
+        pytest.skip("this user may write what is read-only")
     for act in (check_output, lambda path, what: replace_text(path, "new", what)):
         with pytest.raises(InvalidParameter, match=r"that failed \(Permission denied\)"):
             act(path, "the report")
