@@ -15,10 +15,11 @@ from truerank.cli.output import (
     SUFFIXES,
     Parts,
     check_file,
+    grouped_rows,
     say,
+    segment_parts,
     show,
     shown_progress,
-    table_of,
     write_page,
 )
 from truerank.core.errors import InvalidParameter
@@ -119,6 +120,7 @@ def compare(
     min_rating: Annotated[float | None, with_data(opt.MinRating)] = None,
     core: Annotated[int, with_data(opt.Core)] = 0,
     min_history: Annotated[int, with_data(opt.MinHistory)] = 0,
+    by: opt.By = None,
     resamples: opt.Resamples = 2000,
     seed: opt.Seed = 0,
     threads: opt.Threads = None,
@@ -127,9 +129,10 @@ def compare(
     report: opt.Report = None,
 ) -> None:
     """Compare models, from files of ranks or on a data set: which is better, or why it is open."""
-    from truerank.ranking.files import read_rank_files
+    from truerank.ranking.files import read_rank_tables
     from truerank.workflows.compare.compare import compare as run_compare
     from truerank.workflows.options import DEFAULT_ESTIMATOR
+    from truerank.workflows.segments.grouping import make_groupings, split_of_ids
 
     _check(ranks, data, model, sampler)
     is_results = any(path.suffix == ".json" for path in ranks or ())
@@ -140,6 +143,12 @@ def compare(
         raise InvalidParameter(
             "--test, --users and filters of events need --data. Leave them out: the files already hold ranks."
         )
+    if is_results and by:
+        raise InvalidParameter(
+            "--by has no meaning with results: groups that both have are compared. Leave it out here, and "
+            "evaluate with it."
+        )
+    groupings = make_groupings(by)
     options: dict[str, Any] = {
         "estimator": estimator or DEFAULT_ESTIMATOR,
         "target": target,
@@ -166,14 +175,22 @@ def compare(
                 progress,
             )
         elif data is None:
-            rank_files = read_rank_files(
-                ranks or [],
+            paths = list(dict.fromkeys(map(str, ranks or [])))
+            tables = read_rank_tables(
+                paths,
                 n_items=n_items,
                 n_negatives=negatives,
                 replacement=None if replacement is None else replacement is Answer.true,
                 zero_based=zero_based,
             )
-            comparison = run_compare(rank_files, metrics=metrics, progress=progress, **options)
+            comparison = run_compare(
+                tables.named(paths),
+                split_of_ids(groupings, tables.users, tables.items) if groupings else None,
+                metrics,
+                by=groupings,
+                progress=progress,
+                **options,
+            )
         else:
             from truerank.cli.dataset import read_split
             from truerank.split.base import sample_users
@@ -204,6 +221,7 @@ def compare(
                 sampler=sampler_spec(negatives, sampler),
                 seen=seen,  # type: ignore[arg-type]  # checked with a sentence inside
                 n_threads=threads,
+                by=groupings,
                 progress=progress,
                 **options,
             )
@@ -293,10 +311,11 @@ def comparison_parts(comparison: Comparison, style: Format) -> Parts:
     if style is Format.json:
         return [comparison.to_json()]
     if style is Format.csv:
-        lines = [list(difference.to_dict().values()) for difference in comparison.differences]
-        return [table_of(list(comparison.differences[0].to_dict()), lines)]
+        rows = [difference.to_dict() for difference in comparison.differences]
+        return [grouped_rows(rows, comparison.segments)]
+    segments = [part for one in comparison.segments for part in segment_parts(one, style)]
     if "old" in comparison.provenance:
         from truerank.workflows.compare.changes import change_table
 
-        return [change_table(comparison)]
-    return [comparison.to_table()]
+        return [change_table(comparison), *segments]
+    return [comparison.to_table(), *segments]

@@ -36,6 +36,7 @@ def estimate(
     uncertainty: opt.Uncertainty = "auto",
     target: opt.Target = "test-users",
     bounds: opt.Bounds = None,
+    by: opt.By = None,
     level: opt.Level = 0.95,
     seed: opt.Seed = 0,
     format: opt.OutputFormat = Format.table,
@@ -43,20 +44,22 @@ def estimate(
     report: opt.Report = None,
 ) -> None:
     """Estimate the metrics of exact evaluation from a table of sampled ranks of any framework."""
-    from truerank.ranking.files import read_sampled_models
+    from truerank.ranking.files import read_sampled_table
     from truerank.workflows.estimate import estimate as estimate_ranks
     from truerank.workflows.options import DEFAULT_ESTIMATOR
+    from truerank.workflows.segments.grouping import make_groupings, split_of_ids
 
+    groupings = make_groupings(by)
     check_file(report, "--report")
     check_file(out, "--out", SUFFIXES)
-    models = read_sampled_models(
+    table = read_sampled_table(
         ranks,
         n_items=n_items,
         n_negatives=negatives,
         replacement=None if replacement is None else replacement is Answer.true,
         zero_based=zero_based,
     )
-    named = {name or ranks.name: sampled for name, sampled in models.items()}
+    named = {name or ranks.name: sampled for name, sampled in table.models.items()}
     with shown_progress() as progress:
         result = estimate_ranks(
             named,
@@ -68,6 +71,8 @@ def estimate(
             uncertainty=uncertainty,
             target=target,  # type: ignore[arg-type]  # checked with a sentence inside
             bounds=bounds,
+            by=groupings,
+            split=split_of_ids(groupings, table.users, table.items) if groupings else None,
             progress=progress,
         )
     data = result.data

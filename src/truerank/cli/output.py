@@ -220,11 +220,16 @@ def result_parts(result: Result, style: Format) -> Parts:
         return [result.to_json()]
     if style is Format.csv:
         rows = [entry.to_dict() for entry in (*result.estimates, *result.bounds)]
-        if result.segments:  # rows of all users have no group
-            rows = [{"by": None, "group": None, **row} for row in rows]
-            rows += [row for segments in result.segments for row in segments.rows()]
-        return [table_of(list(rows[0]), [list(row.values()) for row in rows])]
+        return [grouped_rows(rows, result.segments)]
     return [result.to_table(), *(part for one in result.segments for part in segment_parts(one, style))]
+
+
+def grouped_rows(rows: Sequence[Mapping[str, object]], segments: Sequence[Segments]) -> Table:
+    """Return rows of all users, and those of groups below them; only then there are columns for these."""
+    if segments:
+        rows = [{"by": None, "group": None, **row} for row in rows]
+        rows = [*rows, *(row for one in segments for row in one.rows())]
+    return table_of(list(rows[0]), [list(row.values()) for row in rows])
 
 
 def segment_parts(segments: Segments, style: Format) -> Parts:

@@ -332,6 +332,35 @@ class _Table:
     items: Vocabulary | None
 
 
+@dataclass(frozen=True, eq=False)
+class RankTables:
+    """Ranks read from files, users and items coded alike in all of them.
+
+    Parameters
+    ----------
+    models : per file, the ranks of every model; a file without a column model has one, called ''
+    users, items : the ids behind the codes; items is empty where no table has an item_id
+    """
+
+    models: list[dict[str, Ranks | SampledRanks]]
+    users: Vocabulary
+    items: Vocabulary
+
+    def named(self, paths: Sequence[str | Path]) -> dict[str, Ranks | SampledRanks]:
+        """Return all models by name; one without a name is named after its file.
+
+        Raises
+        ------
+        InvalidData
+            When two models have the same name.
+        """
+        models: dict[str, Ranks | SampledRanks] = {}
+        for path, table in zip(paths, self.models, strict=True):
+            for name, ranks in table.items():
+                models[_free_name(name, Path(path), models)] = ranks
+        return models
+
+
 def read_rank_files(
     paths: Sequence[str | Path],
     *,
@@ -357,28 +386,21 @@ def read_rank_files(
         When a file cannot be read, or two models have the same name.
     """
     unique = list(dict.fromkeys(map(str, paths)))
-    tables = ranks_by_file(
+    tables = read_rank_tables(
         unique, n_items=n_items, n_negatives=n_negatives, replacement=replacement, zero_based=zero_based
     )
-    models: dict[str, Ranks | SampledRanks] = {}
-    for path, table in zip(unique, tables, strict=True):
-        for name, ranks in table.items():
-            models[_free_name(name, Path(path), models)] = ranks
-    return models
+    return tables.named(unique)
 
 
-def ranks_by_file(
+def read_rank_tables(
     paths: Sequence[str | Path],
     *,
     n_items: int | None = None,
     n_negatives: int | None = None,
     replacement: bool | None = None,
     zero_based: bool = False,
-) -> list[dict[str, Ranks | SampledRanks]]:
-    """Return the ranks of every model of each file, users and items coded alike in all of them.
-
-    A file without a column model holds one model, called ''. Parameters as in ``read_rank_files``.
-    """
+) -> RankTables:
+    """Return the ranks of every model of each file, and the ids; parameters as in ``read_rank_files``."""
     tables = [
         _read(
             Path(path),
@@ -405,7 +427,7 @@ def ranks_by_file(
                 for name, ranks in table.models.items()
             }
         )
-    return found
+    return RankTables(found, users, items)
 
 
 def _free_name(name: str, path: Path, taken: Mapping[str, object]) -> str:

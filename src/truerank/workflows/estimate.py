@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from truerank.core.errors import (
 from truerank.core.progress import SILENT, Progress, as_progress
 from truerank.core.provenance import ranks_hash, versions
 from truerank.core.ranks import SampledRanks, TiePolicy, check_sampled
-from truerank.core.result import Estimate, Result, mark_best
+from truerank.core.result import Estimate, Result, Segments, mark_best
+from truerank.core.split import GroupLabels, Split, check_split
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import Tally
 from truerank.inference.bounds.identify import bound_seconds
@@ -37,6 +39,7 @@ from truerank.workflows.options import (
     Estimators,
     Metrics,
 )
+from truerank.workflows.segments.grouping import By, label_split, make_groupings
 
 #: Largest half-width of bounds for which the sample is said to resolve a metric.
 RESOLVED = 0.05
@@ -56,6 +59,8 @@ def estimate(
     uncertainty: str | Uncertainty = "auto",
     target: Target = "test-users",
     bounds: bool | None = False,
+    by: By = None,
+    split: Split | None = None,
     progress: Progress | bool = SILENT,
 ) -> Result:
     """Return metrics over all items, estimated from ranks among sampled items.
@@ -68,6 +73,9 @@ def estimate(
     bounds : whether to add identification bounds: per metric, all values for these users that are compatible
         with their sampled ranks. None adds them where they take less than about half a minute per model; True
         also searches, however long it takes, for the number of negatives that would narrow them
+    by : groupings of users or targets, such as ``history``, one or a list; ``result.by("history")`` then has
+        the estimates of each group
+    split : the split that the ranks are of, which says who is in a group; ``by`` needs it
     progress : where resamples and bounds are reported; True shows bars
 
     Examples
@@ -88,7 +96,12 @@ def estimate(
         level=level,
         target=target,
         seed=seed,
+        by=make_groupings(by),
     )
+    groups: tuple[GroupLabels, ...] = ()
+    if options.by:
+        check_split(split, "estimate with by")
+        groups = label_split(options.by, cast(Split, split))
     tallies = {name: options.tally(sample) for name, sample in named.items()}
     estimates = [
         estimate
@@ -100,6 +113,11 @@ def estimate(
         for name, counted in tallies.items()
         if bounds or bounds is None
     ]
+    segments: tuple[Segments, ...] = ()
+    if groups:
+        from truerank.workflows.segments.values import estimated_segments
+
+        segments = estimated_segments(named, groups, options, progress)
     return Result(
         command="estimate",
         estimates=tuple(mark_best(estimates)),
@@ -112,11 +130,13 @@ def estimate(
             "uncertainty": str(options.uncertainty),
             "target": target,
             "seed": seed,
+            **({"by": [str(grouping) for grouping in options.by]} if options.by else {}),
             "pool_bins": options.width,
             "data_hash": {name: ranks_hash(sample) for name, sample in named.items()},
             "versions": versions(),
         },
         sampled=dict(named),
+        segments=segments,
     )
 
 

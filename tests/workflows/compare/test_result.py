@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from truerank.workflows.compare.differences import users_needed
 from truerank.workflows.compare.result import (
     Difference,
     SentenceContext,
@@ -14,7 +15,6 @@ from truerank.workflows.compare.result import (
     Verdict,
     decide_verdict,
     headline,
-    users_needed,
     verdict_of_interval,
     verdict_sentence,
 )

@@ -23,7 +23,7 @@ from truerank.core.result import NAIVE, Estimate, Result, block_of
 from truerank.core.table import Table, about, count_of, listed_in_words, percent
 from truerank.estimation.registry import ESTIMATORS
 from truerank.metrics.registry import make_metrics
-from truerank.ranking.files import ranks_by_file
+from truerank.ranking.files import read_rank_tables
 from truerank.workflows.compare.compare import ComparisonBuilder
 from truerank.workflows.compare.differences import align_ranks
 from truerank.workflows.compare.options import CompareOptions, Correction, make_compared_model
@@ -123,6 +123,12 @@ def changes(
     if made is None:
         notes.append(f"Users are not paired, so changes are told by the intervals of both results: {why}.")
         made = _unpaired(old, new, pairs, wanted, tie_margin)
+    if old.segments:
+        from truerank.workflows.compare.groups import changed_groups
+
+        segments, unmatched = changed_groups(old, new, pairs, wanted, made, tie_margin)
+        notes += unmatched
+        made = replace(made, segments=segments)
     provenance = {
         **made.provenance,
         "old": _origin(old),
@@ -164,7 +170,7 @@ def read_result_files(old: str | Path, new: str | Path) -> ResultFiles:
     results = [_read_result(path) for path in paths]
     found = [_ranks_beside(path, result) for path, result in zip(paths, results, strict=True)]
     notes = tuple(why for _, why in found if why)
-    tables = iter(ranks_by_file([path for path, _ in found if path is not None]))
+    tables = iter(read_rank_tables([path for path, _ in found if path is not None]).models)
     exact = [
         {name: ranks for name, ranks in next(tables).items() if isinstance(ranks, Ranks)} if path else {}
         for path, _ in found
@@ -370,12 +376,12 @@ def _unpaired(
     differences = []
     for before, now in pairs:
         for metric in metrics:
-            first, second = _reference_value(new, now, metric), _reference_value(old, before, metric)
+            first, second = reference_value(new, now, metric), reference_value(old, before, metric)
             if first is None or second is None:
                 continue
             first, second = replace(first, model=f"{now}{NEW}"), replace(second, model=f"{before}{OLD}")
             estimates += [first, second]
-            differences.append(_told_by_intervals(first, second, margin, is_same_data=is_same_data))
+            differences.append(told_by_intervals(first, second, margin, is_same_data=is_same_data))
     if not differences:
         raise InvalidData(
             "the results must have values of a model in common, but none has. Evaluate both again."
@@ -391,7 +397,8 @@ def _unpaired(
     return Comparison(tuple(estimates), tuple(differences), (), provenance)
 
 
-def _reference_value(result: Result, model: str, metric: str) -> Estimate | None:
+def reference_value(result: Result, model: str, metric: str) -> Estimate | None:
+    """Return the value of a model by the estimator that says which model is best; None where it has none."""
     block = result.reference()
     for one in result.estimates:
         if (one.model, one.metric, block_of(one.estimator)) == (model, metric, block):
@@ -399,9 +406,10 @@ def _reference_value(result: Result, model: str, metric: str) -> Estimate | None
     return None
 
 
-def _told_by_intervals(
+def told_by_intervals(
     first: Estimate, second: Estimate, margin: float | None, *, is_same_data: bool
 ) -> Difference:
+    """Return the difference of two values, with an interval that holds whatever they have in common."""
     value = first.value - second.value
     limits = (first.low, first.high, second.low, second.high)
     low = high = None

@@ -24,7 +24,7 @@ from truerank.core.provenance import ranks_hash, versions
 from truerank.core.ranks import Ranks, SampledRanks, SeenPolicy, TiePolicy
 from truerank.core.result import Estimate, Result
 from truerank.core.scorer import Scorer
-from truerank.core.split import Split
+from truerank.core.split import GroupLabels, Split
 from truerank.estimation.corrections.priors import fitted_prior
 from truerank.inference.bounds.problem import Shape
 from truerank.inference.estimate_interval.registry import Target
@@ -45,6 +45,7 @@ from truerank.workflows.compare.differences import (
     paired_differences,
     pairing,
     simultaneous_intervals,
+    users_needed,
 )
 from truerank.workflows.compare.options import (
     ComparedModel,
@@ -65,11 +66,11 @@ from truerank.workflows.compare.result import (
     Strength,
     Verdict,
     decide_verdict,
-    users_needed,
     verdict_sentence,
 )
 from truerank.workflows.fitting import as_split, check_targets, fit_scorer, make_validate, name_models
 from truerank.workflows.options import DEFAULT_ESTIMATOR, Estimators, single_estimator
+from truerank.workflows.segments.grouping import By, label_split, make_groupings
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,6 +343,7 @@ class ComparisonBuilder:
             "resamples": options.resamples,
             "seed": options.seed,
             "n_test_users": self.n_test_users,
+            **({"by": [str(grouping) for grouping in options.by]} if options.by else {}),
             "data_hash": {model.name: ranks_hash(model.ranks) for model in self.models},
             "versions": versions(),
         }
@@ -449,6 +451,7 @@ def compare(
     resamples: int = 2000,
     n_threads: int | None = None,
     n_test_users: int | None = None,
+    by: By = None,
     progress: Progress | bool = SILENT,
 ) -> Comparison:
     """Return the differences between models with simultaneous confidence intervals and a verdict for each.
@@ -484,6 +487,9 @@ def compare(
     n_threads : threads that rank the models; None takes all cores
     n_test_users : test users from which those with exact ranks were sampled at random; None when all were
         taken
+    by : groupings of users or targets, such as ``history``, one or a list; ``found.by("history")`` then has
+        the differences in each group, with intervals that hold for all its groups at once. Where ranks are
+        given, it needs the split that they were ranked on
     progress : where fitting, ranking, resampling and bounds are reported; True shows bars
 
     Raises
@@ -515,12 +521,17 @@ def compare(
         ties=ties,
         seed=seed,
         resamples=resamples,
+        by=make_groupings(by),
     )
+    groups: Sequence[GroupLabels] = ()
+    if options.by and _holds_ranks(models):
+        groups, split = label_split(options.by, _split_of_ranks(split)), None
     if split is not None:
         _check_no_ranks(models)
         named = name_models(models)
         split = as_split(split, seed=seed, progress=progress)
         options.pairs(list(named))  # raises before any model is fitted
+        groups = label_split(options.by, split)
         ranks: Mapping[str, AnyRanks] = rank_models(
             named,
             split,
@@ -549,12 +560,31 @@ def compare(
     known_seen: SeenItems | None = None
     if split is not None:  # items at the bottom of the list take no rank from targets
         known_seen = "kept" if seen == "keep" else "removed"
-    return ComparisonBuilder(compared, options, n_test_users, progress, known_seen).run(pairs, notes)
+    found = ComparisonBuilder(compared, options, n_test_users, progress, known_seen).run(pairs, notes)
+    if not groups:
+        return found
+    from truerank.workflows.compare.groups import GroupComparison
+
+    grouped = GroupComparison(aligned, pairs, options, n_test_users, progress, known_seen)
+    return replace(found, segments=tuple(grouped.run(labels, found) for labels in groups))
+
+
+def _holds_ranks(models: Any) -> bool:
+    each = models.values() if isinstance(models, Mapping) else ()
+    return isinstance(models, Result) or any(isinstance(one, (Ranks, SampledRanks)) for one in each)
+
+
+def _split_of_ranks(split: Any) -> Split:
+    if not isinstance(split, Split):
+        raise InvalidParameter(
+            "by needs the split that the ranks are of, which says who is in a group. Give it as the second "
+            "argument: compare(ranks, split, by='history')."
+        )
+    return split
 
 
 def _check_no_ranks(models: Any) -> None:
-    each = models.values() if isinstance(models, Mapping) else ()
-    if any(isinstance(ranks, (Ranks, SampledRanks)) for ranks in each):
+    if not isinstance(models, Result) and _holds_ranks(models):
         raise InvalidParameter(
             "ranks are compared without a split, but a second argument was given. Name the others, such as "
             "compare(ranks, metrics='ndcg@10')."

@@ -8,6 +8,7 @@ corrects intervals and p-values for multiple comparisons.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -25,6 +26,7 @@ from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.inference.estimate_interval.registry import PointEstimates
 from truerank.inference.resample import resample_counts
 from truerank.workflows.compare.options import ComparedModel, CompareOptions, Correction
+from truerank.workflows.compare.result import ROUNDING
 
 _CHUNK = 1 << 22  # counts of resampled users in memory at once: 32 MB
 
@@ -462,3 +464,17 @@ def _holm(p_value: FloatArray) -> FloatArray:
     adjusted = np.empty_like(p_value)
     adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
     return adjusted
+
+
+def users_needed(value: float, low: float, high: float, n_users: int) -> int | None:
+    """Return about how many users would tell the difference from 0; None where no thousandfold number would.
+
+    Examples
+    --------
+    >>> users_needed(0.01, -0.01, 0.03, 500)
+    2000
+    """
+    if not (low <= 0 <= high) or abs(value) <= ROUNDING:
+        return None
+    times = ((high - low) / 2 / abs(value)) ** 2
+    return math.ceil(times * n_users) if 1 < times < 1000 else None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from truerank.core.display import Displayed, Overview, frame_of
 from truerank.core.errors import InvalidData
 from truerank.core.provenance import check_schema, from_fields, head, parse_json
-from truerank.core.result import Estimate
+from truerank.core.result import Estimate, Group, Segments, find_segments
 from truerank.core.table import Table, about, count_of, percent
 from truerank.version import __version__
 
@@ -214,6 +214,56 @@ class Difference:
         return from_fields(cls, entries, "a difference")
 
 
+@dataclass(frozen=True)
+class ComparedGroup(Group):
+    """One group of users or of targets, with the values of every model and their differences in it.
+
+    Parameters
+    ----------
+    name, n_users, n_targets, estimates : as in ``Group``
+    differences : one per pair and metric; none where a model has no targets in the group
+    """
+
+    differences: tuple[Difference, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a plain dictionary for JSON."""
+        return {**super().to_dict(), "differences": [one.to_dict() for one in self.differences]}
+
+
+@dataclass(frozen=True, repr=False)
+class ComparedSegments(Segments):
+    """The differences of a comparison by groups of users or of targets.
+
+    Parameters
+    ----------
+    by, of, rule, notes : as in ``Segments``
+    groups : in the order of their cut points, empty ones too; intervals are simultaneous over all of them
+    """
+
+    groups: tuple[ComparedGroup, ...]
+
+    def to_table(self, *, intervals: bool = True) -> Table:
+        """Return one row per group, pair and metric, as the table of all users has them."""
+        rows = [(group, one) for group in self.groups for one in group.differences]
+        table = difference_table(Comparison((), tuple(one for _, one in rows)), intervals=intervals)
+        return Table(
+            (self.by, *table.columns),
+            tuple((group.name, *row) for (group, _), row in zip(rows, table.rows, strict=True)),
+            f"By {self.by}. {self.rule}",
+            (*self.notes, *table.notes),
+            frozenset((row, column + 1) for row, column in table.strong),
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per group, pair and metric: ``by``, ``group``, and the fields of `Difference`."""
+        return [
+            {"by": self.by, "group": group.name, **one.to_dict()}
+            for group in self.groups
+            for one in group.differences
+        ]
+
+
 @dataclass(frozen=True, repr=False)
 class Comparison(Displayed):
     """Values of all models, their differences, and how they were computed.
@@ -225,6 +275,7 @@ class Comparison(Displayed):
     notes : what a reader must know, in sentences
     provenance : options, seed and what was compared
     version : of truerank
+    segments : the differences by groups of users or targets, one entry for each grouping that was asked for
     """
 
     estimates: tuple[Estimate, ...]
@@ -232,6 +283,7 @@ class Comparison(Displayed):
     notes: tuple[str, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
     version: str = __version__
+    segments: tuple[ComparedSegments, ...] = ()
 
     def models(self) -> list[str]:
         """Return model names in the order they were given."""
@@ -253,6 +305,10 @@ class Comparison(Displayed):
             for difference in self.differences
         )
         raise InvalidData(f"there is no difference {first} - {second} in {metric}. There are: {known}.")
+
+    def by(self, grouping: str) -> ComparedSegments:
+        """Return the differences by groups, as they were asked for in ``compare(..., by="history")``."""
+        return find_segments(self.segments, grouping)
 
     def to_table(self) -> Table:
         """Return one row per pair and metric: the difference with its interval, and the verdict."""
@@ -294,6 +350,7 @@ class Comparison(Displayed):
             "differences": [difference.to_dict() for difference in self.differences],
             "notes": list(self.notes),
             "provenance": dict(self.provenance),
+            "segments": [segments.to_dict() for segments in self.segments],
         }
 
     def to_json(self) -> str:
@@ -368,20 +425,6 @@ def _winner(difference: Difference, verdict: Verdict) -> str:
 def _cannot_tell(difference: Difference, context: SentenceContext) -> str:
     what = "this sample" if context.estimator else f"these {difference.n_users:,} users"
     return f"{what} cannot tell {difference.first} from {difference.second} in {difference.metric}"
-
-
-def users_needed(value: float, low: float, high: float, n_users: int) -> int | None:
-    """Return about how many users would tell the difference from 0; None where no thousandfold number would.
-
-    Examples
-    --------
-    >>> users_needed(0.01, -0.01, 0.03, 500)
-    2000
-    """
-    if not (low <= 0 <= high) or abs(value) <= ROUNDING:
-        return None
-    times = ((high - low) / 2 / abs(value)) ** 2
-    return math.ceil(times * n_users) if 1 < times < 1000 else None
 
 
 def _noise(difference: Difference, context: SentenceContext) -> str:
@@ -508,7 +551,7 @@ def _interval(low: float | None, high: float | None) -> str:
     return f"[{low:+.4f}, {high:+.4f}]"
 
 
-def difference_table(comparison: Comparison) -> Table:
+def difference_table(comparison: Comparison, *, intervals: bool = True) -> Table:
     """Return one row per pair and metric, the verdict last; columns that would be empty are left out.
 
     Differences that are told from 0 are strong, and a note says at which level.
@@ -517,7 +560,9 @@ def difference_table(comparison: Comparison) -> Table:
         "A": [one.first for one in comparison.differences],
         "B": [one.second for one in comparison.differences],
         "metric": [one.metric for one in comparison.differences],
-        "A - B": [_with_interval(one) for one in comparison.differences],
+        "A - B": [
+            _with_interval(one) if intervals else f"{one.value:+.4f}" for one in comparison.differences
+        ],
         "relative": [_relative(one) for one in comparison.differences],
         "wins/ties/losses": [_record(one) for one in comparison.differences],
         "adjusted p": [_p_value(one) for one in comparison.differences],

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from truerank.core.errors import InvalidData, InvalidParameter, check_at_least
+from truerank.core.interactions import Interactions, Vocabulary
 from truerank.core.plugin import Plugin, Registry
 from truerank.core.split import GroupLabels, Split
 from truerank.core.table import percent
@@ -365,3 +366,27 @@ def label_split(groupings: Sequence[Grouping], split: Split) -> tuple[GroupLabel
             )
         found.append(labels)
     return tuple(found)
+
+
+def split_of_ids(groupings: Sequence[Grouping], users: Vocabulary, items: Vocabulary | None) -> Split:
+    """Return a split of a table of ranks, which has ids and no events, for groupings that need no others.
+
+    Parameters
+    ----------
+    groupings : what it is for
+    users, items : the ids behind the codes of the ranks; None where the table has no items
+
+    Raises
+    ------
+    InvalidParameter
+        When a grouping needs train events.
+    """
+    lacking = [str(grouping) for grouping in groupings if grouping.needs_train]
+    if lacking:
+        raise InvalidParameter(
+            f"by needs train events for {lacking[0]}, and a table of ranks has none. Group by a file, such "
+            "as column(path=users.csv, name=country), or evaluate the data."
+        )
+    none = np.empty(0, dtype=np.int64)
+    events = Interactions(none, none, users, items if items is not None else Vocabulary.range(1))
+    return Split(events, events)

@@ -8,7 +8,7 @@ the group alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -98,6 +98,38 @@ def evaluated_segments(
                 (*size_notes(groups_of), *dict.fromkeys(notes)),
             )
         )
+    return tuple(found)
+
+
+def estimated_segments(
+    samples: Mapping[str, SampledRanks],
+    groups: Sequence[GroupLabels],
+    options: EstimateOptions,
+    progress: Progress = SILENT,
+) -> tuple[Segments, ...]:
+    """Return the estimates of some models by each grouping, each group from its own sampled ranks.
+
+    Parameters
+    ----------
+    samples : sampled ranks by model
+    groups : of the users and items of their codes
+    options, progress : as for all users
+    """
+    found = []
+    for labels in groups:
+        parts, notes = list[Group](), list[str]()
+        for place, group in enumerate(labels.names):
+            estimates, sizes = list[Estimate](), (0, 0)
+            for name, sample in samples.items():
+                kept = rows_in(sample, labels, place)
+                if kept.any():
+                    sizes = max(sizes, group_size(sample, kept))
+                    made, reason = estimated_group(name, sampled_in(sample, kept), options, progress)
+                    estimates += made
+                    notes += [f"{group}: {reason}"] if reason else []
+            parts.append(Group(group, *sizes, tuple(mark_best(estimates))))
+        told = (*size_notes(parts), *dict.fromkeys(notes))
+        found.append(Segments(labels.by, labels.of, labels.rule, tuple(parts), told))
     return tuple(found)
 
 
