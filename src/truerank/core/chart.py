@@ -19,6 +19,10 @@ Unit: TypeAlias = Literal["number", "count", "share"]
 SeriesKind: TypeAlias = Literal["line", "step", "bars", "dots", "band"]
 
 
+#: Between a group and a model in the name of a row.
+GROUP_MARK = " · "
+
+
 @dataclass(frozen=True)
 class ChartAxis:
     """One axis.
@@ -101,16 +105,31 @@ class Chart:
     def table(self) -> Table:
         """Return the points as a table, one row for each x and one column for each series.
 
+        A chart of rows has one row for each of them.
+
         Examples
         --------
         >>> one = Series("ease", (1, 10), (0.1, 0.5), (0.05, 0.4), (0.2, 0.6))
         >>> Chart("k", "recall@K", "", ChartAxis("K"), ChartAxis("recall"), (one,)).table().rows
         (('1', '0.1 (0.05 to 0.2)'), ('10', '0.5 (0.4 to 0.6)'))
         """
+        if self.has_rows:
+            return self._table_of_rows()
         places = sorted({x for series in self.series for x in series.x})
         cells = [_cells(series) for series in self.series]
         rows = tuple((plain_number(x), *(cell.get(x, MISSING) for cell in cells)) for x in places)
         return Table((self.x.label, *(series.label for series in self.series)), rows, self.title)
+
+    def _table_of_rows(self) -> Table:
+        """Return one row for each series with a model, and a column for the grey dots behind them."""
+        behind = [series for series in self.series if series.kind == "dots" and not series.model]
+        grey = [_cells(series) for series in behind]
+        rows = tuple(
+            (series.label, *(cell.get(series.x[0], MISSING) for cell in (_cells(series), *grey)))
+            for series in self.series
+            if series.model and series.x
+        )
+        return Table((self.x.label, self.y.label, *(series.label for series in behind)), rows, self.title)
 
 
 @dataclass(frozen=True)

@@ -214,6 +214,17 @@ class Segments(Displayed):
             for estimate in group.estimates
         ]
 
+    def plot(self, *, width: float | None = None) -> Figure:
+        """Return the values as a matplotlib figure, a panel per metric, with the intervals as whiskers.
+
+        Parameters
+        ----------
+        width : inches; one column of a paper by default, more where panels need it
+        """
+        from truerank.report.charts.segments import plot_segments
+
+        return plot_segments(self, width=width)
+
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON."""
         return {

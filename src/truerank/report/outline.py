@@ -41,6 +41,13 @@ class ChartSubject:
 #: in the order of reading; the last one takes all other charts
 SUBJECTS = (
     ChartSubject(
+        "groups",
+        "For whom: the metrics by group",
+        "Values are averaged over the users of a group; a group of targets has the users with such targets.",
+        r"segments-.*",
+        most_shown=6,
+    ),
+    ChartSubject(
         "ranks",
         "How far up the held-out items stand",
         "A target is an item that was held out from a user's history. The further left its rank, the better.",

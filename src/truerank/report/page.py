@@ -16,6 +16,7 @@ from truerank.core.checkpoint import replace_text
 from truerank.core.errors import InvalidParameter, suggests_arguments
 from truerank.core.result import NAIVE, NAIVE_ORDER, Result
 from truerank.core.table import MISSING, Table, count_of, decimals, fixed, listed_in_words, percent
+from truerank.report.charts.segments import segment_charts
 from truerank.report.charts.top_k import top_k_chart
 from truerank.report.facts import (
     COMMAND_LINE,
@@ -274,7 +275,7 @@ def render_report(result: Result) -> str:
     """
     board = build_leaderboard(result)
     curve = top_k_chart(result.ranks, result.models())
-    charts: list[Picture] = [*result.charts, *([curve] if curve else [])]
+    charts: list[Picture] = [*result.charts, *segment_charts(result.segments), *([curve] if curve else [])]
     leaders = board.plain_leaders()
     sections = chart_sections(charts, leaders.rows[0].model if leaders.rows else "")
     bounds, cost = bound_table(result), cost_table(result)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from truerank.core.chart import Chart, ChartAxis, Document, HeatMap, Picture, Section, Series
 from truerank.core.errors import InvalidData
 from truerank.core.table import Table, listed_in_words, percent
+from truerank.report.charts.segments import segment_sections
 from truerank.report.facts import flat_facts
 from truerank.workflows.compare.result import Comparison, Difference, headline
 
@@ -181,6 +182,7 @@ def comparison_document(comparison: Comparison) -> Document:
         sections=(
             verdicts,
             Section("Differences", charts=tuple(_comparison_charts(comparison))),
+            *segment_sections(comparison.segments),
             *others,
             Section("Values", tables=(_values(comparison),)),
         ),

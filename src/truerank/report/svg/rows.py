@@ -6,9 +6,11 @@ Names stand above their rows and numbers beside them, so that a row needs no leg
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 
-from truerank.core.chart import Chart, Series
+from truerank.core.chart import GROUP_MARK, Chart, Series
 from truerank.core.table import LONGEST_NAME, decimals, fixed, shorten
 from truerank.report.axis import Axis, linear_axis
 from truerank.report.layout import ModelStyles, SeriesStyle
@@ -25,6 +27,7 @@ class PaintedRow:
     style : colour and marker
     place : of the dot, in percent of the width
     whisker, bound : limits of the interval and of what stands behind it in grey; None without
+    is_apart : whether a row is left out above it, as between groups
     """
 
     name: str
@@ -34,6 +37,7 @@ class PaintedRow:
     place: float
     whisker: tuple[float, float] | None
     bound: tuple[float, float] | None
+    is_apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,24 +86,36 @@ def paint_rows(chart: Chart, styles: ModelStyles) -> PaintedRows:
     ]
     places = decimals([series.y[0] for series, _ in dots])
     lines = [series for series in grey if series.kind == "line" and series.y]
+    write = _signed if lines else fixed  # differences have a line at 0
+    above = [None, *(series.x[0] for series, _ in dots)]
     return PaintedRows(
         chart=chart,
         axis=axis,
-        rows=tuple(_row(series, style, axis, places, bounds.get(series.x[0])) for series, style in dots),
+        rows=tuple(
+            replace(
+                _row(series, style, axis, partial(write, places=places), bounds.get(series.x[0])),
+                is_apart=last is not None and series.x[0] > last + 1,
+            )
+            for (series, style), last in zip(dots, above, strict=False)
+        ),
         zero=axis.position(lines[0].y[0]) if lines else None,
         data=chart_data_table(chart),
     )
 
 
 def _row(
-    series: Series, style: SeriesStyle, axis: Axis, places: int, bound: tuple[float, float] | None
+    series: Series,
+    style: SeriesStyle,
+    axis: Axis,
+    write: Callable[[float], str],
+    bound: tuple[float, float] | None,
 ) -> PaintedRow:
     value = series.y[0]
     limits = (series.low[0], series.high[0]) if series.low and series.high else None
     if limits is not None and not all(map(math.isfinite, limits)):
         limits = None
-    text = _signed(value, places)
-    between = "" if limits is None else f" ({_signed(limits[0], places)} to {_signed(limits[1], places)})"
+    text = write(value)
+    between = "" if limits is None else f" ({write(limits[0])} to {write(limits[1])})"
     return PaintedRow(
         name=short_pair(series.label),
         text=text,
@@ -119,6 +135,8 @@ def short_pair(label: str, longest: int = LONGEST_NAME) -> str:
     >>> short_pair("item-knn(power=3, norm=l2) \N{MINUS SIGN} ease(reg=500)")[:12]
     'item-kn…=l2)'
     """
+    if GROUP_MARK in label:  # rows of a group have the whole width but for their number
+        longest += 6
     first, between, second = label.partition(" \N{MINUS SIGN} ")
     if len(label) <= longest or not between:
         return shorten(label, longest)
