@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -156,6 +157,12 @@ class Segments(Displayed):
     groups: tuple[Group, ...]
     notes: tuple[str, ...] = ()
 
+    @property
+    def heading(self) -> str:
+        """The grouping in a word, for the head of a column: its name, or that of the column of a file."""
+        named = re.search(r"\bname=('[^']+'|[^,)]+)", self.by)
+        return named[1].strip("'") if named else self.by.partition("(")[0]
+
     def group(self, name: str) -> Group:
         """Return one group by its name."""
         for group in self.groups:
@@ -192,7 +199,7 @@ class Segments(Displayed):
                 }
                 shown = (_cell(cells.get(name), digits[name], intervals) for name in metrics)
                 rows.append((*start, *shown, f"{group.n_users:,}"))
-        columns = (self.by, "model", *(("estimator",) if has_estimators else ()), *metrics, "users")
+        columns = (self.heading, "model", *(("estimator",) if has_estimators else ()), *metrics, "users")
         levels = sorted({e.level for e in entries if e.level is not None})
         notes = (*self.notes, *((_best_rule(levels),) if strong else ()))
         return Table(columns, tuple(rows), f"By {self.by}. {self.rule}", notes, frozenset(strong))
@@ -240,10 +247,8 @@ SegmentsT = TypeVar("SegmentsT", bound=Segments)
 
 
 def find_segments(segments: Sequence[SegmentsT], by: str) -> SegmentsT:
-    """Return the values of one grouping, by its spec string or, where that is enough, its name alone."""
-    found = [one for one in segments if by == one.by] or [
-        one for one in segments if by == one.by.partition("(")[0] or f"name={by}" in one.by
-    ]
+    """Return the values of one grouping, by its spec string or, where that is enough, its heading."""
+    found = [one for one in segments if by == one.by] or [one for one in segments if by == one.heading]
     if len(found) != 1:
         there = listed_in_words([repr(one.by) for one in segments]) if segments else "none"
         raise InvalidParameter(

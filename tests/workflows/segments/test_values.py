@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.strategies import splits
 from truerank.core.errors import CannotEstimate, InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
-from truerank.core.result import Result
+from truerank.core.result import Result, Segments
 from truerank.core.split import GroupLabels, Split
 from truerank.workflows.assembly import pair_intervals
 from truerank.workflows.evaluate import evaluate
@@ -134,6 +134,19 @@ def test_json_round_trip_and_frames() -> None:
     assert table.columns == ("popularity", "model", "recall@3", "users")
     assert table.title.startswith("By popularity. Targets by")
     assert "result.by('popularity')" in repr(result)
+
+
+@pytest.mark.parametrize(
+    ("by", "heading"),
+    [
+        ("history", "history"),
+        ("history(cuts='5:20')", "history"),
+        ("column(path=users.csv, name=country)", "country"),
+        ("column(path=/a/name.csv, name='home country', of=users)", "home country"),
+    ],
+)
+def test_headings_are_short(by: str, heading: str) -> None:
+    assert Segments(by, "users", "", ()).heading == heading
 
 
 def test_results_without_groups_read_as_before() -> None:

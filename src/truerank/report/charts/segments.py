@@ -54,7 +54,7 @@ def _charts(segments: Segments, number: int) -> Iterator[Chart]:
         ]
         yield Chart(
             key=f"segments-{number}-{metric}",
-            title=f"{metric} by {segments.by}",
+            title=f"{metric} by {segments.heading}",
             words=f"{metric} by {segments.by}: {_words(series)}.",
             x=ChartAxis("group", unit="count"),
             y=ChartAxis(metric),
@@ -89,7 +89,7 @@ def _forests(segments: ComparedSegments, number: int) -> Iterator[Chart]:
         only = f"{pairs[0][0]} minus {pairs[0][1]}, " if len(pairs) == 1 else ""
         yield Chart(
             key=f"segments-{number}-{metric}",
-            title=f"Differences in {metric} by {segments.by}",
+            title=f"Differences in {metric} by {segments.heading}",
             words=f"Differences in {metric} by {segments.by}, {only}first minus second: {_words(series)}.",
             x=ChartAxis("group", unit="count"),
             y=ChartAxis(f"{only}difference in {metric}"),
@@ -142,7 +142,7 @@ def _notes(
 def segment_sections(segments: Sequence[ComparedSegments]) -> Iterator[Section]:
     """Yield the sections of a page of a comparison, one per grouping."""
     for number, one in enumerate(segments, start=1):
-        yield Section(f"By {one.by}", charts=tuple(_charts(one, number)))
+        yield Section(f"By {one.heading}", charts=tuple(_charts(one, number)))
 
 
 def plot_segments(segments: Segments, *, width: float | None = None) -> Figure:

@@ -248,7 +248,7 @@ class ComparedSegments(Segments):
         rows = [(group, one) for group in self.groups for one in group.differences]
         table = difference_table(Comparison((), tuple(one for _, one in rows)), intervals=intervals)
         return Table(
-            (self.by, *table.columns),
+            (self.heading, *table.columns),
             tuple((group.name, *row) for (group, _), row in zip(rows, table.rows, strict=True)),
             f"By {self.by}. {self.rule}",
             (*self.notes, *table.notes),

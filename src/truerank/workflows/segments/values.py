@@ -35,7 +35,8 @@ def rows_in(ranks: Ranks | SampledRanks, labels: GroupLabels, place: int) -> Boo
 
 def group_size(ranks: Ranks | SampledRanks, kept: BoolArray) -> tuple[int, int]:
     """Return the users and the targets among some rows."""
-    return len(np.unique(ranks.user[kept])), int(kept.sum())
+    user = ranks.user[kept]  # rows of one user lie together
+    return int(np.count_nonzero(np.diff(user))) + bool(len(user)), len(user)
 
 
 def sampled_in(sample: SampledRanks, kept: BoolArray) -> SampledRanks:
