@@ -12,6 +12,7 @@ from truerank.core.errors import InvalidData
 from truerank.core.ranks import Ranks
 from truerank.core.result import Estimate, Group, Result, Segments
 from truerank.core.split import GroupLabels
+from truerank.estimation.registry import ESTIMATORS
 from truerank.metrics.registry import make_metrics
 from truerank.report.charts.comparison import comparison_document
 from truerank.report.charts.segments import plot_segments, segment_charts
@@ -20,7 +21,6 @@ from truerank.report.svg.rows import short_pair
 from truerank.workflows.compare.compare import compare
 from truerank.workflows.compare.groups import GroupComparison
 from truerank.workflows.compare.options import CompareOptions
-from truerank.workflows.estimate import ESTIMATORS
 
 
 def estimates(*values: float, kind: str = "exact") -> tuple[Estimate, ...]:
