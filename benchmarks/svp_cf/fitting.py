@@ -112,7 +112,11 @@ def part_values(stack: Stack, part: str, *, recall_at: int = 100) -> Tensor:
 
 
 def ranking_values(stack: Stack, events: Events, *, is_test: bool, recall_at: int) -> Tensor:
-    """Return AUC, recall over min(cutoff, targets) and NDCG@10, means over users; ties count as expected."""
+    """Return AUC, recall over min(cutoff, targets) and NDCG@10, means over users; ties count as expected.
+
+    A target that is among the items to remove, which a split with repeated pairs can have, is never found;
+    its place among the other items counts for AUC, as in the published code.
+    """
     problem, device = stack.problem, stack.device
     m, n_items = len(stack.members), problem.n_items
     order = events.user.argsort(stable=True)
@@ -143,8 +147,8 @@ def ranking_values(stack: Stack, events: Events, *, is_test: bool, recall_at: in
         hidden = shared[chosen] | (
             stack.met[:, users[chosen]] if problem.own_seen else torch.zeros_like(shared[chosen])
         )
-        hidden = hidden | ~stack.is_alive[:, None]
-        hidden = hidden & ~is_target[chosen]
+        missed = (hidden & is_target[chosen]).expand(m, -1, -1)  # known, so not ranked and not found
+        hidden = (hidden | ~stack.is_alive[:, None]) & ~is_target[chosen]
         masked = scores.masked_fill(hidden, -torch.inf)
         pool[:, chosen] = n_items - hidden.sum(-1)
         events_here = slice(starts[chosen.start], starts[chosen.stop])
@@ -158,8 +162,9 @@ def ranking_values(stack: Stack, events: Events, *, is_test: bool, recall_at: in
             tied = (rows == own).sum(-1) - 1
             where = (at + first).expand(m, -1)
             totals[0].scatter_add_(1, where, above.double() + 0.5 * tied)
+            is_found = ~missed[:, at, local_item[a : a + part]]
             for which, table in ((1, hits), (2, gains)):
-                mean = (table[above + tied + 1] - table[above]) / (tied + 1)
+                mean = is_found * (table[above + tied + 1] - table[above]) / (tied + 1)
                 totals[which].scatter_add_(1, where, mean)
     t = n_targets.double()
     others = (pool - n_targets).clamp(min=1)

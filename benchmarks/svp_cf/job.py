@@ -33,6 +33,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "sasrec": {"dropout": 0.3},
     "svae": {"beta2": 0.999},
 }
+#: the same for the published protocol
+AS_CODED: dict[str, dict[str, Any]] = {**CHANGES, "svae": {"beta2": 0.98}}
 MODELS = {
     "explicit": ("bias-only", "mf", "neumf"),
     "implicit": ("popularity", "bias-only", "mf", "neumf", "multi-vae"),
@@ -101,6 +103,7 @@ class Prepared:
             own_seen=bool(arrays["own_seen"]),
             known_valid=bool(arrays["known_valid"]),
             surviving=bool(arrays["surviving"]),
+            as_coded=bool(arrays["as_coded"]),
         )
         self.least_events = int(arrays["least_events"])
 
@@ -121,7 +124,8 @@ def run_stack(
     Values are NaN where nothing was trained, because the sub-sample is too small or its seed was not asked
     for. Members whose values are known keep them.
     """
-    training = replace(TRAINING[name.dataset], **CHANGES.get(name.model, {}))
+    changes = AS_CODED if prepared.problem.as_coded else CHANGES
+    training = replace(TRAINING[name.dataset], **changes.get(name.model, {}))
     masks = prepared.masks(name.fraction)
     rates = RATES[:1] if name.model == "popularity" else RATES
     shape = (len(masks), len(prepared.seeds), len(rates))

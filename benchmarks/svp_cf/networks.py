@@ -238,7 +238,27 @@ class FusionStack(PairStack):
         return out.add_(deep.view(m, len(users), n_items))
 
 
-class AutoencoderStack(Stack):
+class CodeStack(Stack, ABC):
+    """A variational autoencoder; as coded, z is sampled while ranking too."""
+
+    def deviation(self, log_variance: Tensor) -> Tensor:
+        """Return the standard deviation of z; as coded, of what the divergence takes for its log variance."""
+        return (log_variance if self.problem.as_coded else 0.5 * log_variance).exp()
+
+    def code(self, mean: Tensor, log_variance: Tensor, users: Tensor) -> Tensor:
+        """Return z of some users, (m, n, width), by which they are ranked."""
+        if not self.problem.as_coded:
+            return mean
+        noise = Draws(self.members, "codes", 0, self.device).normal(self.problem.n_users, self.width)
+        return mean + noise[:, users] * self.deviation(log_variance)
+
+
+def divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """Return the divergence of each z from a standard normal."""
+    return 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(-1)
+
+
+class AutoencoderStack(CodeStack):
     """Multi-VAE without dropout on raw histories."""
 
     reads_histories = True
@@ -255,6 +275,18 @@ class AutoencoderStack(Stack):
         state["last.bias"][~self.is_alive[row]] = -1e9  # no probability, so no gradient
         return state
 
+    def use(self, members: Members) -> None:
+        """Note the histories that are learnt from."""
+        super().use(members)
+        self.history = self.read(self.met)
+
+    def read(self, history: Tensor) -> Tensor:
+        """Return (m, n, n_items) histories as they are read: as coded, the first item stands for no event."""
+        if not self.problem.as_coded:
+            return history
+        first = torch.nn.functional.one_hot(self.alive[:, :1], self.problem.n_items).bool()
+        return history | (first & ~history.any(2, keepdim=True))
+
     def encode(self, history: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and log variance of each history, (m, n, n_items)."""
         v = self.values
@@ -270,18 +302,17 @@ class AutoencoderStack(Stack):
     def loss(self, history: Tensor, weight: Tensor, noise: Tensor, beta: float) -> Tensor:
         """Return the mean of -log multinomial + beta KL over the users that have a weight, summed."""
         mean, log_variance = self.encode(history)
-        z = mean + noise * (0.5 * log_variance).exp()
+        z = mean + noise * self.deviation(log_variance)
         logits = linear(self.decode(z), self.values["last.weight"], self.values["last.bias"])
         likelihood = (logits.log_softmax(-1) * history).sum(-1)
-        kl = 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(-1)
-        return ((beta * kl - likelihood) * weight).sum()
+        return ((beta * divergence(mean, log_variance) - likelihood) * weight).sum()
 
     def run_epoch(self, number: int) -> None:
         """Pass over all users with events once, in random order."""
         members, size, n = self.members, self.training.batch, self.problem.n_users
         draws = Draws(members, "users", number, self.device)
         order = draws.uniform(n).argsort(1)[draws.rows]
-        users, count = front(order, self.met.any(2).gather(1, order))
+        users, count = front(order, self.history.any(2).gather(1, order))
         rows = torch.arange(len(members), device=self.device)[:, None]
         slot, least = torch.arange(size, device=self.device), int(count.min())
         steps = -(-users.shape[1] // size)
@@ -293,7 +324,7 @@ class AutoencoderStack(Stack):
             weight = (slot[:width] < left[:, None]).float() / left.clamp(min=1)[:, None]
             noise = draws.normal(size, self.width)[:, :width]
             beta = self.training.beta(number - 1 + step / steps)
-            loss = self.loss(self.met[rows, batch].float(), weight, noise, beta)
+            loss = self.loss(self.history[rows, batch].float(), weight, noise, beta)
             self.adam.step(loss, members.rate, None if start < least else (left > 0).float())
 
     def open_scores(self, *, with_valid: bool) -> Any:
@@ -303,8 +334,8 @@ class AutoencoderStack(Stack):
             history = self.met[:, users]
             if with_valid:
                 history = history | pairs_of(self.problem, self.problem.valid)[users]
-            hidden.append(self.decode(self.encode(history.float())[0]))
-        return torch.cat(hidden, 1)
+            hidden.append(self.code(*self.encode(self.read(history).float()), users))
+        return self.decode(torch.cat(hidden, 1))
 
     def scores(self, opened: Any, users: Tensor) -> Tensor:
         """Return (m, users, n_items) scores."""
@@ -370,11 +401,12 @@ class HistoryStack(Stack, ABC):
         return torch.cat(found, 1)
 
     def run_epoch(self, number: int) -> None:
-        """Pass over all users with events once, in random order."""
+        """Pass over all users with events once, in random order; as coded, over those without any too."""
         members, size, n = self.members, self.training.batch, self.problem.n_users
         draws = Draws(members, "users", number, self.device)
         order = draws.uniform(n).argsort(1)[draws.rows]
-        users, count = front(order, (self.lengths > 1).gather(1, order))
+        least_entries = 1 if self.problem.as_coded else 2
+        users, count = front(order, (self.lengths >= least_entries).gather(1, order))
         slot, least = torch.arange(size, device=self.device), int(count.min())
         assert self.adam is not None
         for start in range(0, users.shape[1], size):
@@ -397,7 +429,7 @@ class HistoryStack(Stack, ABC):
         return table[..., :-1], table[..., 1:], is_step
 
 
-class RecurrentStack(HistoryStack):
+class RecurrentStack(CodeStack, HistoryStack):
     """SVAE: a GRU, and a variational autoencoder on its state after each step."""
 
     def module(self) -> nn.Module:
@@ -457,24 +489,31 @@ class RecurrentStack(HistoryStack):
         chosen, count = front(place, is_step.view(m, -1))
         size = chosen.shape[1]
         weight = (torch.arange(size, device=self.device) < count[:, None]).float()
-        weight = weight / count.clamp(min=1)[:, None]
+        n_used, most = is_used.sum(1, keepdim=True).clamp(min=1), self.training.max_length
+        weight = weight / (n_used if self.problem.as_coded else count.clamp(min=1)[:, None])
 
         def at(x: Tensor) -> Tensor:
             return x.gather(1, chosen[..., None].expand(-1, -1, x.shape[-1]))
 
         mean, log_variance = self.posterior(at(states))
-        z = mean + at(noise) * (0.5 * log_variance).exp()
+        z = mean + at(noise) * self.deviation(log_variance)
         v = self.values
         loss: Tensor = Multinomial.apply(  # type: ignore[no-untyped-call]
             self.hidden(z), v["output.weight"], v["output.bias"], at(targets), at(weights) * weight[..., None]
         )
-        kl = 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(-1)
-        total: Tensor = loss + self.training.beta(number - 1) * (kl * weight).sum()
+        kl = (divergence(mean, log_variance) * weight).sum()
+        if self.problem.as_coded:  # a mean over all steps that there could be; the others stand at the token
+            token = torch.full((m, 1, 1), self.problem.n_items, device=self.device)
+            start = divergence(*self.posterior(self.states(token, is_used, None)[:, 0]))
+            n_empty = most * n_used - is_step.sum((1, 2))[:, None]
+            kl = kl / most + (start * n_empty / (n_used * most)).sum()
+        total: Tensor = loss + self.training.beta(number - 1) * kl
         return total
 
     def open_scores(self, *, with_valid: bool) -> Any:
         """Return the hidden vectors of all users."""
-        return self.hidden(self.posterior(self.last_states(with_valid=with_valid))[0])
+        every = torch.arange(self.problem.n_users, device=self.device)
+        return self.hidden(self.code(*self.posterior(self.last_states(with_valid=with_valid)), every))
 
     def scores(self, opened: Any, users: Tensor) -> Tensor:
         """Return (m, users, n_items) scores."""

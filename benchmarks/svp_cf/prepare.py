@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ def problem_arrays(
         "own_seen": ranking is not None and ranking.seen == "own",
         "known_valid": ranking is not None and ranking.known == "validation",
         "surviving": ranking is not None and ranking.catalogue == "surviving",
+        "as_coded": protocol.as_coded,
         "least_events": plan.least_events,
     }
     sizes = {"n_users": train.n_users, "n_items": train.n_items}
@@ -68,7 +70,7 @@ def in_time(split: Split) -> Split:
     """Return the split with its train events sorted by user and time, as histories are read."""
     train = split.train
     time = np.arange(len(train)) if train.time is None else train.time
-    return Split(train.take(np.lexsort((time, train.user))), split.test, split.valid, method=split.method)
+    return replace(split, train=train.take(np.lexsort((time, train.user))))
 
 
 def _columns(part: str, events: Interactions, is_distinct: bool) -> dict[str, np.ndarray]:

@@ -48,6 +48,7 @@ class Problem:
     known_valid : models that read histories get the validation items at the test, and do not rank them;
         else nobody does, and nobody ranks them
     surviving : items without an event in the sub-sample, validation or test part leave the catalogue
+    as_coded : models that read histories are those of the published code, ``variant=s21`` in the library
     """
 
     n_users: int
@@ -59,6 +60,7 @@ class Problem:
     own_seen: bool
     known_valid: bool
     surviving: bool
+    as_coded: bool = False
 
     @property
     def device(self) -> torch.device:

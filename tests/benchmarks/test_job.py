@@ -34,7 +34,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     masks = rng.random((2, 1, 2, 60)) < 0.5
     masks[1, 0, 0] = False
     masks[1, 0, 0, :5] = True
-    flags: dict[str, Any] = {"is_explicit": True, "own_seen": False, "known_valid": False, "surviving": False}
+    unset = ("own_seen", "known_valid", "surviving", "as_coded")
+    flags: dict[str, Any] = {"is_explicit": True, **dict.fromkeys(unset, False)}
     parts |= {"n_users": N_USERS, "n_items": N_ITEMS, "least_events": 6, "rows": np.packbits(masks, axis=-1)}
     axes: dict[str, Any] = {"strategies": ["random", "head-user"], "fractions": [0.5], "seeds": [0, 1]}
     np.savez(tmp_path / "tiny.ours.explicit.npz", **parts, **flags, **axes)

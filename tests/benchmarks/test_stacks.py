@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,19 @@ torch = pytest.importorskip("torch")
 
 from benchmarks.svp_cf.fitting import fit, part_values  # noqa: E402 - torch may be missing
 from benchmarks.svp_cf.networks import STACKS, Multinomial  # noqa: E402
-from benchmarks.svp_cf.stack import Events, Members, Problem, Training, front  # noqa: E402
+from benchmarks.svp_cf.stack import Draws, Events, Members, Problem, Training, front  # noqa: E402
 from truerank.core.errors import InvalidParameter  # noqa: E402
 from truerank.core.interactions import Interactions  # noqa: E402
-from truerank.core.scorer import DenseScores  # noqa: E402
+from truerank.core.scorer import DenseScores, Factors  # noqa: E402
 from truerank.core.split import Split  # noqa: E402
 from truerank.metrics.registry import make_metrics, values  # noqa: E402
+from truerank.models import multi_vae, svae  # noqa: E402
+from truerank.models.multi_vae import MultiVAE  # noqa: E402
+from truerank.models.nets.autoencoder import History  # noqa: E402
+from truerank.models.svae import SVAE, multinomial_step_loss  # noqa: E402
+from truerank.models.torch_training import Histories, to_numpy  # noqa: E402
 from truerank.ranking.exact import exact_ranks  # noqa: E402
+from truerank.workflows.agreement.scenarios import Sequential  # noqa: E402
 
 N_USERS, N_ITEMS = 12, 15
 TRAINING = Training(epochs=3, every=2, patience=2, batch=16, dropout=0.3, max_length=3)
@@ -40,7 +47,7 @@ def problem(*, is_explicit: bool = False, own: bool = False, is_sequential: bool
         part = np.where(last, 1, np.where(np.r_[last[1:], False], 0, 2))
     rows = [torch.tensor(np.flatnonzero(mask)) for mask in (part > 1, part == 0, part == 1)]
     train, valid, test = (Events(every.user[r], every.item[r], every.value[r]) for r in rows)
-    return Problem(N_USERS, N_ITEMS, train, valid, test, is_explicit, own, own, own)
+    return Problem(N_USERS, N_ITEMS, train, valid, test, is_explicit, own, own, own, as_coded=own)
 
 
 def members(problem: Problem, n: int = 4) -> Members:
@@ -177,6 +184,93 @@ def test_metrics_are_those_of_the_library(kind: str) -> None:
             expected = values(metrics, exact_ranks(scorer, split)).mean(axis=0)
             found = part_values(stack, name, recall_at=10)[row]
             np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["multi-vae", "svae"])
+def test_as_coded_losses_and_scores_are_those_of_the_library(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One step over all users, whose noise is a constant: the same gradient, and the same scores."""
+    given = problem(own=True, is_sequential=True)
+    given = replace(given, surviving=False)
+    stack = STACKS[kind](given, members(given), replace(TRAINING, batch=64, dropout=0.0), 4)
+    monkeypatch.setattr(Draws, "normal", lambda self, *shape: torch.full((len(self.rows), *shape), 0.3))
+    assert stack.adam is not None
+    caught: list[Any] = []
+    monkeypatch.setattr(stack.adam, "step", lambda loss, rate, active: caught.append(loss.sum().backward()))
+    before = stack.adam.copy()
+    stack.run_epoch(3)
+    assert len(caught) == 1
+    model: Any
+    if kind == "svae":
+        model = SVAE(max_length=3, next_items=2, latent=4, hidden=4, variant="s21", device="cpu")
+    else:
+        model = MultiVAE(latent=4, hidden=4, dropout=0.0, normalise=False, variant="s21", device="cpu")
+    monkeypatch.setattr(torch, "randn_like", lambda like: torch.full_like(like, 0.3))
+    for module in (multi_vae, svae):
+        monkeypatch.setattr(module, "normal_noise", lambda shape, *_: np.full(shape, 0.3, np.float32))
+    for row in range(4):
+        own = stack.members.mask[row].numpy()
+        train = Interactions.from_codes(
+            given.train.user.numpy()[own],
+            given.train.item.numpy()[own],
+            time=np.arange(own.sum()),
+            n_users=N_USERS,
+            n_items=N_ITEMS,
+        )
+        net = stack.module()
+        net.as_coded = True
+        net.load_state_dict(stack.adam.state(before, row))
+        beta = TRAINING.beta(2)
+        if kind == "svae":
+            histories = Histories.of("svae", train)
+            padded = histories.latest(np.arange(N_USERS), 4)
+            loss = multinomial_step_loss(net, padded, next_items=2, beta=beta, most=3)
+            scorer = model._scorer(net.eval(), histories, 0)
+        else:
+            history = History(model.read(train), torch.device("cpu"))
+            loss = net.loss(*history.of(np.arange(N_USERS)), beta)
+            user = model._encoded(net.eval(), history, N_USERS, 0)
+            scorer = Factors(user, to_numpy(net.last.weight), to_numpy(net.last.bias))
+        loss.backward()
+        for name, parameter in net.named_parameters():
+            found = stack.values[name].grad[row].numpy()
+            np.testing.assert_allclose(found, parameter.grad.numpy(), rtol=1e-3, atol=1e-6)
+        with torch.no_grad():
+            ranked = stack.scores(stack.open_scores(with_valid=False), torch.arange(N_USERS))[row].numpy()
+        expected = scorer.score(np.arange(N_USERS), np.arange(N_ITEMS))
+        np.testing.assert_allclose(ranked, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_known_targets_are_missed_as_in_the_library() -> None:
+    """Half of the users repeat a train or validation item at the test."""
+    given = problem(own=True, is_sequential=True)
+    item = given.test.item.clone()
+    item[::4] = given.valid.item[::4]
+    first = dict(zip(given.train.user.tolist(), given.train.item.tolist(), strict=True))
+    for row in range(2, len(item), 4):
+        item[row] = first.get(int(given.test.user[row]), int(item[row]))
+    given = replace(given, test=Events(given.test.user, item, given.test.value), surviving=False)
+    scenario = Sequential(repeated="keep", known="validation", seen="own", metrics="auc,recall@10,ndcg@10")
+    for kind, reads in (("mf", False), ("multi-vae", True)):
+        stack = STACKS[kind](given, members(given), TRAINING, 4)
+        scores = stack.scores(stack.open_scores(with_valid=reads), torch.arange(N_USERS)).detach()
+        found = part_values(stack, "test", recall_at=10)
+        for row in range(4):
+            own = stack.members.mask[row].numpy()
+            train, valid, test = (
+                Interactions.from_codes(
+                    part.user.numpy()[rows], part.item.numpy()[rows], n_users=N_USERS, n_items=N_ITEMS
+                )
+                for part, rows in (
+                    (given.train, own),
+                    (given.valid, slice(None)),
+                    (given.test, slice(None)),
+                )
+            )
+            split = Split(train, test, valid if reads else None, repeats=True)
+            expected = scenario.user_totals(DenseScores(scores[row].numpy().copy()), split).mean(axis=0)
+            np.testing.assert_allclose(found[row].detach().numpy(), expected, rtol=1e-9)
 
 
 def test_kept_values_come_in_front() -> None:

@@ -14,6 +14,7 @@ from truerank.core.interactions import Interactions
 from truerank.core.scorer import Factors
 from truerank.models.multi_vae import MultiVAE
 from truerank.models.registry import MODELS
+from truerank.models.torch_training import EncodedFactors, normal_noise
 
 torch = pytest.importorskip("torch")
 
@@ -85,6 +86,47 @@ def test_the_scorer_is_the_decoder_of_the_mean() -> None:
     assert np.array_equal(kept[-1].score(users, items), fitted.score(users, items))
     assert fitted.user.shape == (40, 6)
     assert np.abs(fitted.user).max() <= 1  # tanh
+
+
+def test_as_coded_z_is_sampled_and_the_first_item_stands_for_no_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """User 3 has no history."""
+    from truerank.models.nets.autoencoder import Autoencoder, History
+
+    train = small_train()
+    torch.manual_seed(0)
+    module = Autoencoder(train.n_items, 7, 4, 0.0, normalise=False, as_coded=True)
+    model = MultiVAE(hidden=7, latent=4, normalise=False, variant="s21", device="cpu")
+    history = History(model.read(train), torch.device("cpu"))
+    X = dense(train)
+    assert X[3].sum() == 0
+    X[3, 0] = 1
+    w = weights(module)
+    mean, log_sigma = literal_encode(w, X)
+    noise = normal_noise((train.n_users, 4), 9, "multi-vae")
+    with torch.no_grad():
+        found = model._encoded(module, history, train.n_users, 9) @ w["last.weight"].T + w["last.bias"]
+    np.testing.assert_allclose(found, literal_scores(w, mean + noise * np.exp(log_sigma)), atol=1e-5)
+    monkeypatch.setattr(torch, "randn_like", lambda like: torch.full_like(like, 0.3))
+    scores = literal_scores(w, mean + 0.3 * np.exp(log_sigma))
+    log_p = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+    kl = 0.5 * (mean**2 + np.exp(log_sigma) - 1 - log_sigma).sum(axis=1)
+    expected = (-(X * log_p).sum(axis=1) + 0.7 * kl).mean()
+    assert module.loss(*history.of(np.arange(40)), 0.7).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_as_coded_fits_repeat_and_take_other_histories() -> None:
+    train = small_train()
+    model = MultiVAE(hidden=6, latent=3, epochs=2, batch=8, variant="s21", device="cpu")
+    fitted, again, other = (model.fit(train, seed=seed) for seed in (0, 0, 1))
+    users, items = np.arange(train.n_users), np.arange(train.n_items)
+    assert np.array_equal(fitted.score(users, items), again.score(users, items))
+    assert not np.array_equal(fitted.score(users, items), other.score(users, items))
+    assert isinstance(fitted, EncodedFactors)
+    assert np.array_equal(fitted.with_histories(train).score(users, items), fitted.score(users, items))
+    with pytest.raises(InvalidParameter, match="variant"):
+        MultiVAE(variant="s22")  # type: ignore[arg-type]
 
 
 def test_dropout_drops_history_items_and_keeps_the_mean() -> None:

@@ -30,7 +30,7 @@ import torch
 from truerank.models import ngcf, sasrec, svae
 from truerank.models.nets.graph import GraphNet, NormalisedAdjacency
 from truerank.models.nets.sequence import AttentionNet, RecurrentNet
-from truerank.models.torch_training import Histories
+from truerank.models.torch_training import Histories, normal_noise
 
 SMALL = {
     "sasrec": "sasrec(max_length=6, factors=4, epochs=3, batch=8, device=cpu)",
@@ -216,13 +216,79 @@ def test_svae_scores_are_the_logits_at_the_mean() -> None:
     weights = numbers(net)
     net.float()
     with torch.no_grad():
-        factors = model._scorer(net, Histories.of("svae", train))
+        factors = model._scorer(net, Histories.of("svae", train), 0)
     for user in range(train.n_users):
         state = twin.recurrent_states(in_order(train, user)[-6:], weights)[-1]
         expected = twin.logits(twin.moments(state, weights)[0], weights)
         np.testing.assert_allclose(
             factors.score(np.array([user]), np.arange(train.n_items))[0], expected, rtol=1e-4, atol=1e-5
         )
+
+
+def test_svae_as_coded_equals_its_twin() -> None:
+    """Likelihood per user, divergence per step that there could be, exp(log variance) as deviation of z."""
+    train, most = timed(), 7
+    net = RecurrentNet(train.n_items, embedding=3, recurrent=4, hidden=5, latent=2)
+    weights = numbers(net)
+    padded = Histories.of("svae", train).latest(np.array([0, 4, 9]), most + 1)
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        noise = iter(torch.randn((int((padded.lengths - 1).sum()), 2), dtype=torch.float64).numpy())
+        torch.manual_seed(5)
+        loss = svae.multinomial_step_loss(net, padded, next_items=2, beta=0.7, most=most)
+    likelihood, divergence = 0.0, 0.0
+
+    def divergence_of(state: FloatArray) -> float:
+        mean, log_variance = twin.moments(state, weights)
+        return float(0.5 * (mean**2 + np.exp(log_variance) - 1 - log_variance).sum())
+
+    start = divergence_of(twin.recurrent_states([train.n_items], weights)[0])
+    for user in (0, 4, 9):
+        history = in_order(train, user)[-most - 1 :]
+        states = twin.recurrent_states(history, weights)
+        for step in range(len(history) - 1):
+            mean, log_sigma = twin.moments(states[step], weights)
+            scores = twin.logits(mean + next(noise) * np.exp(log_sigma), weights)
+            following = history[step + 1 : step + 3]
+            likelihood += (len(following) * np.log(np.exp(scores).sum()) - scores[following].sum()) / 2
+            divergence += divergence_of(states[step])
+        divergence += (most - len(history) + 1) * start
+    expected = likelihood / 3 + 0.7 * divergence / (3 * most)
+    assert float(loss.detach()) == pytest.approx(expected, rel=1e-9)
+
+
+def test_svae_as_coded_ranks_by_a_sampled_z() -> None:
+    train = timed()
+    model = MODELS.make(SMALL["svae"].replace("device", "variant=s21, device"))
+    assert isinstance(model, svae.SVAE)
+    net = RecurrentNet(train.n_items, embedding=4, recurrent=5, hidden=6, latent=3).eval()
+    weights = numbers(net)
+    net.float()
+    with torch.no_grad():
+        factors = model._scorer(net, Histories.of("svae", train), 1)
+    noise = normal_noise((train.n_users, 3), 1, "svae")
+    for user in range(train.n_users):
+        mean, log_sigma = twin.moments(
+            twin.recurrent_states(in_order(train, user)[-6:], weights)[-1], weights
+        )
+        expected = twin.logits(mean + noise[user] * np.exp(log_sigma), weights)
+        found = factors.score(np.array([user]), np.arange(train.n_items))[0]
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_as_coded_everyone_takes_a_place_in_the_batches() -> None:
+    """Two users of thirty have events: one step of an epoch, or as many as there are batches with them."""
+    events = Interactions.from_codes([3, 3, 17], [0, 1, 2], time=np.arange(3), n_users=30, n_items=4)
+    histories = Histories.of("sasrec", events)
+    usual = list(histories.batches(np.random.default_rng(0), 10, 5))
+    assert [padded.users.tolist() for padded in usual] in ([[17, 3]], [[3, 17]])
+    found = list(histories.batches(np.random.default_rng(0), 10, 5, everyone=True))
+    assert 1 <= len(found) <= 2
+    assert all(len(padded.users) == 10 for padded in found)
+    assert sum(int((padded.lengths - 1).sum()) for padded in found) == 3
+    for spec in SMALL["sasrec"], SMALL["svae"]:
+        fitted = MODELS.make(spec.replace("device", "variant=s21, device")).fit(events)
+        assert np.isfinite(scores(fitted, events)).all()
 
 
 # learning

@@ -56,7 +56,7 @@ def rated() -> Interactions:
 def small() -> Iterator[None]:
     """Let the demo data stand in for ML-100k, with models that are fitted in no time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(setup.PaperData, "models", lambda self, full=False, quick=False: CHEAP)
+        patch.setattr(setup.PaperData, "models", lambda self, **_: CHEAP)
         patch.setattr(setup, "find_local", lambda name: Path(name) if name == "ml-100k" else None)
         for module in (setup, sachdeva2021):
             patch.setattr(module, "load", lambda name, **_: rated())
@@ -234,6 +234,8 @@ def test_protocols(tmp_path: Path) -> None:
     assert [scenario.select_by for scenario in ours.model_grids] == ["mse", "auc", "recall(norm=min)@100"]
     assert list(published.strategies) == list(ours.strategies) == list(setup.STRATEGIES.values())
     assert str(published.strategies["random-walk"]) == "random-walk(exact=false, legacy=true)"
+    assert [scenario.repeated for scenario in published.model_grids] == ["drop", "drop", "keep"]
+    assert [scenario.repeated for scenario in ours.model_grids] == ["drop"] * 3
     assert set(setup.AS_CODED) == set(setup.STRATEGIES.values()) - {"random"}
     with pytest.raises(InvalidParameter, match="protocol must be ours or published, got 'theirs'"):
         setup.find_protocol("theirs")

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from truerank.core.interactions import Interactions
+from truerank.core.errors import check_choice
+from truerank.core.interactions import Interactions, Lists
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray, IntArray, frozen
 from truerank.models.checks import check_count, check_rate
-from truerank.models.torch_training import AnnealedModel, EncodedFactors, ModuleTraining, TorchParts, to_numpy
+from truerank.models.torch_training import (
+    AnnealedModel,
+    EncodedFactors,
+    ModuleTraining,
+    TorchParts,
+    normal_noise,
+    to_numpy,
+)
 from truerank.models.training import shuffled_batches
 
 if TYPE_CHECKING:
@@ -48,6 +56,9 @@ class MultiVAE(AnnealedModel[EncodedFactors]):
     anneal_start : beta in the first step
     anneal_epochs : epochs over which beta grows from start to cap
     normalise : whether histories are scaled to Euclidean length 1
+    variant : liang2018, or s21 as in the code of [sachdeva2022]_: z is sampled while ranking too, its
+        standard deviation is the exponential of what the divergence takes for the log variance, and the first
+        item of the catalogue stands for the history of users without events, who are trained on
     patience : validations without an improvement before training stops
     every, first : epochs between validations, and an epoch to validate besides (0: none)
     device : auto (a GPU when there is one), cpu, cuda or cuda:1
@@ -57,8 +68,8 @@ class MultiVAE(AnnealedModel[EncodedFactors]):
     [liang2018]_ with its layers, dropout and cap; that work anneals over 200,000 steps of large data, here
     it is a number of epochs. Repeated pairs count once. Users without train events are decoded from
     the encoding of an empty history; items without events are trained as items that no history has. Preset
-    ``s21-multi-vae`` has the sizes and weights of [sachdeva2022]_'s code, without its samples of z while
-    ranking and its mix-up of log sigma and log variance.
+    ``s21-multi-vae`` has the sizes and weights of [sachdeva2022]_'s code; ``variant=s21`` has the rest of it,
+    which ranks worse by design: the noise of a sampled z is noise in the list.
 
     Examples
     --------
@@ -84,6 +95,7 @@ class MultiVAE(AnnealedModel[EncodedFactors]):
     anneal_start: float = 0.0
     anneal_epochs: int = 40
     normalise: bool = True
+    variant: Literal["liang2018", "s21"] = "liang2018"
     patience: int = 10
     every: int = 1
     first: int = 0
@@ -94,6 +106,12 @@ class MultiVAE(AnnealedModel[EncodedFactors]):
         for name in ("hidden", "latent"):
             check_count(name, getattr(self, name), 1)
         check_rate("dropout", self.dropout)
+        check_choice("variant", self.variant, ("liang2018", "s21"))
+
+    @property
+    def as_coded(self) -> bool:
+        """Whether it is the variant of [sachdeva2022]_'s code."""
+        return self.variant == "s21"
 
     def start(self, train: Interactions, seed: int) -> ModuleTraining[tuple[IntArray, float]]:
         """Return the autoencoder at its start; the scorer is `EncodedFactors` of the last hidden layer."""
@@ -102,18 +120,49 @@ class MultiVAE(AnnealedModel[EncodedFactors]):
             from truerank.models.nets.autoencoder import Autoencoder, History
 
             module = Autoencoder(
-                train.n_items, self.hidden, self.latent, self.dropout, normalise=self.normalise
+                train.n_items,
+                self.hidden,
+                self.latent,
+                self.dropout,
+                normalise=self.normalise,
+                as_coded=self.as_coded,
             ).to(device)
-            history = History(train.by_user(), device)
-            active = np.flatnonzero(train.by_user().lengths())
+            lists = self.read(train)
+            history = History(lists, device)
+            active = np.flatnonzero(lists.lengths())
             return TorchParts(
                 module,
                 batches=lambda rng, number: self._batches(active, rng, number),
                 loss=lambda batch: module.loss(*history.of(batch[0]), batch[1]),
-                make_scorer=lambda: _scorer(module, history, train.n_users),
+                make_scorer=lambda: EncodedFactors(
+                    self._encoded(module, history, train.n_users, seed),
+                    to_numpy(module.last.weight),
+                    to_numpy(module.last.bias),
+                    encode=lambda events: self._encoded(
+                        module, History(self.read(events), device), events.n_users, seed
+                    ),
+                ),
             )
 
         return self.training(parts, seed, self.key)
+
+    def read(self, events: Interactions) -> Lists:
+        """Return the histories that are encoded."""
+        return never_empty(events.by_user()) if self.as_coded else events.by_user()
+
+    def _encoded(self, module: Autoencoder, history: History, n_users: int, seed: int) -> FloatArray:
+        """Return the decoder's hidden vectors of all users."""
+        import torch
+
+        noise = normal_noise((n_users, self.latent), seed, self.key) if self.as_coded else None
+        user = []
+        for first in range(0, n_users, _USERS):
+            batch = np.arange(first, min(first + _USERS, n_users))
+            z, log_variance = module.encode(*history.of(batch))
+            if noise is not None:
+                z = module.code(z, log_variance, torch.from_numpy(noise[batch]).to(z))
+            user.append(to_numpy(module.decode(z)))
+        return frozen(np.concatenate(user))
 
     def _batches(
         self, users: IntArray, rng: np.random.Generator, number: int
@@ -124,23 +173,14 @@ class MultiVAE(AnnealedModel[EncodedFactors]):
             yield users[rows], self.beta(number - 1 + step / n_steps)
 
 
-def _scorer(module: Autoencoder, history: History, n_users: int) -> EncodedFactors:
-    """Return the decoder's hidden vectors of all users and its last layer."""
-    from truerank.models.nets.autoencoder import History
+def never_empty(lists: Lists) -> Lists:
+    """Return the lists with the first item of the catalogue in those that are empty.
 
-    device = module.last.weight.device
-    return EncodedFactors(
-        _encoded(module, history, n_users),
-        to_numpy(module.last.weight),
-        to_numpy(module.last.bias),
-        encode=lambda events: _encoded(module, History(events.by_user(), device), events.n_users),
-    )
-
-
-def _encoded(module: Autoencoder, history: History, n_users: int) -> FloatArray:
-    user = []
-    for first in range(0, n_users, _USERS):
-        batch = np.arange(first, min(first + _USERS, n_users))
-        mean, _ = module.encode(*history.of(batch))
-        user.append(to_numpy(module.decode(mean)))
-    return frozen(np.concatenate(user))
+    Examples
+    --------
+    >>> never_empty(Lists(np.array([0, 0, 2, 2]), np.array([4, 5]))).items.tolist()
+    [0, 4, 5, 0]
+    """
+    is_empty = lists.lengths() == 0
+    items = np.insert(lists.items, lists.indptr[:-1][is_empty], 0)
+    return Lists(lists.indptr + np.concatenate([[0], np.cumsum(is_empty)]), items)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from truerank.core.errors import InvalidParameter
+from truerank.core.errors import InvalidParameter, check_choice
 from truerank.core.interactions import Interactions
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray, IntArray, frozen
@@ -57,6 +57,8 @@ class SASRec(TorchModel[EncodedFactors]):
     epochs : largest number of epochs; without validation all are run
     patience : validations without an improvement before training stops
     every, first : epochs between validations, and an epoch to validate besides (0: none)
+    variant : kang2018, or s21 as in the code of [sachdeva2022]_: users without events take places in the
+        batches, which makes more steps of an epoch
     device : auto (a GPU when there is one), cpu, cuda or cuda:1
 
     Notes
@@ -97,6 +99,7 @@ class SASRec(TorchModel[EncodedFactors]):
     patience: int = 10
     every: int = 1
     first: int = 0
+    variant: Literal["kang2018", "s21"] = "kang2018"
     device: str = "auto"
 
     def __post_init__(self) -> None:
@@ -104,6 +107,7 @@ class SASRec(TorchModel[EncodedFactors]):
         for name in ("max_length", "factors", "blocks", "heads", "negatives"):
             check_count(name, getattr(self, name), 1)
         check_rate("dropout", self.dropout)
+        check_choice("variant", self.variant, ("kang2018", "s21"))
         if self.factors % self.heads:
             raise InvalidParameter(
                 f"heads must divide factors, got {self.heads} heads for {self.factors} factors. "
@@ -127,7 +131,8 @@ class SASRec(TorchModel[EncodedFactors]):
             ).to(device)
 
             def batches(rng: np.random.Generator, number: int) -> Iterator[tuple[PaddedHistories, IntArray]]:
-                for padded in histories.batches(rng, self.batch, self.max_length + 1):
+                everyone = self.variant == "s21"
+                for padded in histories.batches(rng, self.batch, self.max_length + 1, everyone=everyone):
                     users = np.repeat(padded.users, padded.lengths - 1)
                     yield padded, sample_negatives(train.by_user(), train.n_items, users, self.negatives, rng)
 

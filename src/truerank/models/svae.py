@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
+from truerank.core.errors import check_choice
 from truerank.core.interactions import Interactions
 from truerank.core.plugin import Source
 from truerank.core.types import FloatArray, IntArray, frozen
@@ -19,6 +20,7 @@ from truerank.models.torch_training import (
     ModuleTraining,
     PaddedHistories,
     TorchParts,
+    normal_noise,
     to_numpy,
 )
 
@@ -53,11 +55,15 @@ class SVAE(AnnealedModel[EncodedFactors]):
     next_items : k, number of following events that each step predicts
     anneal_start, anneal_cap : beta, the weight of the divergence, in the first epoch and at its largest
     anneal_epochs : epochs over which beta grows from start to cap
-    learning_rate, weight_decay : of Adam
+    learning_rate, weight_decay, beta2 : of Adam
     batch : users per step of training
     epochs : largest number of epochs; without validation all are run
     patience : validations without an improvement before training stops
     every, first : epochs between validations, and an epoch to validate besides (0: none)
+    variant : sachdeva2019, or s21 as in the code of [sachdeva2022]_: z is sampled while ranking too, its
+        standard deviation is the exponential of what the divergence takes for the log variance, the
+        likelihood is summed over the steps of a user while the divergence is a mean over ``max_length``
+        steps, and users without events take places in the batches
     device : auto (a GPU when there is one), cpu, cuda or cuda:1
 
     Notes
@@ -66,8 +72,7 @@ class SVAE(AnnealedModel[EncodedFactors]):
     ``batch`` of them. The last steps of a history have fewer than k following events and count for that
     much less, as there. Weights start Xavier-uniform. Events at the same time keep the order of the rows.
     Repeated events stay in the history. Preset ``s21-svae`` has the sizes and weights of
-    [sachdeva2022]_'s code, without its samples of z while ranking and its mix-up of log sigma and log
-    variance.
+    [sachdeva2022]_'s code; ``variant=s21`` has the rest of it.
 
     Every history begins with a start token, an input with a vector of its own that is never predicted, so
     that first events are learnt too: users with one event are trained on, and a user without train events
@@ -97,17 +102,25 @@ class SVAE(AnnealedModel[EncodedFactors]):
     anneal_epochs: int = 40
     learning_rate: float = 0.001
     weight_decay: float = 0.0
+    beta2: float = 0.999
     batch: int = 16
     epochs: int = 25
     patience: int = 10
     every: int = 1
     first: int = 0
+    variant: Literal["sachdeva2019", "s21"] = "sachdeva2019"
     device: str = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("max_length", "embedding", "recurrent", "hidden", "latent", "next_items"):
             check_count(name, getattr(self, name), 1)
+        check_choice("variant", self.variant, ("sachdeva2019", "s21"))
+
+    @property
+    def as_coded(self) -> bool:
+        """Whether it is the variant of [sachdeva2022]_'s code."""
+        return self.variant == "s21"
 
     def start(self, train: Interactions, seed: int) -> ModuleTraining[tuple[PaddedHistories, float]]:
         """Return the network at its start; the scorer is `EncodedFactors` of the last hidden layer."""
@@ -125,39 +138,48 @@ class SVAE(AnnealedModel[EncodedFactors]):
             ).to(device)
 
             def batches(rng: np.random.Generator, number: int) -> Iterator[tuple[PaddedHistories, float]]:
-                for padded in histories.batches(rng, self.batch, self.max_length + 1):
+                everyone = self.as_coded
+                for padded in histories.batches(rng, self.batch, self.max_length + 1, everyone=everyone):
                     yield padded, self.beta(number - 1)
 
             return TorchParts(
                 net,
                 batches=batches,
                 loss=lambda batch: multinomial_step_loss(
-                    net, batch[0], next_items=self.next_items, beta=batch[1]
+                    net,
+                    batch[0],
+                    next_items=self.next_items,
+                    beta=batch[1],
+                    most=self.max_length if self.as_coded else None,
                 ),
-                make_scorer=lambda: self._scorer(net, histories),
+                make_scorer=lambda: self._scorer(net, histories, seed),
             )
 
         return self.training(parts, seed, self.key)
 
-    def _scorer(self, net: RecurrentNet, histories: Histories) -> EncodedFactors:
+    def _scorer(self, net: RecurrentNet, histories: Histories, seed: int) -> EncodedFactors:
         """Return the last hidden layer of each user, and the last layer with its bias."""
         return EncodedFactors(
-            self._encoded(net, histories),
+            self._encoded(net, histories, seed),
             to_numpy(net.output.weight),
             to_numpy(net.output.bias),
-            encode=lambda events: self._encoded(net, Histories.of(self.key, events)),
+            encode=lambda events: self._encoded(net, Histories.of(self.key, events), seed),
         )
 
-    def _encoded(self, net: RecurrentNet, histories: Histories) -> FloatArray:
+    def _encoded(self, net: RecurrentNet, histories: Histories, seed: int) -> FloatArray:
         import torch
 
         device = net.output.weight.device
-        user = np.empty((len(histories.indptr) - 1, self.hidden), np.float32)
+        n_users = len(histories.indptr) - 1
+        noise = normal_noise((n_users, self.latent), seed, self.key) if self.as_coded else None
+        user = np.empty((n_users, self.hidden), np.float32)
         for padded in histories.blocks(_SCORED, self.max_length):
             states = net.states(torch.from_numpy(padded.items).to(device))
             rows = torch.arange(len(states), device=device)
-            mean, _ = net.posterior(states[rows, torch.from_numpy(padded.lengths - 1).to(device)])
-            user[padded.users] = to_numpy(net.hidden(mean))
+            z, log_sigma = net.posterior(states[rows, torch.from_numpy(padded.lengths - 1).to(device)])
+            if noise is not None:
+                z = z + torch.from_numpy(noise[padded.users]).to(z) * log_sigma.exp()
+            user[padded.users] = to_numpy(net.hidden(z))
         return frozen(user)
 
 
@@ -172,9 +194,14 @@ def next_targets(padded: PaddedHistories, next_items: int) -> tuple[IntArray, Fl
 
 
 def multinomial_step_loss(
-    net: RecurrentNet, padded: PaddedHistories, *, next_items: int, beta: float
+    net: RecurrentNet, padded: PaddedHistories, *, next_items: int, beta: float, most: int | None = None
 ) -> torch.Tensor:
-    """Return the mean loss over the steps of a batch."""
+    """Return the mean loss over the steps of a batch, or as coded where there could be ``most`` steps.
+
+    As coded, the likelihood is summed over the steps of a user and averaged over users, with or without
+    events; the divergence is averaged over all ``most`` steps of all users, of which those before a history
+    stand at the start token.
+    """
     import torch
 
     from truerank.models.nets.sequence import divergence, multinomial_loss
@@ -184,7 +211,7 @@ def multinomial_step_loss(
     is_step = torch.from_numpy(padded.is_filled()[:, 1:]).to(device)
     states = net.states(torch.from_numpy(padded.items[:, :-1]).to(device))[is_step]
     mean, log_variance = net.posterior(states)
-    z = mean + torch.randn_like(mean) * (0.5 * log_variance).exp()
+    z = mean + torch.randn_like(mean) * (0.5 * log_variance if most is None else log_variance).exp()
     loss = multinomial_loss(
         net.hidden(z),
         net.output.weight,
@@ -192,4 +219,10 @@ def multinomial_step_loss(
         torch.from_numpy(items).to(device),
         torch.from_numpy(weights).to(z),
     )
-    return loss + beta * divergence(mean, log_variance).mean()
+    kl = divergence(mean, log_variance)
+    if most is None:
+        return loss + beta * kl.mean()
+    n = len(padded.users)
+    token = torch.tensor([[net.output.out_features]], device=device)
+    start = divergence(*net.posterior(net.states(token))).sum()
+    return loss * len(kl) / n + beta * (kl.sum() + (most * n - len(kl)) * start) / (most * n)

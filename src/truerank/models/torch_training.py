@@ -79,6 +79,12 @@ def seeded(seed: int, stage: str, number: int = 0) -> Iterator[None]:
         yield
 
 
+def normal_noise(shape: tuple[int, ...], seed: int, stage: str) -> FloatArray:
+    """Return standard normal numbers, the same on every device."""
+    noise: FloatArray = stream(seed, f"{stage} codes").standard_normal(shape, np.float32)
+    return noise
+
+
 @contextmanager
 def limited_threads(most: int | None = None) -> Iterator[None]:
     """Limit torch to the processors this process may use, to its present setting, and to ``most`` threads."""
@@ -374,9 +380,22 @@ class Histories:
         items = self.items[np.where(is_filled, (last - lengths)[:, None] + step, 0)]
         return PaddedHistories(users, np.where(is_filled, items, 0), lengths)
 
-    def batches(self, rng: np.random.Generator, batch_size: int, most: int) -> Iterator[PaddedHistories]:
-        """Yield all users with events once, in random batches of similar lengths."""
+    def batches(
+        self, rng: np.random.Generator, batch_size: int, most: int, *, everyone: bool = False
+    ) -> Iterator[PaddedHistories]:
+        """Yield all users with events once, in random batches of similar lengths.
+
+        With ``everyone`` batches are random alone and users without events take places in them, as in the
+        code of [sachdeva2022]_: there are as many steps however few users have events.
+        """
         lengths = np.minimum(self.lengths(), most)
+        if everyone:
+            users = rng.permutation(len(lengths))
+            for first in range(0, len(users), batch_size):
+                padded = self.latest(users[first : first + batch_size], most)
+                if padded.lengths.max() >= 2:
+                    yield padded
+            return
         users = rng.permutation(np.flatnonzero(lengths >= 2))
         pools = [
             users[first : first + _POOL * batch_size] for first in range(0, len(users), _POOL * batch_size)

@@ -92,6 +92,7 @@ class AgreementProtocol:
     strategies : by the name that tables have
     duplicates : what becomes of repeated pairs of user and item
     least : train events, users and items that a sub-sample must have to count
+    as_coded : whether models that read histories are what the authors' code computes, ``variant=s21``
     """
 
     name: str
@@ -99,6 +100,7 @@ class AgreementProtocol:
     strategies: Mapping[str, str]
     duplicates: str
     least: tuple[int, int, int]
+    as_coded: bool
 
 
 PROTOCOLS: Mapping[str, AgreementProtocol] = {
@@ -112,6 +114,7 @@ PROTOCOLS: Mapping[str, AgreementProtocol] = {
         {name: name for name in STRATEGIES.values()},
         "last",
         (0, 0, 0),
+        False,
     ),
     "published": AgreementProtocol(
         "published",
@@ -129,6 +132,7 @@ PROTOCOLS: Mapping[str, AgreementProtocol] = {
             Sequential(
                 selection="test",
                 select_by=_CHOSEN["sequential"],
+                repeated="keep",
                 stop=_STOP,
                 catalogue="surviving",
                 known="validation",
@@ -138,6 +142,7 @@ PROTOCOLS: Mapping[str, AgreementProtocol] = {
         {name: AS_CODED.get(name, name) for name in STRATEGIES.values()},
         "keep",
         (100, 0, 0),  # their 50 users and 50 items are those of all three parts, which always have more
+        True,
     ),
 }
 
@@ -175,11 +180,12 @@ class PaperData:
         """Read the data set."""
         return load(self.dataset, duplicates=protocol.duplicates, progress=progress)
 
-    def models(self, *, full: bool = False, quick: bool = False) -> dict[str, str]:
+    def models(self, *, full: bool = False, quick: bool = False, as_coded: bool = False) -> dict[str, str]:
         """Return the models by name, with the training of the published code.
 
         NeuMF is pre-trained in the full search alone; a quick run has small networks and fewer epochs.
         """
+        coded = ", variant=s21" if as_coded else ""
         epochs = min(self.epochs, 20) if quick else self.epochs
         common = f"epochs={epochs}, batch={self.batch}, every={self.every}, patience={self.patience}, first=1"
         grown = f"{common}, anneal_epochs={epochs}"
@@ -196,9 +202,10 @@ class PaperData:
             "bias-only": f"s21-bias-only({common})",
             "mf": f"s21-mf({common})",
             "neumf": f"s21-neumf({size['neumf']}{common}, pretrain={towers})",
-            "multi-vae": f"s21-multi-vae({size['multi-vae']}{grown})",
-            "svae": f"s21-svae({size['svae']}{grown}, max_length={self.length})",
-            "sasrec": f"s21-sasrec({size['sasrec']}{common}, max_length={self.length})",
+            "multi-vae": f"s21-multi-vae({size['multi-vae']}{grown}{coded})",
+            "svae": f"s21-svae({size['svae']}{grown}, max_length={self.length}"
+            f"{f'{coded}, beta2=0.98' if as_coded else ''})",
+            "sasrec": f"s21-sasrec({size['sasrec']}{common}, max_length={self.length}{coded})",
         }
 
 
@@ -249,7 +256,8 @@ def plan_of(
         least_items=chosen.least[2],
     )
     grid = data.grid if full else QUICK_SEARCH if quick else SEARCH
-    models, parameters = data.models(full=full, quick=quick), find_grid(grid)
+    models = data.models(full=full, quick=quick, as_coded=chosen.as_coded)
+    parameters = find_grid(grid)
     model_grids = {
         scenario: tuple(
             ModelGrid(

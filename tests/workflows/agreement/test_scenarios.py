@@ -243,6 +243,43 @@ def test_own_seen_items_are_those_that_a_model_knows(known: Known, catalogue: Ca
         np.testing.assert_array_equal(validated.train.item, setup.train.item)
 
 
+def test_kept_repeated_targets_are_missed_by_models_that_have_seen_them() -> None:
+    """Users have A B B, A B A, A B C, B C B C and three others; the last but one event is validation."""
+    A, B, C = range(3)
+    events = Interactions.from_codes(
+        [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4],
+        [A, B, B, A, B, A, A, B, C, B, C, B, C, 3, 4, 5],
+        time=np.arange(16),
+    )
+    scenario = Sequential(repeated="keep", known="validation", seen="own", metrics="auc,recall@5")
+    assert str(scenario) in str(SCENARIOS.make(str(scenario)))
+    split = scenario.divide(events, seed=0)
+    assert split.repeats
+    assert (len(split.train), split.valid and len(split.valid), len(split.test)) == (6, 5, 5)
+    setup = scenario.fit_setup(split, split.train)
+    rng = np.random.default_rng(0)
+    table = rng.permuted(np.arange(30.0).reshape(5, 6), axis=1)
+    for spec, missed in (("popularity", [1, 3]), (KNN, [0, 1, 3])):
+        _, evaluated = scenario.at_test(MODELS.make(spec).fit(split.train), setup)
+        found = scenario.user_totals(as_scorer(table), evaluated)
+        assert np.flatnonzero(found[:, 1] == 0).tolist() == missed
+        assert set(found[:, 1]) == {0.0, 1.0}
+        for user, target in enumerate((B, A, C, C, 5)):
+            seen = set(split.train.item[split.train.user == user])
+            if spec == KNN:
+                assert split.valid is not None
+                seen |= set(split.valid.item[split.valid.user == user])
+            others = [item for item in range(6) if item not in seen | {target}]
+            assert found[user, 0] == pytest.approx(np.mean(table[user, others] < table[user, target]))
+    dropped = Sequential(metrics="recall@5").divide(events, seed=0)
+    assert (len(dropped.train), len(dropped.test), dropped.counts["events_dropped"]) == (3, 5, 4)
+    several = Split(split.test, split.train, repeats=True)
+    with pytest.raises(InvalidData, match="needs one target per user"):
+        scenario.user_totals(as_scorer(table), several)
+    with pytest.raises(InvalidParameter, match="repeated must be one of drop, keep"):
+        Sequential(repeated="refuse")  # type: ignore[arg-type]
+
+
 def test_the_last_epoch_is_stopped_by_any_of_several_metrics() -> None:
     """Literal rule of the published code: AUC first, else HR@10; only what improved is noted."""
     scenario = Implicit(stop="auc,recall(norm=min)@10")

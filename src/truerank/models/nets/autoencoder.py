@@ -30,12 +30,22 @@ class Autoencoder(nn.Module):
     """History to latent normal to scores.
 
     ``hidden`` tanh units on each side of ``latent`` dimensions. The first layer is a sum of item rows, so
-    that only the history is touched; dropout drops history items.
+    that only the history is touched; dropout drops history items. With ``as_coded`` the log variance of the
+    divergence is the log of the standard deviation of z, as in the code of [sachdeva2022]_.
     """
 
-    def __init__(self, n_items: int, hidden: int, latent: int, dropout: float, *, normalise: bool) -> None:
+    def __init__(
+        self,
+        n_items: int,
+        hidden: int,
+        latent: int,
+        dropout: float,
+        *,
+        normalise: bool,
+        as_coded: bool = False,
+    ) -> None:
         super().__init__()
-        self.dropout, self.normalise = dropout, normalise
+        self.dropout, self.normalise, self.as_coded = dropout, normalise, as_coded
         self.first = nn.EmbeddingBag(n_items, hidden, mode="sum")
         self.first_bias = nn.Parameter(torch.zeros(hidden))
         self.to_latent = nn.Linear(hidden, 2 * latent)
@@ -58,6 +68,10 @@ class Autoencoder(nn.Module):
         mean, log_variance = self.to_latent(torch.tanh(summed + self.first_bias)).chunk(2, dim=1)
         return mean, log_variance
 
+    def code(self, mean: torch.Tensor, log_variance: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        """Return z for standard normal noise."""
+        return mean + noise * torch.exp(log_variance if self.as_coded else 0.5 * log_variance)
+
     def decode(self, z: torch.Tensor) -> torch.Tensor:
         """Return the hidden vector whose dot products with the rows of ``last`` are the scores."""
         return torch.tanh(self.from_latent(z))
@@ -65,7 +79,7 @@ class Autoencoder(nn.Module):
     def loss(self, items: torch.Tensor, offsets: torch.Tensor, weight: float) -> torch.Tensor:
         """Return the mean over users of -log multinomial + weight * KL, z being sampled once."""
         mean, log_variance = self.encode(items, offsets)
-        z = mean + torch.randn_like(mean) * torch.exp(0.5 * log_variance)
+        z = self.code(mean, log_variance, torch.randn_like(mean))
         log_p = log_softmax(self.last(self.decode(z)), dim=1)
         rows = torch.repeat_interleave(
             torch.arange(len(offsets), device=items.device), _lengths(items, offsets)

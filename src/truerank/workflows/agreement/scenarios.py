@@ -7,7 +7,7 @@ evaluated. Implicit and sequential scenarios rank all items; the explicit one pr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -19,8 +19,9 @@ from truerank.core.model import Model, Validate
 from truerank.core.plugin import Plugin, Registry, Source
 from truerank.core.scorer import ReadsHistories, Scorer
 from truerank.core.split import Split
-from truerank.core.types import BoolArray, FloatArray
+from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.data.clean import min_history
+from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.exact import exact_ranks
 from truerank.split.base import SPLITS
@@ -28,6 +29,7 @@ from truerank.subsampling.base import ProxyStrategy, Strategy
 from truerank.workflows.fitting import make_validate
 
 Selection: TypeAlias = Literal["validation", "test"]
+Repeated: TypeAlias = Literal["drop", "keep"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,8 @@ class FitSetup:
         """The validation events as targets, None where there are none."""
         if self.evaluated.valid is None or len(self.evaluated.valid) == 0:
             return None
-        return Split(self.evaluated.train, self.evaluated.valid, method=self.evaluated.method)
+        full = self.evaluated
+        return Split(full.train, self.evaluated.valid, method=full.method, repeats=full.repeats)
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,9 @@ class Scenario(Plugin, ABC):
         the published code does
     select_by : the metric by which one configuration is selected for all metrics; empty selects one for each
         metric by that metric
+    repeated : what becomes of a target that other events of the user repeat. ``drop`` takes those out of
+        train and validation. ``keep`` leaves them, as the published code does: a target that a model has seen
+        is not ranked, so that metrics with a cut-off count it as missed, while AUC compares its score
     """
 
     models: ClassVar[Mapping[str, str]] = {}
@@ -73,9 +79,11 @@ class Scenario(Plugin, ABC):
     least_history: int = 3
     selection: Selection = "validation"
     select_by: str = ""
+    repeated: Repeated = "drop"
 
     def __post_init__(self) -> None:
         check_choice("selection", self.selection, ("validation", "test"))
+        check_choice("repeated", self.repeated, ("drop", "keep"))
         check_at_least("least_history", self.least_history, 1)
         if self.select_by and self.select_by not in self.metric_names():
             raise InvalidParameter(
@@ -87,7 +95,7 @@ class Scenario(Plugin, ABC):
         """Filter and split the events.
 
         Where events repeat a pair of user and item, a target takes its other events out of train and
-        validation; ``events_dropped`` of the split counts them.
+        validation, unless the scenario keeps them; ``events_dropped`` of the split counts them.
 
         Raises
         ------
@@ -96,7 +104,7 @@ class Scenario(Plugin, ABC):
         """
         self.check(events)
         kept = min_history(events, self.least_history)
-        return SPLITS.make(self.split).split(kept, seed=seed, repeated="drop")
+        return SPLITS.make(self.split).split(kept, seed=seed, repeated=self.repeated)
 
     def fit_setup(self, full: Split, train: Interactions) -> FitSetup:
         """Return train events and evaluation split for a sub-sample of the full train part."""
@@ -214,7 +222,7 @@ class RankingScenario(Scenario, ABC):
         vocabulary = Vocabulary(train.items.take(np.flatnonzero(alive)))
         kept = [_recoded(part, alive, vocabulary) for part in parts]
         valid = None if full.valid is None else kept[2]
-        return FitSetup(kept[0], Split(kept[0], kept[1], valid, method=full.method))
+        return FitSetup(kept[0], replace(full, train=kept[0], test=kept[1], valid=valid))
 
     def at_test(self, scorer: Scorer, setup: FitSetup) -> tuple[Scorer, Split]:
         """Return the model with the histories it may know, and the split without the items it has seen."""
@@ -225,7 +233,7 @@ class RankingScenario(Scenario, ABC):
 
     def user_totals(self, scorer: Scorer, evaluated: Split) -> FloatArray:
         """Return the value of each user."""
-        return values(make_metrics(self.metrics), exact_ranks(scorer, evaluated, n_threads=1))
+        return user_values(make_metrics(self.metrics), scorer, evaluated)
 
     def validator(self, setup: FitSetup) -> Validate | None:
         """Return the metric on the validation events, or of several metrics the number of improvements."""
@@ -259,12 +267,40 @@ class Improvements:
 
     def __call__(self, scorer: Scorer) -> float:
         """Return the number of improvements up to this epoch."""
-        found = values(self.metrics, exact_ranks(scorer, self.validated, n_threads=1)).mean(axis=0)
+        found = user_values(self.metrics, scorer, self.validated).mean(axis=0)
         better = np.flatnonzero(found > self.best)
         if len(better):
             self.best[better[0]] = found[better[0]]
             self.n_better += 1
         return float(self.n_better)
+
+
+def user_values(metrics: Sequence[Metric], scorer: Scorer, evaluated: Split) -> FloatArray:
+    """Return the metrics of each user with targets, (n_users, n_metrics).
+
+    Where the split keeps repeated pairs, a target that is among the seen items competes for AUC and is missed
+    for all other metrics.
+    """
+    if not evaluated.repeats:
+        return values(metrics, exact_ranks(scorer, evaluated, n_threads=1))
+    if (evaluated.test.user_counts() > 1).any():
+        raise InvalidData(
+            "repeated=keep needs one target per user, as a split by leave-last-out has, but some users have "
+            "several. Use repeated=drop."
+        )
+    known = evaluated.train if evaluated.valid is None else evaluated.train.joined(evaluated.valid)
+    pairs, targets = pair_codes(known), pair_codes(evaluated.test)
+    others = known.take(np.flatnonzero(~np.isin(pairs, targets)))
+    ranks = exact_ranks(scorer, Split(others, evaluated.test), n_threads=1)
+    found, is_known = values(metrics, ranks), np.isin(targets, pairs)
+    missed = np.isin(np.unique(ranks.user), evaluated.test.user[is_known])
+    has_cutoff = np.array([metric.key != "auc" for metric in metrics])
+    return np.where(missed[:, None] & has_cutoff, 0.0, found)
+
+
+def pair_codes(events: Interactions) -> IntArray:
+    """Return one number for each event's pair of user and item."""
+    return events.user.astype(np.int64) * events.n_items + events.item
 
 
 def _recoded(events: Interactions, alive: BoolArray, vocabulary: Vocabulary) -> Interactions:
@@ -278,7 +314,7 @@ class Implicit(RankingScenario):
 
     Parameters
     ----------
-    split, least_history, selection, select_by : as in every scenario
+    split, least_history, selection, select_by, repeated : as in every scenario
     metrics, stop, catalogue, known, seen : as in every scenario in which items are ranked
     """
 
@@ -307,7 +343,7 @@ class Explicit(Scenario):
 
     Parameters
     ----------
-    split, least_history, selection, select_by : as in every scenario
+    split, least_history, selection, select_by, repeated : as in every scenario
     """
 
     key: ClassVar[str] = "explicit"
@@ -395,7 +431,7 @@ class Sequential(RankingScenario):
 
     Parameters
     ----------
-    split, least_history, selection, select_by : as in every scenario
+    split, least_history, selection, select_by, repeated : as in every scenario
     metrics, stop, catalogue, known, seen : as in every scenario in which items are ranked
 
     Notes
