@@ -13,7 +13,7 @@ from scipy.stats import kendalltau
 pytest.importorskip("torch")
 
 from benchmarks.svp_cf.collect import Board, assembled
-from benchmarks.svp_cf.job import read_results, stack_names
+from benchmarks.svp_cf.job import AS_CODED, CHANGES, read_results, stack_names
 from truerank.papers.sachdeva2021 import noise_floor
 from truerank.papers.sachdeva2021_protocol import DATA, STRATEGIES, plan_of
 
@@ -97,6 +97,19 @@ def test_only_seeds_that_were_run_count() -> None:
     assert cell.speedup == pytest.approx(2.0)
     assert remarks == ["sub-samples under 1 of 3 seeds for want of device time, the full data under all."]
     assert np.isnan(np.array(agreement.boards[0].small, dtype=np.float64)[:, :, 1:]).all()
+
+
+def test_models_that_read_histories_are_as_coded_under_the_published_protocol_alone() -> None:
+    for protocol, is_coded in (("published", True), ("ours", False)):
+        for grids in plan_of(DATA[1], protocol).model_grids.values():
+            for grid in grids:
+                for model in grid.configurations:
+                    reads = grid.name in ("multi-vae", "svae", "sasrec")
+                    assert getattr(model, "variant", "") == "s21" or not (reads and is_coded)
+                    assert not (reads and not is_coded and "variant" in str(model))
+                    if grid.name == "svae":
+                        changes = (AS_CODED if is_coded else CHANGES)["svae"]
+                        assert getattr(model, "beta2", None) == changes["beta2"]
 
 
 @pytest.mark.slow

@@ -193,15 +193,15 @@ def test_as_coded_losses_and_scores_are_those_of_the_library(
     """One step over all users, whose noise is a constant: the same gradient, and the same scores."""
     given = problem(own=True, is_sequential=True)
     given = replace(given, surviving=False)
-    stack = STACKS[kind](given, members(given), replace(TRAINING, batch=64, dropout=0.0), 4)
+    stack: Any = STACKS[kind](given, members(given), replace(TRAINING, batch=64, dropout=0.0), 4)
     monkeypatch.setattr(Draws, "normal", lambda self, *shape: torch.full((len(self.rows), *shape), 0.3))
-    assert stack.adam is not None
     caught: list[Any] = []
     monkeypatch.setattr(stack.adam, "step", lambda loss, rate, active: caught.append(loss.sum().backward()))
     before = stack.adam.copy()
     stack.run_epoch(3)
     assert len(caught) == 1
     model: Any
+    loss: Any
     if kind == "svae":
         model = SVAE(max_length=3, next_items=2, latent=4, hidden=4, variant="s21", device="cpu")
     else:
