@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.errors import DataWarning, InvalidData, InvalidParameter
 from truerank.core.table import Table
 from truerank.papers.gallery import LEGEND, RecipeStatus, comparison_tables, recipe_statuses, runs_document
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
@@ -58,7 +58,7 @@ def test_a_record_comes_back(found: list[PaperNumber], text: str, quick: bool) -
     assert runs_from_json(runs_to_json([one, one])) == [one, one]
 
 
-@pytest.mark.parametrize("text", ["", "{}x", '[{"name": "a"}]', "[1]"])
+@pytest.mark.parametrize("text", ["", "{}x", '[{"name": "a"}]', "[1]", '["a"]', "[" * 100_000])
 def test_what_is_no_record_is_refused(text: str) -> None:
     with pytest.raises(InvalidData, match="a record of runs must be the JSON that truerank wrote"):
         runs_from_json(text)
@@ -70,7 +70,8 @@ def test_last_runs(tmp_path: Path) -> None:
     keep_run(tmp_path, run(seconds=2.0))
     keep_run(tmp_path, run("r19.table2"))
     (tmp_path / RUNS / "r19.table2.json").write_text("cut off [")
-    found = last_runs(tmp_path)
+    with pytest.warns(DataWarning, match=r"r19.table2.json' is damaged and left out. Run r19.table2 again"):
+        found = last_runs(tmp_path)
     assert list(found) == ["r19.table1"]
     assert found["r19.table1"].seconds == 2.0
 

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from truerank.core.errors import InvalidData, InvalidParameter, TruerankError
+from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, TruerankError
 from truerank.version import __version__
 
 if TYPE_CHECKING:
@@ -327,7 +327,8 @@ class Store:
     """Results by key: computed once, written in one step when finished, and read from then on.
 
     The key must say everything that the result depends on; the version of truerank is added. Each file holds
-    a digest of its contents; what cannot be read or has another digest (a damaged file) is computed again.
+    a digest of its contents; what cannot be read or has another digest (a damaged file) is computed again,
+    with a `DataWarning`.
     What is interrupted is not kept.
 
     Parameters
@@ -394,7 +395,17 @@ class Store:
 
     def _read(self, key: str, suffix: str, read: Callable[[Path, str], Any]) -> Any:
         path = self.path_of(key, suffix)
-        return read(path, key) if path is not None and path.is_file() else None
+        if path is None or not path.is_file():
+            return None
+        found = read(path, key)
+        if found is None:
+            tell_damaged(path)
+        return found
+
+
+def tell_damaged(path: Path) -> None:
+    """Warn that a kept file is not as it was written, so that its contents are computed again."""
+    warnings.warn(f"'{path}' is damaged, or of other work, and is computed again.", DataWarning, stacklevel=4)
 
 
 #: An archive of arrays may unpack to so many bytes, or to so many times its own length if that is more.

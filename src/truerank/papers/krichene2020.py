@@ -33,6 +33,7 @@ from truerank.models.registry import MODELS
 from truerank.papers.expected_metrics import sampled_rank_chances
 from truerank.papers.outcome import PaperNumber, RecipeOutcome, independent_cells
 from truerank.papers.recipe import Settings, printed
+from truerank.papers.store import PaperStore
 from truerank.ranking.exact import exact_ranks
 from truerank.split.base import make_split
 
@@ -142,11 +143,36 @@ def movielens() -> Split:
 
 
 @lru_cache(maxsize=1)
-def recommender_ranks() -> dict[str, Ranks]:
-    """Return the exact ranks of X, Y and Z, seen items removed."""
+def _digest() -> str:
+    return data_hash(movielens())
+
+
+_fitted: dict[str, Ranks] = {}
+
+
+def recommender_ranks(store: PaperStore | None = None) -> dict[str, Ranks]:
+    """Return the exact ranks of X, Y and Z, seen items removed; fitted once per process.
+
+    Parameters
+    ----------
+    store : where they are kept between processes
+    """
+    of_x = _kept_ranks("X", store, X_SWEEPS, X_SEED)
+    return {"X": of_x, **{name: _kept_ranks(name, store) for name in "YZ"}}
+
+
+def _kept_ranks(name: str, store: PaperStore | None, sweeps: int = 0, seed: int = 0) -> Ranks:
+    key = f"kr20 ranks of {name} {_digest()} sweeps={sweeps} seed={seed}"
+    if key not in _fitted:
+        _fitted[key] = (store or PaperStore()).ranks_by(
+            key, lambda: _fit_of_x(sweeps, seed) if name == "X" else _fit_of(name)
+        )
+    return _fitted[key]
+
+
+def _fit_of(name: str) -> Ranks:
     split = movielens()
-    others = {name: exact_ranks(MODELS.make(f"kr20-{name.lower()}").fit(split.train), split) for name in "YZ"}
-    return {"X": _fit_of_x(X_SWEEPS, X_SEED), **others}
+    return exact_ranks(MODELS.make(f"kr20-{name.lower()}").fit(split.train), split)
 
 
 def _fit_of_x(sweeps: int, seed: int) -> Ranks:
@@ -154,17 +180,14 @@ def _fit_of_x(sweeps: int, seed: int) -> Ranks:
     return exact_ranks(MODELS.make(f"kr20-x(sweeps={sweeps})").fit(split.train, seed=seed), split)
 
 
-_starts: list[Ranks] = []
-
-
-def ranks_of_starts(progress: Progress = SILENT) -> list[Ranks]:
+def ranks_of_starts(progress: Progress = SILENT, store: PaperStore | None = None) -> list[Ranks]:
     """Return the exact ranks of X from ``X_STARTS`` starts, fitted once per process."""
+    starts = []
     with tracked(progress, "starts of X", X_STARTS) as task:
-        task.advance(len(_starts))
-        while len(_starts) < X_STARTS:
-            _starts.append(_fit_of_x(X_SWEEPS, len(_starts)))
+        for seed in range(X_STARTS):
+            starts.append(_kept_ranks("X", store, X_SWEEPS, seed))
             task.advance()
-    return _starts
+    return starts
 
 
 def mean_pool() -> int:
@@ -238,11 +261,11 @@ def corrected_table(law: FixedLaw, cls: str) -> FloatArray:
 _finished: list[Experiment] = []
 
 
-def experiment(progress: Progress = SILENT) -> Experiment:
-    """Return what Tables 3 and 4 are made of, computed once per process."""
+def experiment(progress: Progress = SILENT, store: PaperStore | None = None) -> Experiment:
+    """Return what Tables 3 and 4 are made of, computed once per process; the store keeps the fits."""
     if not _finished:
         metrics = make_metrics(list(METRICS.values()))
-        ranks, starts = recommender_ranks(), ranks_of_starts(progress)
+        ranks, starts = recommender_ranks(store), ranks_of_starts(progress, store)
         found = Experiment(
             np.array([100 * values(metrics, each).mean(axis=0) for each in ranks.values()]),
             _tied_covariance(ranks["Z"]),
@@ -274,7 +297,7 @@ def _tied_covariance(ranks: Ranks) -> FloatArray:
 
 def table3(settings: Settings) -> RecipeOutcome:
     """Compute exact metrics, and expected sampled and corrected ones, under the likely protocol."""
-    found = experiment(settings.progress)
+    found = experiment(settings.progress, settings.store)
     cells = []
     for row in printed("kr20", "table3"):
         name, metric = row["recommender"], row["metric"]
@@ -413,6 +436,7 @@ def _spread_of_fixed_order() -> float:
 
 def laws(settings: Settings) -> RecipeOutcome:
     """Compare readings of the experiment with print: nine of the sampling law, three of CLS, two of ties."""
+    recommender_ranks(settings.store)
     pools: tuple[Literal["own", "mean", "catalogue"], ...] = ("own", "mean", "catalogue")
     cells = []
     for replacement, assumed in ((True, True), (False, True), (False, False)):
@@ -460,7 +484,7 @@ def _tie_rules() -> list[str]:
 
 def table4(settings: Settings) -> RecipeOutcome:
     """Compute how often, of 100 runs, a pair of recommenders is ordered as by the exact metric."""
-    found = experiment(settings.progress)
+    found = experiment(settings.progress, settings.store)
     rows = {(row["pair"], row["metric"]): row["values"] for row in printed("kr20", "table4")}
     cells = []
     for first, second in combinations(range(3), 2):

@@ -62,7 +62,7 @@ def figure5(settings: Settings) -> RecipeOutcome:
     edges = np.arange(0, 3_801, 100)
     figure, panels = make_axes(1, 3, width=3.6)
     counts = {}
-    for axes, (name, ranks) in zip(panels, recommender_ranks().items(), strict=True):
+    for axes, (name, ranks) in zip(panels, recommender_ranks(settings.store).items(), strict=True):
         counts[name] = spread_counts(ranks, edges)
         axes.bar(edges[:-1] + 50, counts[name], width=92, color="#0b57b0")
         axes.set_title(f"recommender {name}", fontsize=10, fontweight="bold", loc="left")
@@ -70,7 +70,11 @@ def figure5(settings: Settings) -> RecipeOutcome:
         axes.set_ylabel("users", fontsize=9)
         axes.tick_params(labelsize=8)
     x, z = recommender_ranks()["X"], recommender_ranks()["Z"]
-    spread = float(np.std([(each.best <= 100).sum() for each in ranks_of_starts(settings.progress)], ddof=1))
+    spread = float(
+        np.std(
+            [(each.best <= 100).sum() for each in ranks_of_starts(settings.progress, settings.store)], ddof=1
+        )
+    )
     low = float((x.best > x.n_pool / 2).sum())
     cells = (
         PaperNumber("X", "in the top 100", 2310, float(counts["X"][0]), spread, digits=0),
@@ -111,8 +115,8 @@ def spread_counts(ranks: Ranks, edges: np.ndarray) -> FloatArray:
 
 def figure6(settings: Settings) -> RecipeOutcome:
     """Plot expected Recall@10 against the sample size, uncorrected and corrected by BV with gamma 0.1."""
-    ranks = {name: _untied(each) for name, each in recommender_ranks().items()}
-    starts = [_untied(each) for each in ranks_of_starts(settings.progress)]
+    ranks = {name: _untied(each) for name, each in recommender_ranks(settings.store).items()}
+    starts = [_untied(each) for each in ranks_of_starts(settings.progress, settings.store)]
     largest = int(ranks["Y"].n_pool.min()) - 1
     sizes = np.unique(np.geomspace(10, largest, 30).astype(np.int64)).tolist()
     figure, panels = make_axes(1, 2)

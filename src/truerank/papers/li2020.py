@@ -301,7 +301,7 @@ def book_ranks(settings: Settings, name: str) -> Ranks:
     model, n_users = MODELS.make(BOOKS.models[name]), BOOK_USERS.get(name)
     key = f"l20 book-X {BOOK_ITEM} {BOOK_USER} {model} users={n_users} seed={settings.seed}"
 
-    def compute() -> dict[str, np.ndarray]:
+    def compute() -> Ranks:
         split = book_split()
         scorer = model.fit(split.train, seed=settings.seed, progress=settings.progress)
         if n_users is not None:
@@ -309,9 +309,9 @@ def book_ranks(settings: Settings, name: str) -> Ranks:
             split = Split(
                 split.train, split.test.where(np.isin(split.test.user, chosen)), method=split.method
             )
-        return exact_ranks(scorer, split, seen="keep", progress=settings.progress).columns()
+        return exact_ranks(scorer, split, seen="keep", progress=settings.progress)
 
-    return Ranks(**settings.store.arrays(key, compute))
+    return settings.store.ranks_by(key, compute)
 
 
 N = 100

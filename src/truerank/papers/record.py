@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from dataclasses import fields as dataclass_fields
@@ -12,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 from truerank.core.checkpoint import make_folder, replace_file, replace_text
-from truerank.core.errors import InvalidData
+from truerank.core.digest import content_digest
+from truerank.core.errors import DataWarning, InvalidData
 from truerank.core.provenance import from_fields, parse_json
 from truerank.papers.outcome import UNCOMPARED, IndependentCells, PaperNumber, RecipeOutcome
 from truerank.version import __version__
@@ -172,24 +174,39 @@ def _from_row(cls: type[RowT], row: Sequence[Any]) -> RowT:
 
 
 def keep_run(folder: Path, run: Run) -> None:
-    """Store a run as the last one of its recipe, with its figures as SVG files."""
+    """Store a run as the last one of its recipe, with a digest, and its figures as SVG files."""
     runs = folder / RUNS
     make_folder(runs, "the last run")
-    replace_text(runs / f"{run.name}.json", runs_to_json([run]), "the last run")
+    text = runs_to_json([run])
+    kept = f'{{"blake2b": "{content_digest([text])}", "runs":\n{text}}}\n'
+    replace_text(runs / f"{run.name}.json", kept, "the last run")
     for stem, figure in run.outcome.figures.items():
         replace_file(runs / f"{stem}.svg", partial(save_svg, figure), "a figure")
 
 
 def last_runs(folder: Path | None) -> dict[str, Run]:
-    """Return the last run of each recipe that was run with this store; a damaged file counts as none."""
+    """Return the last run of each recipe that was run with this store; a damaged file is told and skipped."""
     last = {}
     for path in sorted((folder / RUNS).glob("*.json")) if folder is not None else ():
-        try:
-            runs = runs_from_json(path.read_text(encoding="utf-8"))
-        except (OSError, InvalidData):
-            continue
-        last.update({run.name: run for run in runs})
+        kept = _read_kept(path)
+        if kept is None or kept.name != path.stem:
+            warnings.warn(
+                f"'{path}' is damaged and left out. Run {path.stem} again.", DataWarning, stacklevel=2
+            )
+        else:
+            last[kept.name] = kept
     return last
+
+
+def _read_kept(path: Path) -> Run | None:
+    """Return the run of a file that ``keep_run`` wrote, None where its digest is another one."""
+    try:
+        head, _, text = path.read_bytes().decode().partition("\n")
+        text = text.removesuffix("}\n")
+        (run,) = runs_from_json(text)
+        return run if head == f'{{"blake2b": "{content_digest([text])}", "runs":' else None
+    except (OSError, ValueError):
+        return None
 
 
 def reference_runs() -> dict[str, Run]:

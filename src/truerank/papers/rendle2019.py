@@ -55,14 +55,22 @@ def sampled_table(settings: Settings) -> RecipeOutcome:
     with tracked(settings.progress, "repetitions", repeats * len(rows)) as task:
         for row in rows:
             name, ranks = row["recommender"], Ranks.single(np.array(row["ranks"]) - 1, n_pool=N_ITEMS)
-            runs = np.empty((repeats, len(metrics)))
-            for repeat in range(repeats):
-                sample = simulate_sample(
-                    ranks, N_NEGATIVES, replacement=True, seed=settings.seed, repeat=repeat, label=name
-                )
-                runs[repeat] = [table[sample.n_above].mean() for table in tables]
-                task.advance()
-            cells.extend(_mean_and_sd(name, row["values"], runs))
+
+            def compute(ranks: Ranks = ranks, name: str = name) -> dict[str, np.ndarray]:
+                runs = np.empty((repeats, len(metrics)))
+                for repeat in range(repeats):
+                    sample = simulate_sample(
+                        ranks, N_NEGATIVES, replacement=True, seed=settings.seed, repeat=repeat, label=name
+                    )
+                    runs[repeat] = [table[sample.n_above].mean() for table in tables]
+                    task.advance()
+                return {"runs": runs}
+
+            key = (
+                f"r19 runs {name} {row['ranks']} x{repeats} m={N_NEGATIVES} of {N_ITEMS} seed={settings.seed}"
+            )
+            kept = settings.store.arrays(f"{key} {' '.join(METRICS.values())}", compute)
+            cells.extend(_mean_and_sd(name, row["values"], kept["runs"]))
     return RecipeOutcome(tuple(cells), notes=_expectations(), repeats=repeats)
 
 

@@ -6,8 +6,7 @@ them can be run on this machine. ``PaperStore`` loads, splits, fits and ranks, e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from truerank.core.checkpoint import Store, whole_or_nothing
+from truerank.core.checkpoint import Store, tell_damaged, whole_or_nothing
 from truerank.core.digest import data_hash
 from truerank.core.errors import InvalidData
 from truerank.core.interactions import Interactions
@@ -32,16 +31,6 @@ from truerank.ranking.exact import exact_ranks
 from truerank.split.base import SPLITS, make_split
 from truerank.workflows.fitting import make_validate
 
-_COLUMNS = (
-    "user",
-    "item",
-    "n_above",
-    "n_tied",
-    "n_pool",
-    "n_relevant",
-    "n_relevant_above",
-    "n_relevant_tied",
-)
 #: largest table of scores that is kept, in bytes; beyond it scores are computed as needed
 _LARGEST_TABLE = 2_000_000_000
 #: bytes of all tables kept between recipes, which use the same models again and again
@@ -85,16 +74,15 @@ class PaperStore(Store):
         parts = self.split(dataset, split)
         key = f"ranks {dataset} {split} {data_hash(parts)} {MODELS.make(model)} seen={seen} seed={seed}"
 
-        def compute() -> dict[str, np.ndarray]:
-            exact = exact_ranks(
-                self.scorer(dataset, split, model, seed=seed, progress=progress),
-                parts,
-                seen=seen,
-                progress=progress,
-            )
-            return {name: getattr(exact, name) for name in _COLUMNS}
+        def compute() -> Ranks:
+            scorer = self.scorer(dataset, split, model, seed=seed, progress=progress)
+            return exact_ranks(scorer, parts, seen=seen, progress=progress)
 
-        return Ranks(**self.arrays(key, compute))
+        return self.ranks_by(key, compute)
+
+    def ranks_by(self, key: str, compute: Callable[[], Ranks]) -> Ranks:
+        """Return exact ranks by a key that says everything they depend on, computed once."""
+        return Ranks(**self.arrays(key, lambda: compute().columns()))
 
     def scorer(
         self, dataset: str, split: str, model: str, *, seed: int = 0, progress: Progress = SILENT
@@ -119,8 +107,14 @@ class PaperStore(Store):
         """Fit a model; one that trains in epochs is kept as a file."""
         path = self.path_of(key, ".truerank") if isinstance(model, EpochModel) else None
         if path is not None and path.is_file():
-            with suppress(InvalidData):  # a damaged file is written again
-                return load_scorer(path).scorer
+            try:
+                kept = load_scorer(path)
+            except InvalidData:
+                tell_damaged(path)
+            else:
+                if kept.model == str(model):
+                    return kept.scorer
+                tell_damaged(path)
         with whole_or_nothing():
             scorer = model.fit(parts.train, validate=make_validate(parts), seed=seed, progress=progress)
         if path is not None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from truerank.core.errors import InvalidData, InvalidParameter, NotConverged
+from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, NotConverged
 from truerank.core.interactions import Interactions
 from truerank.core.model import Model, Validate
 from truerank.core.progress import SILENT, Progress
@@ -215,7 +215,8 @@ def test_kept_tasks_are_found_again_and_extended(
     damaged = sorted(folder.glob("agreement-fit-item-knn*"))[0]
     damaged.write_bytes(b"PK half")
     made.clear()
-    assert plain(measure(keep=folder)) == plain(found)
+    with pytest.warns(DataWarning, match="agreement-fit-item-knn.* is damaged"):
+        assert plain(measure(keep=folder)) == plain(found)
     assert made == ["item-knn(neighbours=5)"]
 
 
