@@ -8,11 +8,12 @@ on first use, so that ``import truerank`` stays fast.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from truerank.version import __version__
 
+TYPE_CHECKING = False  # as in typing, which takes longer to load than all of this
 if TYPE_CHECKING:
+    from typing import Any
+
     from truerank.core.errors import (
         BrokenPlugin,
         CannotEstimate,

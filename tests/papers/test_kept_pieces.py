@@ -22,6 +22,7 @@ from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings
 from truerank.papers.record import Run, keep_run, last_runs
 from truerank.papers.store import PaperStore
+from truerank.ranking.simulate import simulate_sample
 from truerank.split.base import make_split
 
 VALUE = {"ndcg": [0.25, 1e-9], "n": 3, "name": "mf"}
@@ -172,11 +173,10 @@ def test_rendle_2019_goes_on_where_it_was_interrupted(
         rendle2019.sampled_table(Settings(repeats=20, progress=Interrupting(25), store=PaperStore(tmp_path)))
     assert len(list(tmp_path.iterdir())) == 1
     labels: list[str] = []
-    simulate = rendle2019.simulate_sample
 
     def counted(*arguments: Any, label: str, **options: Any) -> Any:
         labels.append(label)
-        return simulate(*arguments, label=label, **options)
+        return simulate_sample(*arguments, label=label, **options)
 
     monkeypatch.setattr(rendle2019, "simulate_sample", counted)
     continued = rendle2019.sampled_table(Settings(repeats=20, store=PaperStore(tmp_path)))

@@ -15,14 +15,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from types import FrameType
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # typing takes longer to load than all the rest, and until then nobody listens
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+    from types import FrameType
+    from typing import Any
 
     from truerank.core.progress import Progress, ProgressTask
 
@@ -31,24 +31,15 @@ _PARTS = (".json", ".npz", ".truerank")  # in folders of --keep
 _SECONDS = 0.05  # before a dropped interrupt is raised again, outside of what has dropped it
 
 
-@dataclass
 class _Heard:
-    """What this process has heard, and what there is to say about its work.
+    """What this process has heard, and what there is to say about its work."""
 
-    Parameters
-    ----------
-    number : of the signal, 0 before one came
-    is_working : whether a command is running
-    is_answered : whether somebody has ended early because of it, and says so
-    written : files that the command has written
-    told : returns what else has been kept, in a sentence
-    """
-
-    number: int = 0
-    is_working: bool = False
-    is_answered: bool = False
-    written: list[str] = field(default_factory=list)
-    told: Callable[[], str] | None = None
+    def __init__(self, *, is_working: bool = False) -> None:
+        self.number = 0  # of the signal
+        self.is_working = is_working  # whether a command is running
+        self.is_answered = False  # whether somebody has ended early because of the signal, and says so
+        self.written: list[str] = []  # files that the command has written
+        self.told: Callable[[], str] | None = None  # returns what else has been kept, in a sentence
 
 
 _heard = _Heard()
@@ -144,6 +135,9 @@ def say_interrupted() -> int:
     from truerank.cli.output import say
 
     _heard.is_working, _heard.is_answered = False, True  # a second signal ends the process at once
+    # after an interrupt within an exec of text, of which numba has many, python -m dies of SIGINT in the end,
+    # whatever the exit code is; the next exec of text forgets it
+    exec("")  # noqa: S102
     written = f"Wrote {', '.join(_heard.written)}." if _heard.written else ""
     kept = _heard.told() if _heard.told is not None else "" if written else "Nothing was kept."
     with suppress(OSError):  # the messages may go where the disk is full
