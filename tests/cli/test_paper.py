@@ -137,7 +137,7 @@ def test_bad_options_end_with_one_sentence(truerank: Truerank, tmp_path: Path) -
         (("zzz",), "unknown paper or recipe 'zzz'. Known: all, kr20, l20, l23, r19, s21."),
         (
             ("l20.table2", "--without", "NeuMFF"),
-            "unknown model 'NeuMFF'. Known: ALS, EASE, MultiVAE, NGCF, NeuMF, itemKNN.",
+            "unknown model 'NeuMFF'. Known: ALS, EASE, MF, MultiVAE, NGCF, NeuMF, itemKNN, popularity.",
         ),
     ):
         done = truerank("paper", "run", *options)

@@ -210,10 +210,11 @@ def test_winners_are_counted_in_percent(store: PaperStore) -> None:
 
 def test_every_estimator_on_the_data_at_hand(store: PaperStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(li2023, "ALL", ("pinterest-20", "yelp"))
-    found = li2023.estimators(settings(store))
+    found = li2023.estimators(replace(settings(store), without=("MF",)))
     columns = {cell.column for cell in found.cells}
     assert {"mle", "smooth", "naive", "bv(prior=mes, gamma=0.01), averaged prior", "items"} <= columns
-    assert "yelp: data not at hand" in found.without
+    assert found.without == ("pinterest-20 MF: left out by --without", "yelp: data not at hand")
+    assert not any(" MF " in cell.row for cell in found.cells)
     assert any("smooth beats mle in" in note for note in found.notes)
 
 

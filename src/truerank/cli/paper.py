@@ -290,11 +290,12 @@ def _models(names: list[str]) -> tuple[str, ...]:
     """Return models to be left out; a name that no recipe has is refused."""
     if names:
         from truerank.papers.li2020 import SETUPS as FIRST
+        from truerank.papers.li2023_models import MORE
         from truerank.papers.li2023_models import SETUPS as SECOND
 
         setups = (*FIRST.values(), *SECOND.values())
-        known = {model for setup in setups for model in setup.models}
-        exact = {f"{setup.dataset}:{model}" for setup in setups for model in setup.models}
+        known = {*MORE, *(model for setup in setups for model in setup.models)}
+        exact = {f"{setup.dataset}:{model}" for setup in setups for model in (*setup.models, *MORE)}
         for name in names:
             if name not in known | exact:
                 raise UnknownName("model", name, known)

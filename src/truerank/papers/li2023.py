@@ -19,7 +19,7 @@ from truerank.core.types import FloatArray
 from truerank.estimation.registry import ESTIMATORS as REGISTRY
 from truerank.estimation.tally import tally
 from truerank.papers.figure import make_axes, plot_lines
-from truerank.papers.li2023_models import MODELS, SETUPS, fraction_of_users
+from truerank.papers.li2023_models import MODELS, MORE, SETUPS, fraction_of_users
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.recipe import Settings, printed
 from truerank.ranking.adaptive_cost import choose_ceiling, cost_curve
@@ -375,8 +375,6 @@ def _ranked(values: FloatArray) -> FloatArray:
 #: data sets used instead of those of the paper's figures, which are not available
 FIGURE1, FIGURE2 = "ml-1m", "pinterest-20"
 ALL = ("ml-1m", "citeulike-a", "pinterest-20")
-#: models beside the paper's five
-MORE = {"popularity": "popularity", "MF": "mf"}
 
 
 def figure1(settings: Settings) -> RecipeOutcome:
@@ -513,6 +511,10 @@ def estimators(settings: Settings) -> RecipeOutcome:
         if not SETUPS[dataset].is_available:
             without.append(f"{dataset}: data not at hand")
             continue
+        setup = replace(SETUPS[dataset], models={**SETUPS[dataset].models, **MORE})
+        for name in setup.models:
+            if why := setup.missing(name, quick=settings.quick, without=settings.without):
+                without.append(f"{dataset} {name}: {why}")
         studies = {
             "n=100": run_study(settings, dataset, paper_sampler(100), fixed, MORE),
             "n=500": run_study(settings, dataset, paper_sampler(500), fixed, MORE),
@@ -521,7 +523,7 @@ def estimators(settings: Settings) -> RecipeOutcome:
         for name, results in studies.items():
             cells += _cells(dataset, name, results)
         notes += _comparisons(dataset, studies)
-    repeats = settings.repeated(REPEATS)
+    repeats = settings.repeated(REPEATS, quick=FEW)
     return RecipeOutcome(tuple(cells), notes=tuple(notes), without=tuple(without), repeats=repeats)
 
 

@@ -23,6 +23,8 @@ PINTEREST = "column(name=ncf_test, train=false, test=true)"
 #: in the order in which the paper names a winner among equals
 MODELS = ("EASE", "MultiVAE", "NeuMF", "itemKNN", "ALS")
 NETWORKS = ("MultiVAE", "NeuMF")
+#: models beside the paper's five that ``l23.estimators`` has
+MORE = {"popularity": "popularity", "MF": "mf"}
 #: by data set: split and hyper-parameters of the authors; those of the last two data sets and of the networks
 #: are ours. On pinterest-20 the epochs of the networks are the best of 60 (MultiVAE) and 10 (NeuMF) on the
 #: authors' validation pairs.
