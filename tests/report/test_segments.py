@@ -16,8 +16,9 @@ from truerank.estimation.registry import ESTIMATORS
 from truerank.metrics.registry import make_metrics
 from truerank.report.charts.comparison import comparison_document
 from truerank.report.charts.segments import plot_segments, segment_charts
+from truerank.report.layout import ModelStyles
 from truerank.report.page import render_document, render_report
-from truerank.report.svg.rows import short_pair
+from truerank.report.svg.rows import paint_rows
 from truerank.workflows.compare.compare import compare
 from truerank.workflows.compare.groups import GroupComparison
 from truerank.workflows.compare.options import CompareOptions
@@ -75,6 +76,7 @@ def test_a_report_has_a_section_of_groups() -> None:
     assert '<section id="groups">' in html
     assert "For whom: the metrics by group" in html
     assert "ndcg@10 by history" in html and "Note one." in html
+    assert ">group 0 &amp; more</text>" in html
     assert "group 0 &amp; more · model &lt;0&gt;" in html
     assert "model <0>" not in html
     labels = re.findall(r'class="label number"[^>]*>([^<]*)<', html)
@@ -101,9 +103,24 @@ def test_a_comparison_has_a_forest_for_each_grouping() -> None:
     assert "Differences in recall@3 by g" in render_document(document)
 
 
-def test_names_of_rows_fit_a_phone() -> None:
-    assert short_pair("head: 57 and more · popularity") == "head: 57 and more · popularity"
-    assert len(short_pair("a very long name of a group · and the long name of a model")) == 34
+def test_rows_of_a_group_stand_below_its_name() -> None:
+    (chart, _) = segment_charts([some_segments()])
+    painted = paint_rows(chart, ModelStyles.of((), [chart]))
+    assert [row.group for row in painted.rows] == [
+        "group 0 & more",
+        "",
+        "group 1 & more",
+        "",
+        "group 2 & more",
+        "",
+    ]
+    assert {row.name for row in painted.rows} == {"model <0>", "model <1>"}
+    assert [row.top for row in painted.rows] == [0, 71, 118, 189, 236, 307]
+    assert painted.height == 354
+    assert painted.rows[0].words.startswith("group 0 & more · model <0>: 0.1000 (")
+    (single, _) = segment_charts([some_segments(n_models=1)])
+    names = [row.name for row in paint_rows(single, ModelStyles.of((), [single])).rows]
+    assert names == ["group 0 & more", "group 1 & more", "group 2 & more"]
 
 
 @pytest.mark.slow

@@ -16,6 +16,9 @@ from truerank.report.axis import Axis, linear_axis
 from truerank.report.layout import ModelStyles, SeriesStyle
 from truerank.report.shown_table import ShownTable, chart_data_table
 
+#: Pixels of a row, and of the name of a group above its first row.
+ROW_HEIGHT, HEADING_HEIGHT = 47, 24
+
 
 @dataclass(frozen=True)
 class PaintedRow:
@@ -23,13 +26,16 @@ class PaintedRow:
 
     Parameters
     ----------
+    top : where it begins, in pixels
+    group : the group that begins with it, above its name; empty within a group, and where there are none
     name, text, words : its label, shortened where it is long; its number; both with the interval
     style : colour and marker
     place : of the dot, in percent of the width
     whisker, bound : limits of the interval and of what stands behind it in grey; None without
-    is_apart : whether a row is left out above it, as between groups
     """
 
+    top: int
+    group: str
     name: str
     text: str
     words: str
@@ -37,7 +43,6 @@ class PaintedRow:
     place: float
     whisker: tuple[float, float] | None
     bound: tuple[float, float] | None
-    is_apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,7 @@ class PaintedRows:
     chart: Chart
     axis: Axis
     rows: tuple[PaintedRow, ...]
+    height: int
     zero: float | None
     data: ShownTable
 
@@ -87,17 +93,18 @@ def paint_rows(chart: Chart, styles: ModelStyles) -> PaintedRows:
     places = decimals([series.y[0] for series, _ in dots])
     lines = [series for series in grey if series.kind == "line" and series.y]
     write = _signed if lines else fixed  # differences have a line at 0
-    above = [None, *(series.x[0] for series, _ in dots)]
+    rows, top, before = [], 0, ""
+    for series, style in dots:
+        group, mark, _ = series.label.partition(GROUP_MARK)
+        row = _row(series, style, axis, partial(write, places=places), bounds.get(series.x[0]))
+        row = replace(row, top=top, group=group if mark and group != before else "")
+        rows.append(row)
+        top, before = top + ROW_HEIGHT + (HEADING_HEIGHT if row.group else 0), group
     return PaintedRows(
         chart=chart,
         axis=axis,
-        rows=tuple(
-            replace(
-                _row(series, style, axis, partial(write, places=places), bounds.get(series.x[0])),
-                is_apart=last is not None and series.x[0] > last + 1,
-            )
-            for (series, style), last in zip(dots, above, strict=False)
-        ),
+        rows=tuple(rows),
+        height=top,
         zero=axis.position(lines[0].y[0]) if lines else None,
         data=chart_data_table(chart),
     )
@@ -117,7 +124,9 @@ def _row(
     text = write(value)
     between = "" if limits is None else f" ({write(limits[0])} to {write(limits[1])})"
     return PaintedRow(
-        name=short_pair(series.label),
+        top=0,
+        group="",
+        name=short_pair(series.label.partition(GROUP_MARK)[2] or series.label),
         text=text,
         words=f"{series.label}: {text}{between}",
         style=style,
@@ -135,8 +144,6 @@ def short_pair(label: str, longest: int = LONGEST_NAME) -> str:
     >>> short_pair("item-knn(power=3, norm=l2) \N{MINUS SIGN} ease(reg=500)")[:12]
     'item-kn…=l2)'
     """
-    if GROUP_MARK in label:  # rows of a group have the whole width but for their number
-        longest += 6
     first, between, second = label.partition(" \N{MINUS SIGN} ")
     if len(label) <= longest or not between:
         return shorten(label, longest)
