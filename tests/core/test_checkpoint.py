@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from truerank.core.checkpoint import Store
+from truerank.core import checkpoint
+from truerank.core.checkpoint import Store, remove_parts, replace_file
 from truerank.core.errors import DataWarning, InvalidParameter
 
 
@@ -103,3 +107,32 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
         match=r"finished results must be written to '.*file', but that failed \(File exists\)",
     ):
         Store(tmp_path / "file")
+
+
+def test_temporary_files_of_killed_processes_are_removed(tmp_path: Path) -> None:
+    """One that is being written stays, and so do files of another machine and others that look alike."""
+    killed = (
+        "import os, sys\nfrom pathlib import Path\nfrom truerank.core.checkpoint import replace_file\n"
+        "replace_file(Path(sys.argv[1]) / 'a.json', lambda part: os.kill(os.getpid(), 9), 'it')"
+    )
+    assert subprocess.run([sys.executable, "-c", killed, str(tmp_path)], check=False).returncode == -9
+    (stray,) = tmp_path.iterdir()
+    other = tmp_path / f".truerank-000000-{'0' * 16}.json"
+    for path in (other, tmp_path / ".truerank-mine.json"):
+        path.touch()
+    seen: list[list[str]] = []
+    replace_file(tmp_path / "b.json", lambda part: seen.append(remove_parts(tmp_path)), "it")
+    assert seen == [[stray.name]]
+    assert {path.name for path in tmp_path.iterdir()} == {other.name, ".truerank-mine.json", "b.json"}
+    os.utime(other, (0, 0))
+    Store(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {".truerank-mine.json", "b.json"}
+
+
+def test_a_temporary_file_that_somebody_else_has_locked_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([False, True])
+    monkeypatch.setattr(checkpoint, "lock_file", lambda file: next(answers))
+    replace_file(tmp_path / "a.txt", lambda part: part.write(b"whole"), "it")
+    assert (tmp_path / "a.txt").read_bytes() == b"whole"

@@ -1,9 +1,9 @@
 """Safe files: damaged input gets a sentence, output is whole or absent, and a store lets experiments resume.
 
 Files are written under a temporary name, put on the disk and renamed: no half-written one is ever left, and
-what a name held before stays until then. Inside
-``whole_or_nothing`` Ctrl-C discards an unfinished training instead of keeping its best epoch, because a piece
-that is kept under the name of a whole one must be whole.
+what a name held before stays until then. A temporary file that a killed process has left is removed by the
+next one that writes there. Inside ``whole_or_nothing`` Ctrl-C discards an unfinished training instead of
+keeping its best epoch, because a piece that is kept under the name of a whole one must be whole.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import re
 import secrets
 import stat
 import struct
+import time
 import tokenize
 import warnings
 import zipfile
@@ -130,7 +131,9 @@ def check_output(path: Path, what: str) -> None:
         file.
     """
     with _named_failure(path, what):
-        _try_folder(_checked_target(path, what).parent)
+        folder = _checked_target(path, what).parent
+        _try_folder(folder)
+        remove_parts(folder)
 
 
 def replace_file(
@@ -156,12 +159,14 @@ def replace_file(
     """
     with _named_failure(path, what):
         target = _checked_target(path, what) if through_links else path
-        part = target.with_name(f"{_PART}{secrets.token_hex(8)}{target.suffix}")
+        raw = _PartFile.beside(target)
+        part = Path(raw.name)
         try:
-            _PartFile(part, "x").fill(write, like=target if through_links else None)
+            raw.fill(write, like=target if through_links else None)
             part.replace(target)
         finally:
             part.unlink(missing_ok=True)
+            os.close(raw.lock)
 
 
 def replace_bytes(path: Path, data: bytes, what: str, *, through_links: bool = True) -> None:
@@ -206,12 +211,59 @@ def make_folder(path: Path, what: str, *, mode: int = 0o777) -> None:
 
 
 _PART = ".truerank-"  # readers of folders pass over what begins with a dot
+_PART_NAME = re.compile(r"\.truerank-([0-9a-f]{6})-[0-9a-f]{16}(\.[^.]*)?")
+#: Temporary files of another machine, whose locks may not be seen here, are left alone for so long.
+OLD_SECONDS = 86_400.0
+
+
+def remove_parts(folder: Path, *, pattern: str = "") -> list[str]:
+    """Remove the temporary files that killed processes have left in a folder, and return their names.
+
+    Parameters
+    ----------
+    folder : where they lie
+    pattern : of the folders within it where they lie, such as ``work-*/**/``; empty for itself
+    """
+    removed = []
+    for part in folder.glob(f"{pattern}{_PART}*"):
+        named = _PART_NAME.fullmatch(part.name)
+        with suppress(OSError):  # it is gone, or of somebody else
+            if named is not None and _is_abandoned(part, is_ours=named[1] == machine_code()):
+                part.unlink()
+                removed.append(part.name)
+    return removed
+
+
+def _is_abandoned(part: Path, *, is_ours: bool) -> bool:
+    """Whether no process writes a file, as far as this machine can tell."""
+    file = os.open(part, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+    try:
+        is_old = time.time() - os.fstat(file).st_mtime > OLD_SECONDS
+        return (is_ours or is_old) and lock_file(file) is True
+    finally:
+        os.close(file)
 
 
 class _PartFile(io.FileIO):
-    """A file that is being written, and why it could not be: some libraries do not pass the reason on."""
+    """A file that is being written, and why it could not be: some libraries do not pass the reason on.
+
+    It is locked until ``lock`` is closed, so that others can tell it from what a killed process has left.
+    """
 
     failure: OSError | None = None
+    lock: int
+
+    @classmethod
+    def beside(cls, path: Path) -> _PartFile:
+        """Open a new file in the folder of ``path``, under a name that nobody can know."""
+        while True:
+            name = f"{_PART}{machine_code()}-{secrets.token_hex(8)}{path.suffix}"
+            made = cls(path.with_name(name), "x")
+            file = io.FileIO.fileno(made)
+            if lock_file(file) is not False and os.fstat(file).st_nlink:
+                made.lock = os.dup(file)
+                return made
+            made.close()  # somebody took it for abandoned before it was locked
 
     def write(self, data: Any) -> int:
         try:
@@ -271,12 +323,13 @@ def _checked_target(path: Path, what: str) -> Path:
 
 def _try_folder(folder: Path) -> None:
     """Raise what the system says against a new file in a folder."""
-    part = folder / f"{_PART}{secrets.token_hex(8)}"
+    raw = _PartFile.beside(folder / "any")
     try:
-        with part.open("xb", buffering=0) as file:
-            file.write(b"\n")
+        with raw:
+            raw.write(b"\n")
     finally:
-        part.unlink(missing_ok=True)
+        Path(raw.name).unlink(missing_ok=True)
+        os.close(raw.lock)
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -346,6 +399,7 @@ class Store:
         folder = None if folder is None else Path(folder)
         if folder is not None:
             make_folder(folder, "finished results")
+            remove_parts(folder)
         self.folder = folder
         self._held: dict[str, Any] = {}
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from truerank.core.checkpoint import Store, make_folder
+from truerank.core.checkpoint import Store, make_folder, remove_parts
 from truerank.core.digest import content_digest
 from truerank.core.errors import InvalidParameter, JobFailed, check_at_least
 from truerank.core.interactions import Interactions
@@ -278,6 +278,8 @@ def _keep(
 
 def _check_free(out: str, request: str) -> None:
     """Raise unless the output folder is empty or holds the same sub-sample, unfinished."""
+    if not is_remote(out):
+        remove_parts(Path(out))
     names, marker = list_names(out), None
     if _MARK in names:
         with suppress(ValueError):
