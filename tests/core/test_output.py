@@ -200,7 +200,7 @@ def test_folders_that_take_no_file_are_not_left(tmp_path: Path, monkeypatch: pyt
 #: modules that write without ``replace_file``: into memory, to a URL, or as others write
 WRITERS = {
     "core/checkpoint.py": {"write_parquet", "write_csv"},
-    "distributed/storage.py": {"open", "save"},
+    "distributed/storage.py": {"save"},
     "distributed/partitions.py": {"write_parquet"},
     "distributed/files.py": {"write_parquet"},
 }

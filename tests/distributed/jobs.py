@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
+from tests.distributed.attacks import Opaque
 from truerank.core.errors import InvalidData
+from truerank.core.interactions import Interactions
+from truerank.core.scorer import Factors
+from truerank.core.types import FloatArray, IntArray
 from truerank.distributed.engine import EngineTask, Job
+from truerank.models.popularity import Popularity
 
 
 @dataclass(frozen=True)
@@ -77,3 +84,50 @@ def squares(n: int) -> list[EngineTask]:
 def expected(n: int) -> dict[str, bytes]:
     """Return what they must bring."""
     return {f"t{payload}": str(payload**2).encode() for payload in range(n)}
+
+
+def die_once(folder: str) -> None:
+    """End this process without a farewell, unless one has died here already."""
+    try:
+        (Path(folder) / "died").touch(exist_ok=False)
+    except FileExistsError:
+        return
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class Dying(Square):
+    """Ends the process of every task."""
+
+    name: str = "dying"
+
+    def run(self, state: int, task: EngineTask) -> bytes:
+        os._exit(3)
+
+
+@dataclass(frozen=True)
+class DyingScorer(Opaque):
+    """Kills the first worker that asks it for a score."""
+
+    folder: str
+
+    def score(self, users: IntArray, items: IntArray) -> FloatArray:
+        die_once(self.folder)
+        return super().score(users, items)
+
+    def score_pairs(self, users: IntArray, items: IntArray) -> FloatArray:
+        die_once(self.folder)
+        return super().score_pairs(users, items)
+
+
+@dataclass(frozen=True)
+class DyingModel(Popularity):
+    """Kills the first worker that fits it."""
+
+    folder: str = ""
+
+    key: ClassVar[str] = "dying"
+
+    def fit(self, train: Interactions, **options: Any) -> Factors:
+        die_once(self.folder)
+        return super().fit(train, **options)

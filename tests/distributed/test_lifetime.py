@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.distributed.cluster import ROOT, kill, needs_spark
 from tests.distributed.driver import N_TASKS
+from truerank.data.demo import demo
 from truerank.distributed.lifetime import (
     ScratchFolder,
     is_abandoned_name,
@@ -20,6 +21,7 @@ from truerank.distributed.lifetime import (
     remove_abandoned,
     scratch_folder,
 )
+from truerank.subsampling.subsample import write_events
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks are those of POSIX")
 
@@ -64,13 +66,14 @@ def descendants(pid: int) -> set[int]:
 class Driver:
     """A driver process whose temporary files lie in a folder of its own."""
 
-    def __init__(self, place: Path, engine: str) -> None:
+    def __init__(self, place: Path, engine: str, command: Sequence[str] = ()) -> None:
         self.runs, self.kept, self.temporary = place / "runs", place / "kept", place / "tmp"
         for folder in (self.runs, self.temporary):
             folder.mkdir()
         search = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+        own = ["tests.distributed.driver", engine, str(self.runs), str(self.kept)]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.distributed.driver", engine, str(self.runs), str(self.kept)],
+            [sys.executable, "-m", *(command or own)],
             env=os.environ | {"PYTHONPATH": search, "TMPDIR": str(self.temporary)},
             cwd=place,
             stdout=subprocess.PIPE,
@@ -83,11 +86,12 @@ class Driver:
         return {int(path.name.split(".")[1]) for path in self.runs.glob("run-*")}
 
     def wait_for_work(self, n_kept: int = 1) -> None:
-        """Wait until some tasks are finished and two processes have begun some."""
+        """Wait until some tasks are finished."""
 
         def is_at_work() -> bool:
             assert self.process.poll() is None, self.process.communicate()
-            return len(list(self.kept.glob("*.npz"))) >= n_kept
+            finished = [*self.kept.glob("*.npz"), *self.temporary.glob("truerank-work-*/*.npz")]
+            return len(finished) >= n_kept
 
         wait_until(is_at_work, START_SECONDS, lambda: "no task was finished")
 
@@ -97,11 +101,11 @@ class Driver:
 
 
 @pytest.fixture
-def driver(tmp_path: Path) -> Iterator[Callable[[str], Driver]]:
+def driver(tmp_path: Path) -> Iterator[Callable[..., Driver]]:
     begun: list[Driver] = []
 
-    def start(engine: str) -> Driver:
-        begun.append(Driver(tmp_path, engine))
+    def start(engine: str, *options: str) -> Driver:
+        begun.append(Driver(tmp_path, engine, agreement(tmp_path, *options) if engine == PROCESSES else ()))
         return begun[-1]
 
     yield start
@@ -112,7 +116,21 @@ def driver(tmp_path: Path) -> Iterator[Callable[[str], Driver]]:
         one.process.communicate()
 
 
+PROCESSES = "agreement --workers 2"
+
+
+def agreement(place: Path, *options: str) -> list[str]:
+    """Return a command that has finished four sub-samples soon and then fits models for minutes."""
+    data = place / "demo.csv"
+    write_events(data, demo(n_users=150, n_items=200))
+    asked = ["--strategies", "random,head-user", "--fractions", "0.5,0.2", "--seeds", "1", "--workers", "2"]
+    long = "mf(epochs=100000, patience=100000)"
+    models = ["--models", f"popularity,{long}", "--scenario", "implicit(metrics=ndcg@10)"]
+    return ["truerank", "agreement", str(data), *asked, *models, *options]
+
+
 ENGINES_OF_PROCESSES = [
+    PROCESSES,
     pytest.param("dask(workers=2)", marks=pytest.mark.cluster),
     pytest.param("spark(master='local[2]', waves=300)", marks=[pytest.mark.cluster, needs_spark]),
 ]
@@ -120,9 +138,7 @@ ENGINES_OF_PROCESSES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["local(threads=1)", *ENGINES_OF_PROCESSES])
-def test_a_killed_driver_leaves_no_process_and_no_folder(
-    driver: Callable[[str], Driver], engine: str
-) -> None:
+def test_a_killed_driver_leaves_no_process_and_no_folder(driver: Callable[..., Driver], engine: str) -> None:
     one = driver(engine)
     one.wait_for_work()
     assert one.left()
@@ -139,7 +155,7 @@ def test_a_killed_driver_leaves_no_process_and_no_folder(
 
 @pytest.mark.slow
 @pytest.mark.cluster
-def test_all_workers_of_dask_lost(driver: Callable[[str], Driver]) -> None:
+def test_all_workers_of_dask_lost(driver: Callable[..., Driver]) -> None:
     pytest.importorskip("distributed", reason="distributed is not installed")
     one = driver("dask(workers=2)")
     one.wait_for_work(2)
@@ -152,6 +168,23 @@ def test_all_workers_of_dask_lost(driver: Callable[[str], Driver]) -> None:
     assert one.process.returncode == 2
     assert f"all were lost after {n_kept} of {N_TASKS} tasks and none came back within 30 s" in said
     assert said.count("\n") == 1
+    assert one.left() == []
+
+
+@pytest.mark.slow
+def test_worker_processes_lost(driver: Callable[..., Driver], tmp_path: Path) -> None:
+    one = driver(PROCESSES, "--keep", str(tmp_path / "kept"))
+    one.wait_for_work(2)
+    begun = time.monotonic()
+    for pid in descendants(one.process.pid):
+        if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            kill(pid)
+    _, said = one.process.communicate(timeout=2 * PROMISED_SECONDS)
+    print(f"said {time.monotonic() - begun:.1f} s after the workers were killed: {said}")
+    assert one.process.returncode == 2
+    assert "truerank: a worker process ended before its task was finished" in said
+    assert "Traceback" not in said
+    assert len(list(one.kept.glob("*.npz"))) >= 2
     assert one.left() == []
 
 

@@ -233,8 +233,6 @@ def _read(piece: RowSlice) -> pl.DataFrame:
         scanned = pl.scan_parquet(for_polars(piece.path, piece.seal))
         names = [name for name in scanned.collect_schema().names() if name in COLUMNS]
         return scanned.slice(piece.start, piece.n_rows).select(names).collect()
-    except InvalidData:
-        raise
     except _BROKEN as error:
         raise unreadable_file(piece.path, error) from None
 
@@ -242,8 +240,6 @@ def _read(piece: RowSlice) -> pl.DataFrame:
 def _n_rows(path: str, seal: str | None) -> int:
     try:
         return int(pl.scan_parquet(for_polars(path, seal)).select(pl.len()).collect().item())
-    except InvalidData:
-        raise
     except _BROKEN as error:
         raise unreadable_file(path, error) from None
 

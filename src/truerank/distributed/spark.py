@@ -248,8 +248,12 @@ def _stop(session: Any) -> None:
     except Exception:
         with suppress(Exception):
             context, sessions = type(session.sparkContext), type(session)
+            gateway = context._gateway
             context._active_spark_context = context._gateway = context._jvm = None
             sessions._instantiatedSession = sessions._activeSession = None
+            gateway.shutdown()
+            gateway.proc.stdin.close()
+            gateway.proc.wait(REACH_SECONDS)
 
 
 def _slots(session: Any) -> int:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from truerank.core.checkpoint import make_folder, polars_path, replace_bytes
+from truerank.core.checkpoint import make_folder, polars_path, remove_parts, replace_bytes
 from truerank.core.digest import content_digest, file_hash
 from truerank.core.errors import InvalidData, InvalidParameter, MissingDependency
 from truerank.core.types import AnyArray
@@ -54,11 +54,12 @@ def join(path_or_url: str, name: str) -> str:
 def parquet_files(path_or_url: str) -> list[str]:
     """Return Parquet files, sorted: one file, all files below a folder, or those that match a pattern."""
     if is_remote(path_or_url):
-        system, path = _remote(path_or_url)
-        pattern = path if has_magic(path) or path.endswith(".parquet") else f"{path.rstrip('/')}/**/*.parquet"
-        below = 0 if has_magic(path) or path.endswith(".parquet") else len(path.rstrip("/"))
-        found = [one for one in system.glob(pattern) if not (below and is_hidden(one[below:].lstrip("/")))]
-        files = sorted(system.unstrip_protocol(one) for one in found)
+        with _answering(path_or_url) as (system, path):
+            is_named = has_magic(path) or path.endswith(".parquet")
+            below = 0 if is_named else len(path.rstrip("/"))
+            found = system.glob(path if is_named else f"{path.rstrip('/')}/**/*.parquet")
+            shown = [one for one in found if not (below and is_hidden(one[below:].lstrip("/")))]
+            files = sorted(system.unstrip_protocol(one) for one in shown)
     elif Path(path_or_url).is_dir():
         files = sorted(str(path.resolve()) for path in parquet_parts(Path(path_or_url)))
     else:
@@ -83,12 +84,12 @@ def for_polars(path_or_url: str, seal: str | None = None) -> str:
 
 def version_stamp(path_or_url: str) -> str:
     """Return size and time of a file, which change when the file does."""
-    try:
-        if is_remote(path_or_url):
-            system, path = _remote(path_or_url)
+    if is_remote(path_or_url):
+        with _answering(path_or_url) as (system, path):
             about = system.info(path)
             when = next((about[key] for key in ("ETag", "etag", "mtime", "LastModified") if key in about), "")
             return f"{about['size']}/{when}"
+    try:
         status = Path(path_or_url).stat()
         return f"{status.st_size}/{status.st_mtime_ns}"
     except UNREADABLE as error:
@@ -98,20 +99,23 @@ def version_stamp(path_or_url: str) -> str:
 def list_names(path_or_url: str) -> list[str]:
     """Return the names in a folder, sorted; none if there is no such folder."""
     if is_remote(path_or_url):
-        system, path = _remote(path_or_url)
-        try:
-            paths = system.ls(path, detail=False)
-        except FileNotFoundError:
-            return []
-        return sorted(one.rstrip("/").rpartition("/")[2] for one in paths)
+        with _answering(path_or_url) as (system, path):
+            try:
+                paths = system.ls(path, detail=False)
+            except FileNotFoundError:
+                return []
+            return sorted(one.rstrip("/").rpartition("/")[2] for one in paths)
     return sorted(one.name for one in Path(path_or_url).iterdir()) if Path(path_or_url).is_dir() else []
 
 
 def exists(path_or_url: str) -> bool:
     """Whether a file exists."""
     if is_remote(path_or_url):
-        system, path = _remote(path_or_url)
-        return bool(system.exists(path))
+        with _answering(path_or_url) as (system, path):
+            try:
+                return bool(system.info(path))  # ``exists`` would take a store that fails for one without it
+            except FileNotFoundError:
+                return False
     return Path(path_or_url).is_file()
 
 
@@ -122,11 +126,13 @@ def write_bytes(path_or_url: str, data: bytes, *, what: str = "files of the work
         replace_bytes(Path(path_or_url), data, what, through_links=False)
         return
     system, path = _remote(path_or_url)
+    if "file" in system.protocol:
+        write_bytes(path, data, what=what)
+        return
     try:
         system.makedirs(path.rpartition("/")[0], exist_ok=True)
-        with system.open(path, "wb") as file:
-            file.write(data)
-    except OSError as error:
+        system.pipe_file(path, data)  # in one step: a stream that fails would be closed, and so be there
+    except Exception as error:  # each store has its own
         raise InvalidParameter(
             f"{what} must be written to '{path_or_url}', but that failed ({_reason(error)}). "
             "Choose another place."
@@ -135,9 +141,9 @@ def write_bytes(path_or_url: str, data: bytes, *, what: str = "files of the work
 
 def remove_folder(path_or_url: str) -> None:
     """Remove a remote folder with all that is in it, if it is there."""
-    system, path = _remote(path_or_url)
-    if system.exists(path):
-        system.rm(path, recursive=True)
+    with _answering(path_or_url) as (system, path):
+        if system.exists(path):
+            system.rm(path, recursive=True)
 
 
 def array_bytes(array: AnyArray) -> bytes:
@@ -164,10 +170,10 @@ def is_intact(path_or_url: str, seal: str) -> bool:
 
 def fetch_bytes(path_or_url: str) -> bytes:
     """Return the contents of a file that is read once; no copy is kept on this machine."""
-    try:
-        if is_remote(path_or_url):
-            system, path = _remote(path_or_url)
+    if is_remote(path_or_url):
+        with _answering(path_or_url) as (system, path):
             return bytes(system.cat_file(path))
+    try:
         return Path(path_or_url).read_bytes()
     except UNREADABLE as error:
         raise unreadable_file(path_or_url, error) from None
@@ -177,8 +183,6 @@ def map_array(path_or_url: str, seal: str | None = None) -> AnyArray:
     """Return a .npy file as a memory map; a remote one is copied to this machine once."""
     try:
         array: AnyArray = np.load(checked(path_or_url, seal), mmap_mode="r", allow_pickle=False)
-    except InvalidData:
-        raise
     except UNREADABLE as error:
         raise unreadable_file(path_or_url, error) from None
     return array
@@ -205,8 +209,6 @@ def checked(path_or_url: str, seal: str | None) -> str:
         if _checked.get((here, seal)) == state:
             return here
         is_right = file_hash(Path(here)) == seal and _state_of(here) == state
-    except InvalidData:
-        raise
     except UNREADABLE as error:
         raise unreadable_file(path_or_url, error) from None
     if not is_right:
@@ -228,7 +230,12 @@ def work_folder(given: str | Path | None) -> Iterator[str]:
         if given is not None:
             if is_remote(str(given)):
                 _remote(str(given))
-            yield str(given) if is_remote(str(given)) else str(Path(given).resolve())
+                yield str(given)
+                return
+            place = Path(given).resolve()
+            for pattern in ("", "truerank-*/**/"):
+                remove_parts(place, pattern=pattern)
+            yield str(place)
             return
         with scratch_folder("work") as folder:
             yield folder
@@ -245,7 +252,9 @@ def changed_file(path_or_url: str) -> InvalidData:
 
 
 def unreadable_file(path_or_url: str, error: Exception) -> InvalidData:
-    """Return the error to raise for a file that this process cannot read."""
+    """Return the error to raise for a file that this process cannot read; one that says so stays."""
+    if isinstance(error, InvalidData):
+        return error
     return InvalidData(
         f"every worker must be able to read '{path_or_url}', but this one cannot ({_reason(error)}). "
         "Put it, or the work folder, where all workers can read it."
@@ -261,9 +270,8 @@ def _here(path_or_url: str) -> str:
     """Return a path on this machine with the contents of a path or URL."""
     if not is_remote(path_or_url):
         return path_or_url
-    system, path = _remote(path_or_url)
     digest = content_digest([f"{path_or_url}\n{version_stamp(path_or_url)}"], size=12)
-    with _copying:
+    with _copying, _answering(path_or_url) as (system, path):
         copy = _copies_folder() / f"{digest}{Path(path).suffix}"
         if not copy.is_file():
             part = copy.with_name(f"{copy.name}.part")
@@ -291,6 +299,28 @@ def drop_copies() -> None:
             folder.close()
 
 
+@contextmanager
+def _answering(path_or_url: str) -> Iterator[tuple[Any, str]]:
+    """Yield the file system of a URL, and the path there; whatever it raises becomes one sentence.
+
+    What it remembers of listings is dropped, because other processes write there.
+    """
+    system, path = _remote(path_or_url)
+    system.invalidate_cache()
+    try:
+        yield system, path
+    except Exception as error:  # each store has its own
+        raise unreadable_file(path_or_url, error) from None
+
+
+# A store that is silent is asked again for two minutes, and not for half an hour as by default: so many times
+# by s3fs, each time so often by the library below it. The configuration of fsspec has precedence.
+_TRIES = 2
+_PATIENCE: dict[str, Any] = {
+    "config_kwargs": {"connect_timeout": 10, "read_timeout": 20, "retries": {"total_max_attempts": 3}}
+}
+
+
 def _remote(path_or_url: str) -> tuple[Any, str]:
     scheme, _, place = path_or_url.partition("://")
     if not scheme or not place.strip("/") or "::" in path_or_url:
@@ -299,10 +329,18 @@ def _remote(path_or_url: str) -> tuple[Any, str]:
         )
     try:
         fsspec = importlib.import_module("fsspec")
-        system, path = fsspec.core.url_to_fs(path_or_url)
-    except ImportError as error:
-        library = "fsspec" if "fsspec" in str(error) else str(error)
-        raise MissingDependency(f"reading '{path_or_url}'", library, extra="dask") from None
+    except ImportError:
+        raise MissingDependency(f"reading '{path_or_url}'", "fsspec", extra="dask") from None
+    try:
+        is_told = "config_kwargs" in fsspec.config.conf.get("s3", {})
+        options = _PATIENCE if scheme in ("s3", "s3a") and not is_told else {}
+        system, path = fsspec.core.url_to_fs(path_or_url, **options)
+        if options:
+            system.retries = _TRIES
+    except ImportError:
+        known = importlib.import_module("fsspec.registry").known_implementations
+        reader = known[scheme]["class"].partition(".")[0]
+        raise MissingDependency(f"reading '{path_or_url}'", reader) from None
     except ValueError as error:
         raise InvalidParameter(
             f"'{path_or_url}' must be a path or a URL that fsspec knows ({error})."

@@ -84,7 +84,7 @@ def _run_in_processes(
     except BrokenProcessPool:
         raise NotConverged(
             "a worker process ended before its task was finished, possibly because memory ran out; finished "
-            "tasks are kept. Run it again with fewer workers.",
+            "tasks are kept where a folder was named for them. Run it again with fewer workers.",
             None,
         ) from None
     except BaseException:
