@@ -160,6 +160,14 @@ def test_while_the_command_loads() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (143, "", "truerank: interrupted.\n")
 
 
+def test_after_the_work_is_done() -> None:
+    """What Python takes apart in the end is no longer interrupted: the work is whole, and so is the code."""
+    setup = "class Late:\n    def __del__(self, kill=os.kill, pid=os.getpid()):\n        kill(pid, SENT)\n"
+    done = truerank_in_process(f"{setup}sys.late = Late()\n", "--version", sent="SIGTERM")
+    assert done.returncode == 0
+    assert done.stdout.startswith("truerank ")
+
+
 def test_a_job_in_the_background_stays_there() -> None:
     """A shell starts such jobs with Ctrl-C ignored, and so they stay."""
     setup = "signal.signal(signal.SIGINT, signal.SIG_IGN)\nimport typer.main as t; inner = t.get_command\n"

@@ -11,6 +11,7 @@ at once or in the next step that a job reports, and no command that has heard on
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -52,6 +53,13 @@ def listen() -> None:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _hear)
     sys.unraisablehook = _raise_again
+    atexit.register(_ignore)
+
+
+def _ignore() -> None:
+    """Hear nothing while Python takes itself apart: all is done, and the exit code is known."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _hear(number: int, _: FrameType | None) -> None:
