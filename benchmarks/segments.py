@@ -5,8 +5,9 @@
 Two tables on the demo data. *Exact*: users are drawn with replacement from those of the demo, which stand for
 the population; the interval of each group is counted where it holds the value of all users of the group, and
 a draw counts as a miss of all groups where the simultaneous interval of a difference between two models
-leaves out the true one in any group, pair or metric. *Sampled*: negatives are drawn again and again for the
-same users; an estimate's interval is counted where it holds the exact value of the group.
+leaves out the true one in any group, pair or metric, and as a wrong sign where one lies on the wrong side of
+0, on which marks and sentences rest. *Sampled*: negatives are drawn again and again for the same users; an
+estimate's interval is counted where it holds the exact value of the group.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def exact_table(ranks: dict[str, Ranks], labels: GroupLabels, n_users: int, repe
     truth = [[part.mean(axis=0) for part in group] for group in parts]
     total = sum(len(group[0]) for group in parts)
     hits = np.zeros((len(parts), len(ranks), len(metrics)))
-    n_missed = 0
+    n_missed = n_wrong = 0
     for repeat in range(repeats):
         random = stream(repeat, f"segments/{labels.by}")
         drawn = []
@@ -64,13 +65,15 @@ def exact_table(ranks: dict[str, Ranks], labels: GroupLabels, n_users: int, repe
         actual = np.array(
             [[group[a] - group[b] for a, b in combinations(range(len(ranks)), 2)] for group in truth]
         )
+        n_wrong += bool((((found.low > 0) & (actual <= 0)) | ((found.high < 0) & (actual >= 0))).any())
         n_missed += bool(((found.low > actual + 1e-12) | (found.high < actual - 1e-12)).any())
     lines = [
         f"| {labels.by}: {name} | {len(drawn[at][0]):,} | {_percents(hits[at] / repeats)} |"
         for at, name in enumerate(labels.names)
     ]
+    together = f"{labels.by}: all groups, pairs and metrics together"
     joint = (
-        f"| {labels.by}: all groups, pairs and metrics together | | {100 * (1 - n_missed / repeats):.1f} |"
+        f"| {together} | | {100 * (1 - n_missed / repeats):.1f}, wrong sign {100 * n_wrong / repeats:.1f} |"
     )
     return [*lines, joint]
 
@@ -116,6 +119,8 @@ def measure(split: Split, specs: Sequence[str], n_users: int, n_exact: int, n_sa
     print(f"| group | users | {' | '.join(MODELS)} |\n|---|---|{'---|' * len(MODELS)}")
     for labels in groups:
         print("\n".join(exact_table(ranks, labels, n_users, n_exact)), flush=True)
+    if n_sampled == 0:
+        return
     print(f"Sampled: {n_sampled:,} samples of {m} negatives, {LEVEL:.0%} intervals of smooth, held in %")
     print(f"| group | users | {' | '.join(MODELS)} | width |\n|---|---|{'---|' * (len(MODELS) + 1)}")
     for labels in groups:
