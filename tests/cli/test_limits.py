@@ -106,6 +106,34 @@ def test_matrices_between_sampled_ranks(truerank: Truerank, tmp_path: Path, esti
     assert "must be at most 10,000, got 50,001. Use smooth or bv(gamma=1)" in done.err
 
 
+@pytest.mark.slow
+def test_pools_of_corrections(truerank: Truerank, tmp_path: Path) -> None:
+    ranks = tmp_path / "ranks.csv"
+    ranks.write_text("user,rank\n1,5\n2,40\n")
+    sizes = ("--n-items", "100000000", "--negatives", "99", "--no-bounds")
+    done = truerank("estimate", ranks, *sizes, "--estimator", "bv")
+    assert (done.code, done.out) == (2, "")
+    assert "must have at most 30,000,000 items, got 100,000,000. Use smooth or mle" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("plan", "--scale", "1e14x1e14"), "--scale: users must be at most 1,000,000,000,000"),
+        (("plan", "--scale", "1e6xinf"), "--scale must be USERSxITEMS"),
+        ((*EVALUATE, "--threads", "100000000000"), "--threads must be at most 1,000, got 100000000000."),
+        ((*EVALUATE, "--threads", "many"), "Invalid value for '--threads'"),
+        ((*EVALUATE, "--nosuch"), "No such option: --nosuch"),
+        (("evaluate",), "Missing argument"),
+        (("nosuch",), "No such command 'nosuch'. See truerank --help."),
+    ],
+)
+def test_calls_that_cannot_be_run(truerank: Truerank, arguments: tuple[str, ...], message: str) -> None:
+    done = truerank(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("truerank: ") and message in done.err and done.err.count("\n") == 1
+
+
 def _header(shape: tuple[int, ...]) -> bytes:
     stream = io.BytesIO()
     np.lib.format.write_array_header_1_0(stream, {"descr": "<f8", "fortran_order": False, "shape": shape})

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from truerank.core.checkpoint import polars_path
+from truerank.core.checkpoint import polars_path, readable
 from truerank.core.errors import InvalidData
 from truerank.data.catalogue import open_data
 from truerank.data.read import read_interactions
@@ -134,6 +134,36 @@ def test_headers_of_dat_files(tmp_path: Path, text: str) -> None:
     for drop in (False, True):
         read = read_interactions(path, drop_missing=drop)
         assert read.users.decode(read.user) == [1, 3] and read.items.decode(read.item) == [2, 4]
+
+
+def test_keys_of_dictionaries_are_whole(tmp_path: Path) -> None:
+    """Python joins texts that stand beside each other, so this key is not item."""
+    path = tmp_path / "reviews.txt"
+    path.write_text("{'user': 'a', 'item': 'x'}\n{'user': 'b', 'the' 'item': 'y'}\n")
+    with pytest.raises(InvalidData, match=r"ids must not be missing, but 1 of 2 in column 'item'"):
+        read_interactions(path, format="dicts")
+
+
+def test_what_a_panic_prints_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InvalidData, match="its bytes contradict each other"), readable("'a'", "file"):
+        os.write(2, b"thread 'x' panicked at lib.rs\n")
+        raise pl.exceptions.PanicException("assertion failed")
+    assert capfd.readouterr().err == ""
+    with readable("'a'", "file"):
+        os.write(2, b"a note\n")
+    assert capfd.readouterr().err == "a note\n"
+
+
+def test_urls_are_no_files() -> None:
+    for url in ("http://127.0.0.1:9/a.csv", "s3://bucket/a.parquet", "zip://a::b.zip"):
+        with pytest.raises(InvalidData, match=r"is a URL\. Download it first"):
+            open_data(url)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.csv")
+    with pytest.raises(InvalidData, match=r"data must be a file, but '.*' is a pipe"):
+        read_interactions(tmp_path / "a.csv")
 
 
 def test_names_that_are_not_utf8(tmp_path: Path) -> None:

@@ -27,9 +27,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="attacks whose name holds this text")
     parser.add_argument("--case", type=int, help="run this case alone, in this process")
-    parser.add_argument("--share", type=float, default=1.0, help="part of the cases")
+    parser.add_argument("--share", type=float, default=1.0, help="run so much of the cases")
+    parser.add_argument("--part", default="1/1", help="of these run one part, such as 2/5")
     parser.add_argument("--keep", type=Path, default=Path("fuzz"), help="where inputs of bad cases are kept")
-    parser.add_argument("--worker", nargs=2, metavar=("FROM", "FOLDER"), help=argparse.SUPPRESS)
+    parser.add_argument("--worker", nargs=3, metavar=("FROM", "TO", "FOLDER"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
     chosen = [attack for attack in ATTACKS if asked.only == attack.name] or [
         attack for attack in ATTACKS if asked.only in attack.name
@@ -37,19 +38,20 @@ def main() -> int:
     if asked.worker or asked.case is not None:
         (attack,) = chosen
         if asked.worker:
-            start, folder = asked.worker
-            return _work(
-                attack, asked.seed, (int(start), int(attack.cases * asked.share)), Path(folder), asked.keep
-            )
+            start, end, folder = asked.worker
+            return _work(attack, asked.seed, range(int(start), int(end)), Path(folder), asked.keep)
         with tempfile.TemporaryDirectory() as folder:
             found = judge(attack(Path(folder)), asked.seed, asked.case)
         print(found.verdict, f"{found.seconds:.2f} s", found.told, sep="\n")
         return int(found.verdict in BAD)
+    which, parts = map(int, asked.part.split("/"))
     counts: dict[str, Counter[Verdict]] = {}
     seconds: dict[str, float] = {}
     for attack in chosen:
         started = time.perf_counter()
-        counts[attack.name] = _run(attack, asked.seed, int(attack.cases * asked.share), asked.keep)
+        cases = int(attack.cases * asked.share)
+        part = range(cases * (which - 1) // parts, cases * which // parts)
+        counts[attack.name] = _run(attack, asked.seed, part, asked.keep)
         seconds[attack.name] = time.perf_counter() - started
         print(f"{attack.name}: {dict(counts[attack.name])}", file=sys.stderr, flush=True)
     print(f"seed {asked.seed}\n{table(counts, seconds)}")
@@ -59,7 +61,7 @@ def main() -> int:
     return int(bad > 0)
 
 
-def _work(attack: type[Attack], seed: int, cases: tuple[int, int], folder: Path, keep: Path) -> int:
+def _work(attack: type[Attack], seed: int, cases: range, folder: Path, keep: Path) -> int:
     """Run cases, print one line of JSON for each, and keep the files of bad ones before the next begins."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -67,7 +69,7 @@ def _work(attack: type[Attack], seed: int, cases: tuple[int, int], folder: Path,
     lines = os.fdopen(os.dup(1), "w")
     lines.write("ready\n")
     lines.flush()
-    for number in range(*cases):
+    for number in cases:
         found = judge(made, seed, number)
         if found.verdict in BAD:
             _keep(found, seed, folder, keep)
@@ -76,28 +78,20 @@ def _work(attack: type[Attack], seed: int, cases: tuple[int, int], folder: Path,
     return 0
 
 
-def _run(attack: type[Attack], seed: int, cases: int, keep: Path) -> Counter[Verdict]:
+def _run(attack: type[Attack], seed: int, cases: range, keep: Path) -> Counter[Verdict]:
     counts: Counter[Verdict] = Counter()
-    done = 0
-    while done < cases:
+    while cases:
         with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-            done = _supervise(attack, seed, done, cases, Path(folder), keep, counts)
+            cases = _supervise(attack, seed, cases, Path(folder), keep, counts)
     return counts
 
 
 def _supervise(
-    attack: type[Attack],
-    seed: int,
-    start: int,
-    cases: int,
-    folder: Path,
-    keep: Path,
-    counts: Counter[Verdict],
-) -> int:
-    """Run a worker from a case on; return the first case that was not run."""
-    share = cases / attack.cases
+    attack: type[Attack], seed: int, cases: range, folder: Path, keep: Path, counts: Counter[Verdict]
+) -> range:
+    """Run a worker; return the cases that are left where it ended early."""
     command = [sys.executable, "-m", "tests.fuzz", "--seed", str(seed), "--only", attack.name]
-    command += ["--share", repr(share), "--keep", str(keep), "--worker", str(start), str(folder / "files")]
+    command += ["--keep", str(keep), "--worker", str(cases.start), str(cases.stop), str(folder / "files")]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path[1:]]),
@@ -107,28 +101,27 @@ def _supervise(
         (folder / "err").open("w+") as err,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, env=environment, text=True) as worker,
     ):
-        stream, done = worker.stdout, start
+        stream = worker.stdout
         assert stream is not None
         if stream.readline() != "ready\n":
             err.seek(0)
             raise RuntimeError(f"{attack.name} cannot be prepared: {err.read()[-5_000:]}")
-        while done < cases:
+        for number in cases:
             ready, _, _ = select.select([stream], [], [], SILENCE)
             line = stream.readline() if ready else ""
             if not line:
                 worker.kill()
                 err.seek(0)
                 verdict = Verdict.traceback if ready else Verdict.slow
-                found = Finding(attack.name, done, verdict, 0, f"the process ended\n{err.read()[-5_000:]}")
+                found = Finding(attack.name, number, verdict, 0, f"the process ended\n{err.read()[-5_000:]}")
             else:
-                number, word, seconds, told = json.loads(line)
+                _, word, seconds, told = json.loads(line)
                 found = Finding(attack.name, number, Verdict(word), seconds, told)
             counts[found.verdict] += 1
-            done += 1
             if not line:
                 _keep(found, seed, folder / "files", keep)
-                break
-        return done
+                return range(number + 1, cases.stop)
+    return range(0)
 
 
 def surroundings(folder: Path) -> dict[str, str]:

@@ -136,8 +136,9 @@ def judge(attack: Attack, seed: int, number: int) -> Finding:
 
 
 def is_sentence(text: str) -> bool:
-    """Whether a message is one line that a terminal can show, starts with a word and ends with a point."""
-    return 10 < len(text) < 2_000 and text.rstrip().endswith((".", "?", ")")) and "Traceback" not in text
+    """Whether a message can be read at a glance: not a few letters, not pages, no traceback, with an end."""
+    ends = text.rstrip().endswith((".", "?", ")")) or "Install it with: pip install" in text
+    return 10 < len(text) < 2_000 and ends and "Traceback" not in text
 
 
 @contextmanager

@@ -231,7 +231,11 @@ def independent(name: str, data: bytes) -> list[dict[str, Any]]:
         except (OSError, EOFError, zlib.error) as error:
             raise WrongAnswer(f"a damaged gzip file was read ({error})") from None
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    lines = text.split("\n")
+    if (
+        ".csv" not in name
+    ):  # the csv module takes either end of a line, and cells of several lines as they are
+        lines = [line.removesuffix("\r") for line in lines]
     if ".json" in name:
         try:
             rows = [json.loads(line) for line in lines if line.strip()]

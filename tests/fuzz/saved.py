@@ -160,7 +160,7 @@ class ModelFiles(Attack):
             odd.write_bytes(mutated(self.arrays, draw))
             answer = call("-q", "evaluate", "events.csv", "--model", "arrays(path=odd.npz)", *METRICS)
             verdict = judge_call(answer, self.folder, self.before | {odd.name})
-            if verdict is Verdict.ok and answer.out != self.expected.replace("a.npz", "odd.npz"):
+            if verdict is Verdict.ok and answer.out.split()[-3:] != self.expected.split()[-3:]:
                 raise WrongAnswer(f"changed arrays gave {answer.out}")
             return verdict
         finally:
@@ -188,7 +188,7 @@ class ModelFiles(Attack):
                 ),
                 *(
                     lambda: array * np.nan,
-                    lambda: array * 10**9,
+                    lambda: array.astype(np.float64) * 1e9,
                     lambda: -array.astype(np.int64),
                     lambda: array[:0],
                 ),

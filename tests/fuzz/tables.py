@@ -148,7 +148,8 @@ class TrecFiles(Attack):
             if len(cells) == width:
                 if not NUMBER.fullmatch(cells[value]):
                     raise WrongAnswer(f"{kind}: {cells[value]!r} was read as a number")
-                expected.setdefault(cells[0], {})[cells[2]] = float(cells[value])
+                number = float(cells[value]) if kind == "run" else int(cells[value])
+                expected.setdefault(cells[0], {})[cells[2]] = number
         if expected != read:
             raise WrongAnswer(f"{kind}: {sorted(expected)[:9]} was read as {sorted(read)[:9]}")
 

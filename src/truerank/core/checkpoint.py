@@ -19,13 +19,16 @@ import re
 import secrets
 import stat
 import struct
+import sys
+import tempfile
+import threading
 import time
 import tokenize
 import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -51,7 +54,8 @@ def readable(where: str, form: str) -> Iterator[None]:
     import polars as pl
 
     try:
-        yield
+        with _without_panics():
+            yield
     except TruerankError:
         raise
     except (
@@ -68,6 +72,47 @@ def readable(where: str, form: str) -> Iterator[None]:
             f"{where} must be a complete {form}, but it cannot be read ({reason}). "
             f"Write or download it again, or name another format."
         ) from None
+
+
+_HOLDING = threading.Lock()
+
+
+@contextmanager
+def _without_panics() -> Iterator[None]:
+    """Hold back what is written to stderr, and pass it on at the end unless polars panicked.
+
+    What Rust prints of a panic goes to the stream of the process before the exception comes. Where another
+    thread is reading, nothing is held back.
+    """
+    if not _HOLDING.acquire(blocking=False):
+        yield
+        return
+    try:
+        with ExitStack() as stack:
+            try:
+                sys.stderr.flush()
+                held = stack.enter_context(tempfile.TemporaryFile())
+                shown = os.dup(2)
+            except (OSError, ValueError, AttributeError):  # no stream, or no room for what is held
+                yield
+                return
+            os.dup2(held.fileno(), 2)
+            is_panic = False
+            try:
+                yield
+            except BaseException as error:
+                is_panic = type(error).__name__ == "PanicException"
+                raise
+            finally:
+                with suppress(OSError, ValueError, AttributeError):
+                    sys.stderr.flush()
+                os.dup2(shown, 2)
+                os.close(shown)
+                held.seek(0)
+                with suppress(OSError):
+                    os.write(2, b"" if is_panic else held.read())
+    finally:
+        _HOLDING.release()
 
 
 def polars_path(path: str | Path) -> str:

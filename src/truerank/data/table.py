@@ -305,7 +305,8 @@ def _scan_dicts(path: Path, where: str) -> OpenTable:
     quoted = r"{mark}((?:[^{mark}\\]|\\.)*){mark}"
     columns = [
         pl.coalesce(
-            pl.col("line").str.extract(f"'{re.escape(name)}': " + quoted.format(mark=mark)) for mark in "'\""
+            pl.col("line").str.extract(rf"(?:^\{{|, ?)'{re.escape(name)}': " + quoted.format(mark=mark))
+            for mark in "'\""
         ).alias(name)
         for name in names
     ]

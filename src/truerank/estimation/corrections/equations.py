@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 22  # gains or entries of the law in memory at once: 32 MB
 MOST_OUTCOMES = 10_000  # of a Gram matrix: 800 MB
+MOST_CANDIDATES = 30_000_000  # whose sums take about ten seconds
 _HEAD = 256  # up to so many rows of the law are formed as a matrix
 
 
@@ -40,10 +41,22 @@ class NormalEquations:
     ----------
     law : P(outcome | J)
     prior : (L + 1,) weights of J = 0..L
+
+    Raises
+    ------
+    CannotEstimate
+        When L exceeds ``MOST_CANDIDATES``.
     """
 
     law: Law
     prior: FloatArray
+
+    def __post_init__(self) -> None:
+        if len(self.prior) > MOST_CANDIDATES + 1:
+            raise CannotEstimate(
+                f"this correction sums over every rank of the pool, which must have at most "
+                f"{MOST_CANDIDATES:,} items, got {len(self.prior):,}. Use smooth or mle, which bin ranks."
+            )
 
     @cached_property
     def locations(self) -> FloatArray:

@@ -601,9 +601,8 @@ def _relative(difference: Difference) -> str:
 
 
 def _record(difference: Difference) -> str:
-    if difference.wins is None:
-        return ""
-    return f"{difference.wins:,}/{difference.ties:,}/{difference.losses:,}"
+    counts = (difference.wins, difference.ties, difference.losses)
+    return "" if None in counts else "/".join(f"{count:,}" for count in counts)
 
 
 def _p_value(difference: Difference) -> str:
