@@ -228,7 +228,8 @@ def check_answer(words: list[str], answer: Answer) -> None:
         document = json.loads(answer.out, parse_constant=_refuse)
     except ValueError as error:
         raise WrongAnswer(f"what was printed is no JSON: {error}: {answer.out[:300]}") from None
-    told = document.get("provenance", {}) if isinstance(document, dict) else {}
+    is_told = isinstance(document, dict) and words[1:3] != ["old.json", "new.json"]  # there a note tells
+    told = document.get("provenance", {}) if is_told else {}
     for option, field in (("--seed", "seed"), ("--level", "level"), ("--ties", "ties"), ("--seen", "seen")):
         given = [words[at + 1] for at, word in enumerate(words[:-1]) if word == option]
         if (

@@ -218,10 +218,15 @@ def judge_call(answer: Answer, folder: Path, before: set[str], *, ends: Sequence
         raise WrongAnswer(f"refused by what is no sentence: {sentence!r}")
     if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", answer.err):
         raise WrongAnswer(f"control characters were sent to the terminal: {answer.err!r}")
-    left = listing(folder) - before
+    left = {name for name in listing(folder) - before if not _is_empty(folder / name)}
     if left:
         raise WrongAnswer(f"refused, and left {sorted(left)[:5]}: {sentence}")
     return Verdict.refused
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a path is a folder that was made for results and holds none."""
+    return path.is_dir() and not any(path.iterdir())
 
 
 def listing(folder: Path) -> set[str]:

@@ -137,12 +137,13 @@ def with_constant(
     import polars as pl
 
     argument = "n_items" if name == "n_pool" else name
+    if value is not None:
+        check_at_least(argument, value, 1, MOST_ITEMS)
     if name not in frame.columns:
         if value is None:
             raise InvalidData(
                 f"{where} must say {symbol}, {what}, in a column {argument}. Or give {argument}={symbol}."
             )
-        check_at_least(argument, value, 1, MOST_ITEMS)
         return frame.with_columns(pl.lit(value, dtype=pl.Int64).alias(name))
     if value is not None and not (frame[name] == value).all():
         other = frame[name].filter(frame[name] != value).first()

@@ -223,3 +223,13 @@ def test_files(small: Split, tmp_path: Path) -> None:
     paths[1].write_text("{}")
     with pytest.raises(InvalidData, match="must be the JSON that truerank wrote"):
         read_result_files(*paths)
+
+
+def test_the_level_of_unpaired_changes_is_said() -> None:
+    old, new = (
+        Result("evaluate", (Estimate("ease", "auc", at, at - 0.1, at + 0.1, 0.95),)) for at in (0.5, 0.7)
+    )
+    assert not any("level" in note for note in changes(old, new).notes)
+    assert "Their level is 0.95, not 0.9." in changes(old, new, level=0.9).notes
+    with pytest.raises(InvalidParameter, match="level must lie between 0 and 1, got 0"):
+        changes(old, new, level=0)

@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from truerank.core.checkpoint import check_input, polars_path, readable
-from truerank.core.errors import InvalidData, InvalidParameter, TruerankError, suggests_arguments
+from truerank.core.errors import (
+    InvalidData,
+    InvalidParameter,
+    TruerankError,
+    check_level,
+    suggests_arguments,
+)
 from truerank.core.progress import SILENT, Progress
 from truerank.core.provenance import FILE_KEY, versions
 from truerank.core.ranks import Ranks
@@ -101,6 +107,7 @@ def changes(
     >>> found.verdict.value, round(found.low, 2), round(found.high, 2)
     ('A beats B', 0.03, 0.11)
     """
+    check_level(level)
     pairs, missing, added = _matched_models(old, new)
     wanted, lacking = _matched_metrics(old, new, metrics)
     notes = [*_data_notes(old, new), *_setting_notes(old, new), *missing, *added, *lacking]
@@ -123,6 +130,9 @@ def changes(
     if made is None:
         notes.append(f"Users are not paired, so changes are told by the intervals of both results: {why}.")
         made = _unpaired(old, new, pairs, wanted, tie_margin)
+        others = sorted({one.level for one in made.differences} - {level})
+        if others and level != 0.95:
+            notes.append(f"Their level is {listed_in_words([str(one) for one in others])}, not {level}.")
     if old.segments:
         from truerank.workflows.compare.groups import changed_groups
 
