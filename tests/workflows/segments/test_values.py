@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -107,6 +107,21 @@ def test_hits_of_target_groups_add_up() -> None:
     hits = sum(group.estimates[0].value * group.n_users for group in groups)
     assert hits == pytest.approx(result.value("precision@5") * 400, abs=1e-9)
     assert sum(group.n_targets for group in groups) == 2000
+
+
+def test_grades_stay_with_their_targets() -> None:
+    """Graded NDCG of a group is that of its targets alone, with their own gains in the ideal list."""
+    split = many_users(n_users=80, n_targets=4)
+    stars = np.random.default_rng(1).integers(1, 6, len(split.test)).astype(np.float64)
+    split = Split(split.train, replace(split.test, value=stars))
+    label = np.arange(40) % 2
+    by, scores = Given(GroupLabels("g", "items", ("a", "b"), label)), scores_of(split, 4)
+    chosen: dict[str, Any] = {"metrics": "ndcg@5", "gain": "rating", "seen": "keep", "interval": "normal"}
+    found = evaluate({"m": scores}, split, by=by, **chosen).by("g")
+    for place, name in enumerate(("a", "b")):
+        part = Split(split.train, split.test.where(label[split.test.item] == place))
+        alone = evaluate({"m": scores}, part, **chosen).value("ndcg@5")
+        assert found.value(name, "ndcg@5") == pytest.approx(alone, abs=1e-12)
 
 
 @pytest.mark.slow
