@@ -7,13 +7,16 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from tests.metrics.test_grades import GradedUser, graded_counts
 from tests.reference import metrics as twin
 from truerank.core.types import FloatArray
+from truerank.metrics.grades import GAINS
 from truerank.metrics.registry import METRICS, make_metrics, values
 
 CUTOFFS = (1, 3, 10)
@@ -234,3 +237,49 @@ def test_every_preset_is_checked_here() -> None:
     for library in known - {"implicit"}:
         names = {"hit", "map", "mrr", "ndcg", "precision", "recall"}
         assert presets_of(library) == {f"{library}.{name}" for name in names}
+
+
+def graded_users(n_users: int = 40, n_items: int = 25, *, seed: int, ties: bool) -> list[GradedUser]:
+    draw = np.random.default_rng(seed)
+    return [
+        (
+            (np.floor(draw.permutation(n_items) / 4) if ties else draw.permutation(n_items) + 1.0).tolist(),
+            [*np.where(draw.random(n_items - 1) < 0.5, 0, draw.integers(1, 5, n_items - 1)).tolist(), 4],
+        )
+        for _ in range(n_users)
+    ]
+
+
+def graded(spec: str, users: list[GradedUser], gain: str) -> FloatArray:
+    ranks = graded_counts(users)
+    assert ranks.gain is not None
+    return values(make_metrics(spec), replace(ranks, gain=GAINS.make(gain).of_ratings(ranks.gain)))[:, 0]
+
+
+@pytest.mark.parametrize("gain", ["rating", "rating(form=exp2)"])
+def test_graded_ndcg_equals_scikit_learn(gain: str) -> None:
+    """Tied scores averaged; benchmarks.graded_metrics compares 10,000 problems, with ranx too."""
+    metrics = pytest.importorskip("sklearn.metrics")
+    users = graded_users(seed=5, ties=True)
+    for cutoff in CUTOFFS:
+        wanted = [
+            metrics.ndcg_score([GAINS.make(gain).of_ratings(np.array(grades))], [scores], k=cutoff)
+            for scores, grades in users
+        ]
+        np.testing.assert_allclose(graded(f"ndcg@{cutoff}", users, gain), wanted, rtol=1e-12)
+
+
+def test_graded_ndcg_equals_ir_measures() -> None:
+    """trec_eval's ndcg_cut takes grades as gains."""
+    ir_measures = pytest.importorskip("ir_measures")
+    users = graded_users(seed=6, ties=False)
+    _, run = dictionaries([(scores, [True] * len(scores)) for scores, _ in users])
+    qrels = {
+        query: {f"d{item:02}": int(grade) for item, grade in enumerate(grades)}
+        for query, (_, grades) in zip(run, users, strict=True)
+    }
+    for cutoff in CUTOFFS:
+        measure = ir_measures.parse_measure(f"nDCG@{cutoff}")
+        found = {one.query_id: one.value for one in ir_measures.iter_calc([measure], qrels, run)}
+        wanted = [found[query] for query in sorted(found)]
+        np.testing.assert_allclose(graded(f"ndcg@{cutoff}", users, "rating"), wanted, rtol=1e-12)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,11 @@ import pytest
 
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
+from truerank.core.ranks import Ranks
 from truerank.core.split import Split
-from truerank.ranking.files import ranks_table, read_rank_files
+from truerank.ranking.files import ranks_table, read_rank_files, read_sampled_ranks, write_sampled
 from truerank.workflows.compare.compare import compare
+from truerank.workflows.estimate import estimate
 from truerank.workflows.evaluate import evaluate
 
 #: Items from best to worst for everyone, and the ratings of the held-out ones of two users.
@@ -87,3 +90,47 @@ def test_no_rank_has_a_gain_of_zero() -> None:
         "mine"
     ]
     assert ranks.item.tolist() == [1, 4, 3]
+
+
+def test_models_with_other_gains_are_not_compared() -> None:
+    ranks = Ranks.single([0, 3, 5], n_pool=9)
+    graded = replace(ranks, gain=np.array([1.0, 2.0, 3.0]))
+    for other in (ranks, replace(ranks, gain=np.array([1.0, 2.0, 4.0]))):
+        with pytest.raises(InvalidData, match="'a' and 'b' must have targets of the same gain"):
+            compare({"a": graded, "b": other}, metrics="err@5")
+
+
+@pytest.mark.slow
+def test_estimates_of_graded_metrics(tmp_path: Path) -> None:
+    """Sampled, written, read and compared: estimates next to exact values, and intervals that hold these."""
+    draw = np.random.default_rng(3)
+    n_users, n_items = 150, 80
+    scores = draw.normal(size=(n_users, n_items))
+    items = np.argsort(-scores - draw.gumbel(size=scores.shape), axis=1)[:, :2]
+    users = np.repeat(np.arange(n_users), 2)
+    rating = draw.integers(1, 6, 2 * n_users).astype(float)
+    none = Interactions.from_codes([], [], n_users=n_users, n_items=n_items)
+    test = Interactions.from_codes(users, items.ravel(), n_users=n_users, n_items=n_items, value=rating)
+    split = Split(none, test)
+    result = evaluate(
+        {"mine": scores},
+        split,
+        "ndcg@10,err@10,recall@10",
+        gain="rating",
+        sampler="uniform(m=40)",
+        estimators="smooth",
+        bounds=True,
+        check=True,
+        interval="normal",
+    )
+    for metric in ("ndcg@10", "err@10", "recall@10"):
+        exact = result.estimate(metric, estimator="exact").value
+        found = result.estimate(metric, estimator="smooth")
+        assert found.value == pytest.approx(exact, abs=0.06)
+        assert found.low is not None and found.high is not None and found.low <= exact <= found.high
+        (bound,) = [one for one in result.bounds if one.metric == metric]
+        assert bound.low is not None and bound.high is not None and bound.low <= exact <= bound.high
+    path = tmp_path / "sampled.parquet"
+    write_sampled(path, result.sampled, split.train.users, split.train.items)
+    again = estimate(read_sampled_ranks(path), "err@10", "smooth")
+    assert again.value("err@10") == pytest.approx(result.estimate("err@10", estimator="smooth").value)

@@ -159,9 +159,8 @@ def cell_gains(tally: Tally, metrics: Sequence[Metric], n_pool: IntArray) -> Flo
     n_pool : (n_contexts,) the length of the list in which the rank counts
     """
     j, each = tally.cells()
-    above, pool = each.n_relevant_above, np.repeat(n_pool, tally.contexts.n_negatives + 1)
-    columns = [metric.gain(j + 1 + above, above, each.n_relevant, pool) for metric in metrics]
-    return np.stack([np.broadcast_to(column, j.shape) for column in columns], axis=1).astype(np.float64)
+    pool = np.repeat(n_pool, tally.contexts.n_negatives + 1)
+    return np.stack([each.gains(metric, j + 1 + each.n_relevant_above, pool) for metric in metrics], axis=1)
 
 
 def check_uniform(estimator: Estimator, tally: Tally) -> None:

@@ -6,18 +6,23 @@ targets of the user. The tie policy is applied and pools of nearly equal size ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from truerank.core.errors import InvalidParameter, check_choice
+from truerank.core.errors import CannotEstimate, InvalidParameter, check_choice
 from truerank.core.ranks import TIE_POLICIES, Design, SampledRanks, TiePolicy
 from truerank.core.types import FloatArray, IntArray, frozen
+from truerank.metrics.base import GradedMetric, Metric
+from truerank.metrics.grades import GradedTargets
 from truerank.metrics.ties import block_order, block_weights, random_split
 
 #: Default relative width of the bins in which pools of nearly equal size are put together.
 WIDTH = 0.01
+#: Contexts of graded targets above which nearly equal weights are put together as well.
+MOST_WEIGHTED = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +35,10 @@ class Contexts:
     n_candidates : (n,) irrelevant items they are drawn from, L
     n_relevant_above : (n,) other targets of the user above this one, known exactly
     n_relevant, n_pool : (n,) of the user
+    grade : (n,) class of targets whose ranks are alike: the gain where weights depend on it, else 0; None
+        where targets are not graded
+    weights : (n, n_graded) known weight of the targets in each of the ``graded`` metrics
+    graded : the metrics that use gains
     """
 
     n_negatives: IntArray
@@ -37,24 +46,91 @@ class Contexts:
     n_relevant_above: IntArray
     n_relevant: IntArray
     n_pool: IntArray
+    grade: FloatArray | None = None
+    weights: FloatArray | None = None
+    graded: tuple[GradedMetric, ...] = ()
 
     def __len__(self) -> int:
         return len(self.n_negatives)
 
+    @classmethod
+    def of_columns(cls, columns: IntArray, graded: tuple[GradedMetric, ...] = ()) -> Contexts:
+        """Return the contexts that have these ``columns``."""
+        negatives, size, above, relevant, pool = (
+            frozen(np.ascontiguousarray(column)) for column in columns.T[:5]
+        )
+        counts = cls(negatives, size, above, relevant, pool)
+        if columns.shape[1] == 5:
+            return counts
+        grades = frozen(np.ascontiguousarray(columns[:, 5:]).view(np.float64))
+        return replace(counts, grade=grades[:, 0], weights=grades[:, 1:], graded=graded)
+
     def take(self, rows: IntArray) -> Contexts:
         """Return some of them."""
-        return Contexts(
+        taken = Contexts(
             self.n_negatives[rows],
             self.n_candidates[rows],
             self.n_relevant_above[rows],
             self.n_relevant[rows],
             self.n_pool[rows],
         )
+        if self.grade is None or self.weights is None:
+            return taken
+        return replace(taken, grade=self.grade[rows], weights=self.weights[rows], graded=self.graded)
 
     def columns(self) -> IntArray:
-        """Return (n_negatives, n_candidates, n_relevant_above, n_relevant, n_pool) of each, (n, 5)."""
+        """Return (n_negatives, n_candidates, n_relevant_above, n_relevant, n_pool) of each, (n, 5).
+
+        Graded targets have their grade and weights behind these, as the bits of the numbers.
+        """
         parts = (self.n_negatives, self.n_candidates, self.n_relevant_above, self.n_relevant, self.n_pool)
-        return np.stack(parts, axis=1)
+        counts = np.stack(parts, axis=1)
+        if self.grade is None or self.weights is None:
+            return counts
+        grades = np.concatenate([self.grade[:, None], self.weights], axis=1)
+        return np.concatenate([counts.astype(np.int64), np.ascontiguousarray(grades).view(np.int64)], axis=1)
+
+    def weight_of(self, metric: Metric) -> FloatArray | None:
+        """Return the weight of targets in a metric, (n,); None where it does not depend on gains.
+
+        Raises
+        ------
+        CannotEstimate
+            When targets are graded and the counts were made without the weights of this metric.
+        """
+        if self.weights is None or not isinstance(metric, GradedMetric):
+            return None
+        if metric not in self.graded:
+            raise CannotEstimate(
+                f"'{metric}' of graded targets needs their weights, which are not counted here. Leave the "
+                "gains out, or this metric."
+            )
+        return self.weights[:, self.graded.index(metric)]
+
+    def gains(self, metric: Metric, rank: IntArray, n_pool: IntArray | None = None) -> FloatArray:
+        """Return the gain of a target of each context at ranks, (n,) or (n, n_ranks) as the ranks are.
+
+        Parameters
+        ----------
+        metric : what is measured
+        rank : of one target of each context, or several
+        n_pool : (n,) another length of the list than that of the pool
+        """
+        shape = (-1,) + (1,) * (rank.ndim - 1)
+        weight = self.weight_of(metric)
+        if weight is not None and isinstance(metric, GradedMetric):
+            return metric.rank_gain(rank) * weight.reshape(shape)
+        pool = self.n_pool if n_pool is None else n_pool
+        columns = (column.reshape(shape) for column in (self.n_relevant_above, self.n_relevant, pool))
+        return np.array(np.broadcast_to(metric.gain(rank, *columns), rank.shape), dtype=np.float64)
+
+    def unweighted(self) -> tuple[Contexts, IntArray]:
+        """Return the distinct contexts of targets of weight 1, and which of them each is."""
+        if self.grade is None or self.weights is None or (self.weights == 1).all():
+            return self, np.arange(len(self))
+        equal = replace(self, grade=np.zeros(len(self)), weights=np.ones_like(self.weights))
+        _, first, which = np.unique(equal.columns(), axis=0, return_index=True, return_inverse=True)
+        return equal.take(first), which.ravel()
 
     def laws(self) -> list[tuple[int, int, IntArray]]:
         """Return (n_negatives, n_candidates, rows) for each distinct pair of sizes, sorted."""
@@ -170,6 +246,21 @@ class Tally:
             result[:, column] = np.bincount(self.user, weights=terms, minlength=self.n_users)
         return result
 
+    @cached_property
+    def ungraded(self) -> Tally:
+        """The counts of the same rows for metrics that do not use the gains of targets."""
+        if self.contexts.grade is None:
+            return self
+        contexts, which = _make_contexts(self.contexts.columns()[:, :5], ())
+        source = None if self.source is None else self.source.ungraded
+        return replace(self._with_contexts(contexts, which), source=source)
+
+    def _with_contexts(self, merged: Contexts, which: IntArray) -> Tally:
+        """Return the same entries with each context replaced by that of others which it is."""
+        first = np.concatenate([[0], np.cumsum(merged.n_negatives + 1)])
+        cell = self.cell + (first[which] - self.offsets[:-1])[self.context]
+        return replace(self, contexts=merged, cell=frozen(cell))
+
     def binned(self, width: float) -> Tally:
         """Return the counts of the same rows with pools of nearly equal size put into bins; see ``tally``.
 
@@ -181,23 +272,24 @@ class Tally:
         if width == 0:
             return whole
         contexts, size = whole.contexts, _binned_sizes(whole, width)
-        if np.array_equal(size, contexts.n_candidates):
+        weights = contexts.weights
+        if weights is not None and len(contexts) > MOST_WEIGHTED and not whole.is_fully_ranked:
+            weights = _binned_weights(whole, weights, width)
+        if np.array_equal(size, contexts.n_candidates) and weights is contexts.weights:
             return replace(whole, width=width, source=whole)
-        columns = (
-            contexts.n_negatives,
-            size,
-            contexts.n_relevant_above,
-            contexts.n_relevant,
-            contexts.n_pool + size - contexts.n_candidates,
-        )
-        merged, which = _make_contexts(np.stack(columns, axis=1))
-        first = np.concatenate([[0], np.cumsum(merged.n_negatives + 1)])
-        cell = whole.cell + (first[which] - whole.offsets[:-1])[whole.context]
-        return replace(whole, contexts=merged, cell=frozen(cell), width=width, source=whole)
+        pool = contexts.n_pool + size - contexts.n_candidates
+        binned = replace(contexts, n_candidates=size, n_pool=pool, weights=weights)
+        merged, which = _make_contexts(binned.columns(), contexts.graded)
+        return replace(whole._with_contexts(merged, which), width=width, source=whole)
 
 
 def tally(
-    sample: SampledRanks, *, ties: TiePolicy = "expected", seed: int = 0, width: float = WIDTH
+    sample: SampledRanks,
+    *,
+    ties: TiePolicy = "expected",
+    seed: int = 0,
+    width: float = WIDTH,
+    metrics: Sequence[Metric] = (),
 ) -> Tally:
     r"""Count sampled ranks by context, apply the tie policy and bin pools of nearly equal size.
 
@@ -208,7 +300,9 @@ def tally(
         ``worst`` put targets first and last; ``random`` samples one order
     seed : for ``random``
     width : pools whose numbers of candidates L lie in one interval [a, a (1 + width)) are given their mean
-        L'; 0 keeps all sizes. A bin that holds one size keeps it.
+        L'; 0 keeps all sizes. A bin that holds one size keeps it. Weights of graded targets are binned alike
+        where there are more than 4,096 contexts
+    metrics : of graded targets, those that are to be measured; the weights of targets depend on them
 
     Returns
     -------
@@ -250,7 +344,12 @@ def tally(
         sample.n_relevant[row],
         sample.n_pool[row],
     )
-    contexts, which = _make_contexts(np.stack(columns, axis=1).astype(np.int64))
+    counts = np.stack(columns, axis=1).astype(np.int64)
+    graded = tuple(metric for metric in dict.fromkeys(metrics) if isinstance(metric, GradedMetric))
+    if sample.gain is not None:
+        grades = _grades(sample, graded, row, k, is_decided=ties != "expected")
+        counts = np.concatenate([counts, np.ascontiguousarray(grades).view(np.int64)], axis=1)
+    contexts, which = _make_contexts(counts, graded)
     first = np.concatenate([[0], np.cumsum(contexts.n_negatives + 1)])
     above = (sample.n_above - sample.n_relevant_above)[row] + j
     starts = np.zeros(len(sample), dtype=np.int64)
@@ -268,10 +367,38 @@ def tally(
     return whole.binned(width)
 
 
-def _make_contexts(columns: IntArray) -> tuple[Contexts, IntArray]:
+def _make_contexts(columns: IntArray, graded: tuple[GradedMetric, ...]) -> tuple[Contexts, IntArray]:
     """Return the distinct rows of columns as contexts, sorted, and which of them each row is."""
     distinct, which = _distinct(columns)
-    return Contexts(*(frozen(np.ascontiguousarray(column)) for column in distinct.T)), which
+    return Contexts.of_columns(distinct, graded), which
+
+
+def _grades(
+    sample: SampledRanks, graded: tuple[GradedMetric, ...], row: IntArray, k: IntArray, *, is_decided: bool
+) -> FloatArray:
+    """Return the grade and the weights of each position of a row, (n, 1 + n_graded).
+
+    Where targets alike (in the number of targets, and of those above) all have the same weights, gains do not
+    matter, and all have the grade 0. Else the grade is a class of gains.
+    """
+    before: IntArray = np.zeros(len(sample), dtype=np.int64)
+    if is_decided:  # one position per row, in their order
+        before, k = k, np.zeros_like(k)
+    n_tied = np.zeros_like(sample.n_relevant_tied) if is_decided else sample.n_relevant_tied
+    targets = GradedTargets.of(sample, sample.n_relevant_above + before, n_tied)
+    weights = (
+        np.stack([metric.grade_weights(targets, row, k) for metric in graded], axis=1)
+        if graded
+        else (np.zeros((len(row), 0)))
+    )
+    place = (sample.n_relevant_above + before)[row] + k
+    _, kind = _distinct(np.stack([sample.n_relevant[row].astype(np.int64), place], axis=1))
+    first = np.full(int(kind.max(initial=-1)) + 1, len(row))
+    np.minimum.at(first, kind, np.arange(len(row)))
+    grade: FloatArray = np.zeros(len(row))
+    if (weights != weights[first[kind]]).any():
+        grade = _classes(targets.gain)[row]
+    return np.concatenate([grade[:, None], weights], axis=1)
 
 
 def _distinct(columns: IntArray) -> tuple[IntArray, IntArray]:
@@ -302,6 +429,48 @@ def _binned_sizes(whole: Tally, width: float) -> IntArray:
     mean = np.bincount(bin_of_size, distinct * n_rows) / np.bincount(bin_of_size, n_rows)
     size[is_binned] = np.rint(mean).astype(np.int64)[bin_of_size][which]
     return size
+
+
+def _classes(gain: FloatArray) -> FloatArray:
+    """Return the least gain of the class of each gain: neighbours share one until there are enough.
+
+    Examples
+    --------
+    >>> _classes(np.repeat([1.0, 2.0, 3.0], [30, 2, 40])).tolist()[29:33]
+    [1.0, 2.0, 2.0, 2.0]
+    """
+    distinct, which, counts = np.unique(gain, return_inverse=True, return_counts=True)
+    enough, total, cuts = max(_CLASS, len(gain) / _MOST_CLASSES), 0, [0]
+    for place, count in enumerate(counts.tolist()):
+        if total >= enough and counts[place:].sum() >= enough:
+            cuts.append(place)
+            total = 0
+        total += count
+    start = np.searchsorted(cuts, np.arange(len(distinct)), side="right") - 1
+    least: FloatArray = distinct[np.array(cuts)[start]][which.ravel()]
+    return least
+
+
+_CLASS = 10  # fewest targets of a class of gains
+_MOST_CLASSES = 20
+
+
+def _binned_weights(whole: Tally, weights: FloatArray, width: float) -> FloatArray:
+    """Return the weights with nearby values replaced by their mean over rows."""
+    rows = np.bincount(whole.context, whole.weight, len(weights))
+    binned = weights.copy()
+    for column in binned.T:
+        bins = np.floor(np.log(np.maximum(column, _LEAST_WEIGHT)) / np.log1p(width)).astype(np.int64)
+        _, which = np.unique(bins, return_inverse=True)
+        mean = np.bincount(which, column * rows) / np.bincount(which, rows)
+        is_one = (
+            np.bincount(which, np.abs(column - mean[which])) <= 1e-12 * mean
+        )  # a bin of one value keeps it
+        column[:] = np.where(is_one[which], column, mean[which])
+    return binned
+
+
+_LEAST_WEIGHT = 1e-300
 
 
 def _positions(

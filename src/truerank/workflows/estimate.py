@@ -30,6 +30,7 @@ from truerank.inference.estimate_interval.registry import (
     Target,
     Uncertainty,
 )
+from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.accumulator import RankCollector
 from truerank.workflows.options import (
@@ -163,13 +164,19 @@ def estimate_each(
     sizes = np.unique(ranks.n_negatives)
     n_negatives = int(sizes[0]) if len(sizes) == 1 else None
     for estimator in options.estimators:
-        value = estimator.estimate(counted, options.metrics).value
-        estimates = PointEstimates(ranks, counted, estimator, options.metrics, value)
-        band = options.uncertainty.band(
-            estimates, target=options.target, level=options.level, seed=options.seed, progress=progress
-        )
+        value, low_limits, high_limits = np.empty((3, len(options.metrics)))
+        methods = [""] * len(options.metrics)
+        for columns, metrics, of_metrics in _by_grades(options.metrics, counted):
+            value[columns] = estimator.estimate(of_metrics, metrics).value
+            estimates = PointEstimates(ranks, of_metrics, estimator, metrics, value[columns])
+            band = options.uncertainty.band(
+                estimates, target=options.target, level=options.level, seed=options.seed, progress=progress
+            )
+            low_limits[columns], high_limits[columns] = band.low, band.high
+            for column, method in zip(columns, band.method, strict=True):
+                methods[column] = method
         for column, metric in enumerate(options.metrics):
-            low, high = float(band.low[column]), float(band.high[column])
+            low, high = float(low_limits[column]), float(high_limits[column])
             has_interval = bool(np.isfinite(low) and np.isfinite(high))
             yield Estimate(
                 model=name,
@@ -179,12 +186,28 @@ def estimate_each(
                 high=high if has_interval else None,
                 level=options.level if has_interval else None,
                 kind="estimate",
-                method=band.method[column] if has_interval else "",
+                method=methods[column] if has_interval else "",
                 estimator=str(estimator),
                 n_users=ranks.n_users,
                 n_negatives=n_negatives,
                 target=options.target if has_interval else "",
             )
+
+
+def _by_grades(
+    metrics: tuple[Metric, ...], counted: Tally
+) -> Iterator[tuple[list[int], tuple[Metric, ...], Tally]]:
+    """Yield metrics that do not use gains, and those that do, with the counts that each of them need.
+
+    The estimates of the former are then what they are without gains.
+    """
+    graded = [
+        column for column, metric in enumerate(metrics) if counted.contexts.weight_of(metric) is not None
+    ]
+    others = [column for column in range(len(metrics)) if column not in graded]
+    for columns, tally in ((others, counted.ungraded), (graded, counted)):
+        if columns:
+            yield columns, tuple(metrics[column] for column in columns), tally
 
 
 @dataclass(frozen=True)
@@ -228,14 +251,23 @@ def bound_metrics(
                 )
             )
         advise = not is_limited or _ADVICE * seconds <= _SECONDS
-        resolutions = resolution(
-            counted.unbinned,
-            options.metrics,
-            half_width=RESOLVED,
-            level=options.level,
-            advise=advise,
-            progress=progress,
-        )
+        found_of = {
+            metric: found
+            for _, metrics, of_metrics in _by_grades(options.metrics, counted)
+            for metric, found in zip(
+                metrics,
+                resolution(
+                    of_metrics.unbinned,
+                    metrics,
+                    half_width=RESOLVED,
+                    level=options.level,
+                    advise=advise,
+                    progress=progress,
+                ),
+                strict=True,
+            )
+        }
+        resolutions = [found_of[metric] for metric in options.metrics]
     except CannotEstimate as error:
         return BoundsWithMessages(notes=(f"{name}: {error}",))
     sizes = np.unique(counted.contexts.n_negatives)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from truerank.core.errors import CannotEstimate, InvalidParameter, check_at_least, check_choice, check_level
+from truerank.core.errors import InvalidParameter, check_at_least, check_choice, check_level
 from truerank.core.parallel import chosen_threads
 from truerank.core.random import check_seed
 from truerank.core.ranks import SEEN_POLICIES, TIE_POLICIES, SampledRanks, SeenPolicy, TiePolicy
@@ -21,7 +21,7 @@ from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import WIDTH, Tally, tally
 from truerank.inference.estimate_interval.registry import TARGETS, UNCERTAINTIES, Target, Uncertainty
 from truerank.inference.user_interval import INTERVALS, Interval
-from truerank.metrics.base import GradedMetric, Metric
+from truerank.metrics.base import Metric
 from truerank.metrics.grades import GAINS, Gain
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.negatives import Sampler
@@ -110,9 +110,7 @@ class EstimateOptions(RunSettings):
 
     def tally(self, ranks: SampledRanks) -> Tally:
         """Return the counts of one model's sampled ranks, which estimates and bounds share."""
-        if ranks.gain is not None and any(isinstance(metric, GradedMetric) for metric in self.metrics):
-            raise CannotEstimate("graded metrics are not estimated from sampled ranks yet. Leave gain out.")
-        return tally(ranks, ties=self.ties, seed=self.seed, width=self.width)
+        return tally(ranks, ties=self.ties, seed=self.seed, width=self.width, metrics=self.metrics)
 
 
 @dataclass(frozen=True)

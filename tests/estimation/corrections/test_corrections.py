@@ -56,7 +56,7 @@ def values_in(
 ) -> FloatArray:
     """The corrected values in one context (m, L, targets above, targets, pool)."""
     none = np.zeros(0, dtype=np.int64)
-    context = Contexts(*(np.array([size]) for size in sizes))
+    context = Contexts.of_columns(np.array([sizes]))
     empty = Tally(context, none, none, np.zeros(0), 0, 0, Design(replacement=replacement))
     return estimator.corrected(empty, [measured])[:, 0]
 

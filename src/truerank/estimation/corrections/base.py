@@ -51,7 +51,7 @@ def merged_tally(tallies: Sequence[Tally]) -> tuple[Tally, list[IntArray]]:
     """
     columns = [tally.contexts.columns() for tally in tallies]
     distinct, which = np.unique(np.concatenate(columns), axis=0, return_inverse=True)
-    contexts = Contexts(*(frozen(np.ascontiguousarray(column)) for column in distinct.T))
+    contexts = Contexts.of_columns(distinct, tallies[0].contexts.graded)
     first = np.concatenate([[0], np.cumsum(contexts.n_negatives + 1)])
     stops = np.cumsum([len(part) for part in columns])
     cells: list[IntArray] = [
@@ -329,6 +329,14 @@ class Correction(Estimator):
 
     def _values(self, law: Law, contexts: Contexts, metrics: Sequence[Metric]) -> list[FloatArray]:
         """Return x of each metric, each (n_contexts, n_outcomes), solving for those not in the cache."""
+        plain, which = contexts.unweighted()
+        if plain is not contexts:  # corrected values are proportional to the weight of the target
+            found = self._values(law, plain, metrics)
+            weights = [contexts.weight_of(metric) for metric in metrics]
+            return [
+                value[which] if weight is None else value[which] * weight[:, None]
+                for value, weight in zip(found, weights, strict=True)
+            ]
         method = (self, cast(Prior, self.prior).fingerprint(), law)
         columns = [tuple(column) for column in contexts.columns()[:, 1:].tolist()]
         values = {}

@@ -155,11 +155,7 @@ class NormalEquations:
 
 def gain_at(metric: Metric, n_above: IntArray, contexts: Contexts) -> FloatArray:
     """Return the gain of a target with J irrelevant items above it, (n_contexts, len(n_above))."""
-    above, relevant, pool = (
-        column[:, None] for column in (contexts.n_relevant_above, contexts.n_relevant, contexts.n_pool)
-    )
-    rank = n_above + 1 + above
-    return np.array(np.broadcast_to(metric.gain(rank, above, relevant, pool), rank.shape), dtype=np.float64)
+    return contexts.gains(metric, n_above + 1 + contexts.n_relevant_above[:, None])
 
 
 _LEAST = 1e-300  # outcomes of a smaller size are left out of the equations

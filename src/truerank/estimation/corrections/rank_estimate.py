@@ -82,9 +82,8 @@ class RankEstimate(Estimator):
 
 
 def _interpolated(metric: Metric, low: IntArray, fraction: FloatArray, contexts: Contexts) -> FloatArray:
-    above, relevant, pool = contexts.n_relevant_above, contexts.n_relevant, contexts.n_pool
-    value = np.array(metric.gain(low + 1 + above, above, relevant, pool), dtype=np.float64)
+    value = contexts.gains(metric, low + 1 + contexts.n_relevant_above)
     if fraction.any():
         high = np.minimum(low + 1, contexts.n_candidates)
-        value += fraction * (metric.gain(high + 1 + above, above, relevant, pool) - value)
+        value += fraction * (contexts.gains(metric, high + 1 + contexts.n_relevant_above) - value)
     return value

@@ -133,7 +133,8 @@ def kind_masses(
 ) -> tuple[FloatArray, IntArray]:
     """Return the masses of each kind of target, (n_kinds, n_bins), and the kind of each context.
 
-    A kind is a pair (targets of the user, targets above this one). If there are several, the masses of each
+    A kind is a pair (targets of the user, targets above this one), of graded targets with the grade. If there
+    are several, the masses of each
     are the common ones after one EM step on the rows of that kind.
     """
     kind = TargetContexts.of([tally]).context_kind(0)
@@ -160,11 +161,13 @@ class TargetContexts:
     @classmethod
     def of(cls, tallies: Sequence[Tally]) -> TargetContexts:
         """Return the situations of some tallies."""
-        columns = np.concatenate([tally.contexts.columns()[:, [3, 2, 1, 4]] for tally in tallies])
-        distinct, which = np.unique(columns, axis=0, return_inverse=True)
+        columns = np.concatenate([tally.contexts.columns() for tally in tallies])
+        columns[:, 0] = 0
+        kinds = [3, 2, 5][: 2 + (columns.shape[1] > 5)]
+        order = [*kinds, *(column for column in range(columns.shape[1]) if column not in kinds)]
+        distinct, which = np.unique(columns[:, order], axis=0, return_inverse=True)
         members = np.split(which.ravel(), np.cumsum([len(tally.contexts) for tally in tallies])[:-1])
-        relevant, above, size, pool = (np.ascontiguousarray(column) for column in distinct.T)
-        is_new = (np.diff(relevant) != 0) | (np.diff(above) != 0)
+        is_new = (np.diff(distinct[:, : len(kinds)], axis=0) != 0).any(axis=1)
         fractions = np.stack(
             [
                 np.bincount(of, tally.context_weights, len(distinct)) / tally.n_users
@@ -172,7 +175,7 @@ class TargetContexts:
             ]
         )
         return cls(
-            Contexts(np.zeros_like(size), size, above, relevant, pool),
+            Contexts.of_columns(distinct[:, np.argsort(order)], tallies[0].contexts.graded),
             np.concatenate([[0], np.cumsum(is_new)]),
             fractions,
             tuple(members),

@@ -106,10 +106,8 @@ def _gains(metric: Metric, context: Contexts) -> FloatArray:
     depth = int(context.n_candidates[0])
     if metric.cutoff is not None:
         depth = min(depth, metric.cutoff)
-    above, relevant, pool = context.n_relevant_above, context.n_relevant, context.n_pool
-    rank = np.arange(1, depth + 2) + above
-    gains = metric.gain(rank, above, relevant, pool)
-    return np.array(np.broadcast_to(gains, rank.shape), dtype=np.float64)
+    gains: FloatArray = context.gains(metric, np.arange(1, depth + 2)[None] + context.n_relevant_above)[0]
+    return gains
 
 
 def _means(gains: FloatArray, nodes: FloatArray) -> FloatArray:

@@ -202,7 +202,7 @@ def identification_bounds(
     check_choice("pools", pools, ("free", "shared"))
     if not 0 < step <= 1:
         raise InvalidParameter(f"step must lie in (0, 1], got {step!r}. Use {STEP}.")
-    counted = unbinned_tally(ranks, ties)
+    counted = unbinned_tally(ranks, ties, parsed_metrics)
     check_bound_tally(counted)
     for metric in parsed_metrics:
         metric.check_cutoff(int(counted.contexts.n_pool.max()))
@@ -224,9 +224,11 @@ def identification_bounds(
     )
 
 
-def unbinned_tally(ranks: SampledRanks | Tally, ties: TiePolicy = "expected") -> Tally:
+def unbinned_tally(
+    ranks: SampledRanks | Tally, ties: TiePolicy = "expected", metrics: Sequence[Metric] = ()
+) -> Tally:
     """Return the tally that bounds are computed from: the given one, or one with every pool size kept."""
-    return ranks if isinstance(ranks, Tally) else tally(ranks, ties=ties, width=0.0)
+    return ranks if isinstance(ranks, Tally) else tally(ranks, ties=ties, width=0.0, metrics=metrics)
 
 
 def check_bound_tally(counted: Tally) -> None:

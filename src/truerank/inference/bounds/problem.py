@@ -7,7 +7,7 @@ that the program on the grid excludes no rank distribution.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -155,17 +155,29 @@ class BoundProblem:
 
     @cached_property
     def members(self) -> list[Contexts]:
-        """Contexts that represent each group: per kind of target its smallest, median and largest pool."""
+        """Contexts that represent each group: per kind of target its smallest, median and largest pool.
+
+        Of graded targets each of them has the smallest and the largest weight of its kind.
+        """
         members = []
         for group in range(len(self.kind)):
             rows = np.flatnonzero(self.group == group)
             kinds = np.stack([self.contexts.n_relevant[rows], self.contexts.n_relevant_above[rows]], axis=1)
-            keep = []
+            keep, extremes = [], []
             for kind in np.unique(kinds, axis=0):
                 alike = rows[(kinds == kind).all(axis=1)]
                 alike = alike[np.lexsort((self.contexts.n_pool[alike], self.contexts.n_candidates[alike]))]
-                keep += [alike[0], alike[len(alike) // 2], alike[-1]]
-            members.append(self.contexts.take(np.unique(keep)))
+                keep.append(np.unique([alike[0], alike[len(alike) // 2], alike[-1]]))
+                if self.contexts.weights is not None:
+                    own = self.contexts.weights[alike]
+                    both = np.stack([own.min(axis=0), own.max(axis=0)])
+                    extremes.append(np.repeat(both[:, None], len(keep[-1]), axis=1))
+            taken = self.contexts.take(np.unique(np.concatenate(keep)))
+            if extremes:
+                weights = np.concatenate(extremes, axis=1)
+                taken = self.contexts.take(np.tile(np.concatenate(keep), 2))
+                taken = replace(taken, weights=weights.reshape(-1, weights.shape[2]))
+            members.append(taken)
         return members
 
     def grid_points(self, metrics: Sequence[Metric], step: float) -> FloatArray:

@@ -241,6 +241,8 @@ def group_contexts(contexts: Contexts, *, by_sample: bool) -> tuple[IntArray, In
         (1, np.inf),
     ):
         kind = [_merged(values, ratio) for values in (contexts.n_relevant, contexts.n_relevant_above)]
+        if contexts.weights is not None:
+            kind += [_merged_weights(column, ratio) for column in contexts.weights.T]
         label = np.stack([sample, _pools(contexts.n_candidates, n_pools), *kind], axis=1)
         distinct, which = np.unique(label, axis=0, return_inverse=True)
         if len(distinct) <= _MOST:
@@ -260,6 +262,14 @@ def _pools(sizes: IntArray, most: int) -> IntArray:
     count = int(min(most, np.ceil(span / _NEAR)))
     edges = np.geomspace(distinct[0], distinct[-1] + 1, count + 1)
     return np.searchsorted(edges[1:-1], sizes, side="right")
+
+
+def _merged_weights(weights: FloatArray, ratio: float) -> IntArray:
+    """Return a label for each weight that weights within a ratio of each other share."""
+    if ratio == 1.0:
+        return np.unique(weights, return_inverse=True)[1].ravel()
+    labels: IntArray = np.floor(np.log(np.maximum(weights, 1e-300)) / np.log(ratio)).astype(np.int64)
+    return labels
 
 
 def _merged(values: IntArray, ratio: float) -> IntArray:

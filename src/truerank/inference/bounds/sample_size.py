@@ -71,7 +71,8 @@ def resolution(
     K = 10 is below what this sample can resolve: any recall@10 from 0.13 to 0.56 fits; about 51 negatives ...
     """
     check_above("half_width", half_width, 0)
-    parsed_metrics, counted = make_metrics(metrics), unbinned_tally(ranks, ties)
+    parsed_metrics = make_metrics(metrics)
+    counted = unbinned_tally(ranks, ties, parsed_metrics)
 
     def bound(metrics: Sequence[Metric]) -> tuple[IdentificationBound, ...]:
         return identification_bounds(
@@ -85,7 +86,8 @@ def resolution(
         return tuple(
             Resolution(found, half_width, metric.cutoff, has_advice=advise) for metric, found in pairs
         )
-    smallest = smallest_resolved_cutoff(wide, int(counted.contexts.n_pool.max()), bound, half_width)
+    same = [metric for metric in wide if counted.contexts.weight_of(metric) is None]  # weights depend on K
+    smallest = smallest_resolved_cutoff(same, int(counted.contexts.n_pool.max()), bound, half_width)
     method: Method = "binomial" if bounds[0].method == "binomial" else "chernoff"
     plan = SampleDesign.of(counted, level=level, method=method, shape=shape, pools=pools)
     needed: dict[Metric, int | None] = {}

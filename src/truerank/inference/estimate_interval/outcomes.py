@@ -60,8 +60,8 @@ def complete_tally(tally: Tally) -> Tally:
     situation_sizes = [sizes[int(row[0])] for row in distinct]
     first = np.concatenate([[0], np.cumsum([len(possible) for possible in situation_sizes])])
     repeated = np.repeat(distinct, np.diff(first), axis=0)
-    parts = (np.concatenate(situation_sizes), *(np.ascontiguousarray(column) for column in repeated.T))
-    contexts = Contexts(*(frozen(part) for part in parts))
+    every = np.concatenate([np.concatenate(situation_sizes)[:, None], repeated], axis=1)
+    contexts = Contexts.of_columns(every, tally.contexts.graded)
     new_context = np.array(
         [
             first[situation] + np.searchsorted(situation_sizes[situation], m)

@@ -55,7 +55,7 @@ def worst_bias(
     """
     plain, metrics = estimates.tally.unbinned, estimates.metrics
     check_bound_tally(plain)
-    applied = AppliedCorrections.of(plain, counted, x)
+    applied = AppliedCorrections.of(plain, counted, x, metrics)
     is_known = fully_ranked_contexts(plain)
     fixed = np.zeros(len(metrics))
     for row in np.flatnonzero(is_known).tolist():
@@ -85,15 +85,19 @@ class AppliedCorrections:
     x : (n_cells, n_metrics) corrected values
     of_key : a context of ``counted`` for each unbinned context, by the numbers that identify that
     by_size : whether samples of different size are different contexts, as where the size is fixed
+    metrics : the columns of x
     """
 
     counted: Tally
     x: FloatArray
     of_key: dict[tuple[int, ...], int]
     by_size: bool
+    metrics: tuple[Metric, ...]
 
     @classmethod
-    def of(cls, plain: Tally, counted: Tally, x: FloatArray) -> AppliedCorrections:
+    def of(
+        cls, plain: Tally, counted: Tally, x: FloatArray, metrics: tuple[Metric, ...]
+    ) -> AppliedCorrections:
         """Match an unbinned and a binned tally of the same rows, whose entries have the same order."""
         first = np.unique(plain.context, return_index=True)
         by_size = stopping_of(plain) is None
@@ -101,21 +105,29 @@ class AppliedCorrections:
             _key(plain.contexts, int(context), by_size): int(counted.context[entry])
             for context, entry in zip(*first, strict=True)
         }
-        return cls(counted, x, of_key, by_size)
+        return cls(counted, x, of_key, by_size, metrics)
 
     def values(self, member: Contexts, law: Law) -> FloatArray:
-        """Return the values of the outcomes of a single context, (n_outcomes, n_metrics)."""
+        """Return the values of the outcomes of a single context, (n_outcomes, n_metrics).
+
+        Those of graded targets are proportional to the weight.
+        """
         context = self.of_key[_key(member, 0, self.by_size)]
         contexts, offsets = self.counted.contexts, self.counted.offsets
+        scale = np.ones(len(self.metrics))
+        for column, metric in enumerate(self.metrics):
+            mine, theirs = member.weight_of(metric), contexts.weight_of(metric)
+            if mine is not None and theirs is not None:
+                scale[column] = mine[0] / theirs[context]
         if self.by_size:
-            return self.x[offsets[context] : offsets[context + 1]]
-        columns = (contexts.n_candidates, contexts.n_relevant_above, contexts.n_relevant, contexts.n_pool)
-        is_same = np.all([column == column[context] for column in columns], axis=0)
+            return self.x[offsets[context] : offsets[context + 1]] * scale
+        columns = contexts.columns()[:, 1:]
+        is_same = (columns == columns[context]).all(axis=1)
         rows = np.flatnonzero(is_same)  # ascending in size; a binned pool may have another largest size
         of_size = np.searchsorted(contexts.n_negatives[rows], law.outcome_sizes)
         outcome_context = rows[np.minimum(of_size, len(rows) - 1)]
         above = np.minimum(law.outcome_above, contexts.n_negatives[outcome_context])
-        values: FloatArray = self.x[offsets[outcome_context] + above]
+        values: FloatArray = self.x[offsets[outcome_context] + above] * scale
         return values
 
 

@@ -17,7 +17,7 @@ from truerank.core.errors import CannotEstimate
 from truerank.core.ranks import Design, Ranks, SampledRanks, TiePolicy
 from truerank.core.table import joined_clauses, listed_in_words, rounded
 from truerank.core.types import BoolArray, FloatArray, IntArray
-from truerank.metrics.base import Metric
+from truerank.metrics.base import GradedMetric, Metric
 from truerank.metrics.ties import block_order, random_split
 
 _SIZES = 40  # lengths on the axis
@@ -270,8 +270,10 @@ def order_flip_chart(
     Raises
     ------
     CannotEstimate
-        When the metric is no sum over targets, or when samples are adaptive.
+        When the metric is no sum over targets or uses gains, or when samples are adaptive.
     """
+    if isinstance(metric, GradedMetric) and any(of_model.gain is not None for of_model in ranks.values()):
+        raise CannotEstimate(f"'{metric}' of graded targets is not drawn against the size of the sample.")
     contexts = {name: GainContexts.of(of_model, ties=ties, seed=seed) for name, of_model in ranks.items()}
     most = max(int(of_model.n_listed.max()) for of_model in contexts.values())
     n_terms = sum(map(len, contexts.values())) * int(metric.cutoff or 1)

@@ -322,6 +322,21 @@ def _check_users(a: str, first: AnyRanks, b: str, second: AnyRanks) -> None:
             f"in one and {sizes[1]:,} in the other. Use the same treatment of seen items (seen) for both."
         )
 
+    if not _have_same_gains(first, second):
+        raise InvalidData(
+            f"{a!r} and {b!r} must have targets of the same gain, but some have another one, or none, in one "
+            f"of them. Evaluate both with the same gain."
+        )
+
+
+def _have_same_gains(first: AnyRanks, second: AnyRanks) -> bool:
+    if first.gain is None or second.gain is None:
+        return first.gain is second.gain
+    gains, others = (
+        np.asarray(ranks.columns()["gain"])[np.lexsort((ranks.item, ranks.user))] for ranks in (first, second)
+    )
+    return bool(np.array_equal(gains, others))
+
 
 def _same_items(first: AnyRanks, second: AnyRanks) -> bool:
     if len(first) != len(second):

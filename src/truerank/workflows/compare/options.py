@@ -126,7 +126,7 @@ def make_compared_model(name: str, ranks: Ranks | SampledRanks, options: Compare
     if isinstance(ranks, Ranks):
         exact = values(options.metrics, ranks, ties=options.ties, seed=options.seed)
         return ComparedModel(name, ranks, exact.mean(axis=0), exact, None)
-    counted = tally(ranks, ties=options.ties, seed=options.seed)
+    counted = tally(ranks, ties=options.ties, seed=options.seed, metrics=options.metrics)
     estimator = options.estimator
     if isinstance(estimator, MixtureEstimator) and not counted.is_fully_ranked:
         per_user, value = None, estimator.estimate(counted, options.metrics).value
