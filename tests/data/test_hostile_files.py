@@ -160,6 +160,16 @@ def test_urls_are_no_files() -> None:
             open_data(url)
 
 
+def test_the_root_of_a_disk_is_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("truerank.data.table.MOST_OTHERS", 5)
+    for at in range(7):
+        (tmp_path / f"{at}.txt").touch()
+    with pytest.raises(
+        InvalidData, match=r"must hold at most 5 files and folders beside its \.parquet files"
+    ):
+        read_interactions(tmp_path)
+
+
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.csv")
     with pytest.raises(InvalidData, match=r"data must be a file, but '.*' is a pipe"):

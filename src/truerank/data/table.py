@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import gzip
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ _SUFFIXES = {
     **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), "excel"),
 }
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+MOST_OTHERS = 100_000  # beside the Parquet files of a folder: looking through more takes long
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(?::|/)")
 _INTER_TYPE = re.compile(r":(token|float|token_seq|float_seq)\Z")
 
@@ -127,8 +129,23 @@ def _scan_folder(folder: Path) -> OpenTable:
 
 
 def parquet_parts(folder: Path) -> Iterator[Path]:
-    """Yield the Parquet files of a folder and below, without hidden ones."""
-    return (path for path in folder.rglob("*.parquet") if not is_hidden(path.relative_to(folder).as_posix()))
+    """Yield the Parquet files of a folder and below, without hidden ones.
+
+    Raises
+    ------
+    InvalidData
+        When more than ``MOST_OTHERS`` other files lie there, as below the root of a disk.
+    """
+    n_others = 0
+    for place, _, names in os.walk(folder):
+        paths = [Path(place, name) for name in names if name.endswith(".parquet")]
+        yield from (path for path in paths if not is_hidden(path.relative_to(folder).as_posix()))
+        n_others += 1 + len(names) - len(paths)
+        if n_others > MOST_OTHERS:
+            raise InvalidData(
+                f"a folder of data must hold at most {MOST_OTHERS:,} files and folders beside its .parquet "
+                f"files, but '{folder}' holds more. Name the folder of the data."
+            )
 
 
 def is_hidden(path: str) -> bool:
