@@ -1,13 +1,18 @@
 """How many scores evaluation up to a precision takes, beside exact evaluation, and how often it is right.
 
-Models of MovieLens 1M as scorers that must be asked for each score. The floor is exact evaluation of all
-users. Rivals that are just as honest: exact gains of all users by rows that end early, and whole rows of as
-many users as a single look would need if the variance over users were known beforehand (normal law, corrected
-for the finite number of users; nobody knows that number, and looking again would cost more). Before anything
-is counted, one run with a precision that needs everybody must give the exact values. A seed decides which
-users are drawn first; coverage counts intervals that hold the exact value.
+Models as scorers that must be asked for each score: three of MovieLens 1M at three precisions, and at +-0.01
+matrix factorisation (64 factors) of citeulike-a and pinterest-20, and a made-up world of 100,000 items. The
+floor is exact evaluation of all users. Rivals that are just as honest: exact gains of all users by rows that
+end early, in the order of popularity, and whole rows of as many users as a single look would need if the
+variance over users were known beforehand (normal law, corrected for the finite number of users; nobody knows
+that number, and looking again would cost more). Proxies are those of the default, fitted once per data set.
+Before anything is counted, one run with a precision that needs everybody must give the exact values (of
+MovieLens alone, for time). A seed decides which users are drawn first; coverage counts intervals that hold
+the exact value.
 
-    python -m benchmarks.precision [--quick] [--seeds 100]
+Results of data sets that were not measured anew stay in the file.
+
+    python -m benchmarks.precision [--quick] [--seeds 100] [--only ml-1m] [--large-seeds 10]
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +28,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from benchmarks.machine import folder_name, machine
-from truerank.core.scorer import CallableScores
+from truerank.core.interactions import Interactions
+from truerank.core.scorer import CallableScores, DenseScores, Factors, Scorer
 from truerank.core.split import Split
 from truerank.core.types import FloatArray
 from truerank.data.catalogue import find_local, load
@@ -30,25 +37,66 @@ from truerank.metrics.registry import make_metrics, values
 from truerank.models.registry import MODELS
 from truerank.ranking.exact import exact_ranks
 from truerank.split.base import make_split
+from truerank.workflows.precision.goal import DEFAULT_PROXY
 from truerank.workflows.precision.partial_rows import PartialRows
 from truerank.workflows.precision.precision import evaluate_to_precision
 
 METRICS = "recall@10,ndcg@10"
+LARGE = {"citeulike-a": "ials(factors=64)", "pinterest-20": "ials(factors=64)", "made-up": "made-up"}
+MOST_CELLS = 500_000_000
+MADE_UP = (8_000, 100_000, 30, 48)  # users, items, events per user, factors
 MODELS_USED = ("popularity", "item-knn", "ease")
 PRECISIONS = (0.02, 0.01, 0.005)
 
 
 def black_box(name: str, split: Split) -> tuple[CallableScores, FloatArray]:
     """Return a model that only answers for pairs, and its exact values per user."""
-    fitted = MODELS.make(name).fit(split.train)
-    items = np.arange(split.train.n_items)
-    starts = range(0, split.train.n_users, 500)
-    parts = [np.asarray(fitted.score(np.arange(a, min(a + 500, split.train.n_users)), items)) for a in starts]
-    table = np.concatenate(parts).astype(np.float32)
-    scorer = CallableScores(
-        lambda users, columns: table[np.asarray(users)[:, None], columns], split.train.n_items
+    fitted = tabled(MODELS.make(name).fit(split.train), split)
+    return CallableScores(fitted.score, split.train.n_items), values(
+        make_metrics(METRICS), exact_ranks(fitted, split)
     )
-    return scorer, values(make_metrics(METRICS), exact_ranks(scorer, split))
+
+
+def tabled(fitted: Scorer, split: Split) -> Scorer:
+    """Return the scores in a table, so that runs of many seeds are quick, unless it would be too large."""
+    n_users, n_items = split.train.n_users, split.train.n_items
+    if n_users * n_items > MOST_CELLS:
+        return fitted
+    table = np.empty((n_users, n_items), np.float32)
+    for start in range(0, n_users, 500):
+        users = np.arange(start, min(start + 500, n_users))
+        table[users] = fitted.score(users, np.arange(n_items))
+    return DenseScores(table)
+
+
+def made_up() -> tuple[Split, CallableScores, FloatArray]:
+    """Return a world of factors: events are drawn by softmax, and the model knows the factors with noise."""
+    n_users, n_items, n_events, d = MADE_UP
+    rng = np.random.default_rng(5)
+    centres = rng.normal(size=(200, d))
+    item = centres[rng.integers(0, 200, n_items)] + 0.7 * rng.normal(size=(n_items, d))
+    user = centres[rng.integers(0, 200, n_users)] + 0.7 * rng.normal(size=(n_users, d))
+    bias = rng.gumbel(size=n_items)
+    events = np.empty((n_users, n_events), np.int64)
+    for u in range(n_users):
+        logits = 0.25 * (item @ user[u]) + bias
+        events[u] = np.argpartition(-(logits + rng.gumbel(size=n_items)), n_events)[:n_events]
+    users = np.arange(n_users)
+    train = Interactions.from_codes(
+        np.repeat(users, n_events - 1), events[:, 1:].ravel(), n_users=n_users, n_items=n_items
+    )
+    test = Interactions.from_codes(users, events[:, 0], n_users=n_users, n_items=n_items)
+    split = Split(train, test, method="made up")
+    model = Factors(
+        (user + 0.3 * rng.normal(size=user.shape)).astype(np.float32),
+        (0.25 * item).astype(np.float32),
+        bias.astype(np.float32),
+    )
+    return (
+        split,
+        CallableScores(model.score, n_items),
+        values(make_metrics(METRICS), exact_ranks(model, split)),
+    )
 
 
 def rows_of_all(scorer: CallableScores, split: Split) -> int:
@@ -64,19 +112,32 @@ def whole_rows(per_user: FloatArray, precision: float, n_items: int) -> float:
     return float(np.ceil(alone / (1 + alone / len(per_user))) * n_items)
 
 
-def measure(name: str, split: Split, n_seeds: int) -> list[dict[str, Any]]:
+def measure(
+    name: str,
+    data: str,
+    split: Split,
+    model: tuple[CallableScores, FloatArray],
+    proxies: list[Any],
+    *,
+    precisions: Sequence[float],
+    n_seeds: int,
+    is_checked: bool = False,
+) -> list[dict[str, Any]]:
     """Count scores and covered values of one model."""
-    scorer, per_user = black_box(name, split)
+    scorer, per_user = model
     exact = per_user.mean(axis=0)
-    full = evaluate_to_precision({name: scorer}, split, METRICS, precision=1e-6)
-    np.testing.assert_allclose([e.value for e in full.estimates], exact, atol=1e-12)
+    if is_checked:
+        full = evaluate_to_precision({name: scorer}, split, METRICS, precision=1e-6, proxy=proxies)
+        np.testing.assert_allclose([e.value for e in full.estimates], exact, atol=1e-12)
     n_exact = len(per_user) * split.train.n_items
-    all_rows = rows_of_all(scorer, split) / n_exact
+    all_rows = rows_of_all(scorer, split) / n_exact if is_checked else None
     found = []
-    for precision in PRECISIONS:
+    for precision in precisions:
         shares, hits, widths, screened, started = [], [], [], 0, time.perf_counter()
         for seed in range(n_seeds):
-            run = evaluate_to_precision({name: scorer}, split, METRICS, precision=precision, seed=seed)
+            run = evaluate_to_precision(
+                {name: scorer}, split, METRICS, precision=precision, seed=seed, proxy=proxies
+            )
             low = np.array([e.low for e in run.estimates])
             high = np.array([e.high for e in run.estimates])
             assert ((high - low) / 2 <= precision + 1e-12).all()
@@ -86,6 +147,7 @@ def measure(name: str, split: Split, n_seeds: int) -> list[dict[str, Any]]:
             shares.append(way["n_scores"] / n_exact)
             screened += way["screened"] > 0
         row = {
+            "data": data,
             "model": name,
             "precision": precision,
             "exact": exact.tolist(),
@@ -111,10 +173,11 @@ def show(row: dict[str, Any]) -> None:
     """Print one case."""
     share = row["share_of_exact"]
     covered = " ".join(f"{value:.2f}" for value in row["coverage"])
+    rows = "-" if row["rows_of_all_users"] is None else f"{row['rows_of_all_users']:.1%}"
     print(
-        f"{row['model']:>11} {row['precision']:>9} {share['mean']:>8.2%} [{share['least']:.2%}, "
-        f"{share['most']:.2%}] {row['rows_of_all_users']:>9.1%} {row['whole_rows_one_look']:>9.1%}   "
-        f"{covered} {row['looked_at_all_users_first']:>7.0%} {row['seconds_per_run']:>6.2f}",
+        f"{row['data']:>12} {row['model']:>16} {row['precision']:>9} {share['mean']:>8.2%} "
+        f"[{share['least']:.2%}, {share['most']:.2%}] {rows:>9} {row['whole_rows_one_look']:>9.1%}   "
+        f"{covered} {row['looked_at_all_users_first']:>7.0%} {row['seconds_per_run']:>6.2f} {row['seeds']}",
         flush=True,
     )
 
@@ -123,25 +186,54 @@ def main() -> None:
     """Measure, print and write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few seeds, nothing is written")
-    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--seeds", type=int, default=100, help="of MovieLens 1M")
+    parser.add_argument("--large-seeds", type=int, default=10, help="of the other data sets")
+    parser.add_argument(
+        "--only", choices=["ml-1m", *LARGE], help="one data set; others stay as they were written"
+    )
     options = parser.parse_args()
-    if find_local("ml-1m") is None:
-        raise SystemExit("ml-1m is not in the data folder")
-    split = make_split(load("ml-1m"), "leave-last-out")
     print(f"scores in percent of exact evaluation; {METRICS}; level 0.95")
     print(
-        f"{'model':>11} {'precision':>9} {'mean':>8} [least, most] {'all rows':>9} {'one look':>9}   coverage"
+        f"{'data':>12} {'model':>16} {'precision':>9} {'mean':>8} [least, most] {'all rows':>9} "
+        f"{'one look':>9}   coverage"
     )
     cases = []
-    for name in MODELS_USED[:2] if options.quick else MODELS_USED:
-        cases += measure(name, split, 5 if options.quick else options.seeds)
+    for data in ("ml-1m", *LARGE):
+        if options.only not in (None, data) or (options.quick and data != "ml-1m"):
+            continue
+        if data != "made-up" and find_local(data) is None:
+            print(f"{data} is not in the data folder")
+            continue
+        if data == "made-up":
+            split, scorer, per_user = made_up()
+            named = {data: (scorer, per_user)}
+        else:
+            events = load(data)
+            split = make_split(events, "leave-one-out" if events.time is None else "leave-last-out")
+            names = [LARGE[data]] if data in LARGE else MODELS_USED[: 2 if options.quick else None]
+            named = {name: black_box(name, split) for name in names}
+        proxies = [tabled(model.fit(split.train), split) for model in MODELS.make_all(DEFAULT_PROXY)]
+        for name, model in named.items():
+            cases += measure(
+                name,
+                data,
+                split,
+                model,
+                proxies,
+                precisions=(0.01,) if data in LARGE else PRECISIONS,
+                n_seeds=5 if options.quick else options.large_seeds if data in LARGE else options.seeds,
+                is_checked=data not in LARGE,
+            )
     if options.quick:
         return
-    host = machine()
     slug = folder_name()
     path = Path(__file__).parent / "results" / slug / "precision.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"benchmark": "precision", "machine": host, "cases": cases}, indent=2) + "\n")
+    measured = {case["data"] for case in cases}
+    before = json.loads(path.read_text())["cases"] if path.exists() else []
+    kept = [case for case in before if case.get("data") not in (None, *measured)]
+    found = {"benchmark": "precision", "machine": machine(), "cases": kept + cases}
+    path.write_text(json.dumps(found, indent=2) + "\n")
     print(f"written to benchmarks/results/{slug}/precision.json")
 
 

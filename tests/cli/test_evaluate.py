@@ -164,7 +164,7 @@ def npz(path: Path, **arrays: np.ndarray) -> Path:
         (("--model", "ease", "--columns", "visitor=user_id"), "has no role 'visitor'"),
         (("--model", "ease", "--duplicates", "drop"), "duplicates must be one of"),
         (("--model", "ease", "--core", "5"), "none is left"),
-        (("--model", "ease", "--threads", "0"), "--threads must be an integer >= 1"),
+        (("--model", "ease", "--threads", "0"), "--threads must be at least 1"),
         (("--model", "ease", "--out", "result.xlsx"), "--out must end in .json, .csv, .md, .tex or .txt"),
         (("--model", "ease", "--out", "no/such/result.json"), "--out needs an existing folder"),
         (("--model", "ease", "--ranks-out", "ranks.json"), "--ranks-out must end in .parquet or .csv"),

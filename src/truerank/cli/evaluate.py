@@ -71,6 +71,13 @@ def evaluate(
     budget: Annotated[
         int | None, typer.Option(help="With --precision: compute at most this many scores per model.")
     ] = None,
+    proxy: Annotated[
+        str | None,
+        typer.Option(
+            help="With --precision: cheap models that say which items to score first, which saves scores.",
+            autocompletion=plugin_names("models"),
+        ),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Also rank all items, and show exact values next to estimates.")
     ] = False,
@@ -101,7 +108,7 @@ def evaluate(
     check_file(report, "--report")
     _check_precision(
         precision,
-        budget,
+        {"--budget": budget, "--proxy": proxy},
         {
             "--negatives": negatives,
             "--sampler": sampler,
@@ -126,6 +133,7 @@ def evaluate(
         precision=precision,
         budget=budget,
         gain=gain,
+        proxy=proxy,
         ties=cast("TiePolicy", ties),
         seen=cast("SeenPolicy", seen),
         interval=interval,
@@ -174,9 +182,12 @@ def evaluate(
         raise typer.Exit(say_interrupted())
 
 
-def _check_precision(precision: float | None, budget: int | None, chosen: Mapping[str, object]) -> None:
-    if precision is None and budget is not None:
-        raise InvalidParameter("--budget needs --precision, the half-width to reach, such as 0.01.")
+def _check_precision(
+    precision: float | None, needing: Mapping[str, object], chosen: Mapping[str, object]
+) -> None:
+    for name, value in needing.items():
+        if precision is None and value is not None:
+            raise InvalidParameter(f"{name} needs --precision, the half-width to reach, such as 0.01.")
     given = [name for name, value in chosen.items() if value is not None]
     if precision is not None and given:
         raise InvalidParameter(

@@ -140,6 +140,7 @@ PANELS: dict[str, dict[str, str]] = {
         "estimator": "ESTIMATOR",
         "precision": "WIDTH",
         "budget": "N",
+        "proxy": "MODELS",
         "check": "",
     },
     "Intervals": {

@@ -12,7 +12,8 @@ from truerank.core.types import FloatArray, IntArray
 
 #: Source of the bets; choosing them for a wanted half-width is ours.
 SOURCE = Source("waudbysmith2024", "Sec. 4 and 5")
-_LARGEST = 0.75  # fraction of the capital at risk in one bet
+#: Fraction of the capital at risk in one bet.
+LARGEST_BET = 0.75
 _PRIOR = 0.25  # variance before any user is seen: the largest that values in [0, 1] can have
 _ROUNDING = 1e-9
 _HALVINGS = 24  # bisection finds limits to 6e-8, rounded outwards
@@ -31,7 +32,7 @@ class ConfidenceSequence:
         divided by a predicted variance
     n_users : size N of the finite population; None for an infinite population
     known_sum : sum of all values known at the end
-    n_unknown : users whose value is not known at the end
+    most_unknown : the largest sum that the values of all other users can have: their number, or less
 
     Notes
     -----
@@ -55,6 +56,12 @@ class ConfidenceSequence:
     that lie h away. Then the half-width h is reached when :math:`\sum_i (N / \text{remaining}_i)^2` is about
     2 log(2/(1 - level)) variance / h^2. That sum is n N/(N - n) for n users of N, which is the
     finite-population correction.
+
+    *Ceilings.* Where before draw i each remaining user j is known to have a value of at most c_j, bets are
+    better placed on x + 1 - c, which lies in [0, 1] and varies less: the smaller the users' room, the less.
+    Its mean over the remaining users is mu_i(m) + 1 - mean(c), so ``value`` is x + 1 - c and ``sum_before``
+    is larger by the sum of c_j - 1 over the remaining users, the drawn one included. The ceilings must be
+    fixed before the draw, as the bets; they may fall from draw to draw.
     """
 
     value: FloatArray
@@ -63,7 +70,7 @@ class ConfidenceSequence:
     bet: FloatArray
     n_users: int | None
     known_sum: float
-    n_unknown: int
+    most_unknown: float
 
     def limits(self, *, level: float = 0.95) -> tuple[float, float]:
         """Return the lower and the upper limit after the last draw.
@@ -83,7 +90,7 @@ class ConfidenceSequence:
         low, high = self._limit(True, threshold), self._limit(False, threshold)
         if self.n_users is not None:
             low = max(low, self.known_sum / self.n_users)
-            high = min(high, (self.known_sum + self.n_unknown) / self.n_users)
+            high = min(high, (self.known_sum + self.most_unknown) / self.n_users)
         return (low, high) if low <= high else (high, low)
 
     @classmethod
@@ -99,7 +106,7 @@ class ConfidenceSequence:
             half_width / predictable_variance(value),
             n_users,
             float(sums[-1]),
-            total - len(value),
+            float(total - len(value)),
         )
 
     def _limit(self, is_lower: bool, threshold: float) -> float:
@@ -127,7 +134,7 @@ class ConfidenceSequence:
             room, gain = 1 - expected, -gain
         if (room < -_ROUNDING).any():  # impossible given the values known so far
             return np.inf
-        bets = np.minimum(weight * self.bet, _LARGEST / np.maximum(room, _ROUNDING))
+        bets = np.minimum(weight * self.bet, LARGEST_BET / np.maximum(room, _ROUNDING))
         return float(np.cumsum(np.log1p(bets * gain)).max(initial=0.0))
 
 

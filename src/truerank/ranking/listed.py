@@ -187,6 +187,7 @@ def compare_scores(
 MOST_NEGATIVES = 1 << 18
 # Rows of one call to score() may be at most this many times as long as the shortest of them.
 SLACK = 1.25
+_SHORT = 16  # rows up to this length share a call with rows of equal length only
 
 
 class ListComparer:
@@ -274,18 +275,19 @@ class SparsePairs:
 
 
 def _similar(widths: IntArray) -> Iterator[IntArray]:
-    """Yield groups of rows whose lengths differ by a quarter at most.
+    """Yield groups of rows whose lengths differ by a quarter at most, and not at all where they are short.
 
     Examples
     --------
-    >>> [group.tolist() for group in _similar(np.array([8, 100, 9]))]
-    [[0, 2], [1]]
+    >>> [group.tolist() for group in _similar(np.array([18, 100, 20, 8, 9]))]
+    [[3], [4], [0, 2], [1]]
     """
     order = np.argsort(widths, kind="stable")
     ascending = widths[order]
     start = 0
     while start < len(order):
-        stop = int(np.searchsorted(ascending, SLACK * ascending[start], side="right"))
+        longest = ascending[start] * (SLACK if ascending[start] > _SHORT else 1)
+        stop = int(np.searchsorted(ascending, longest, side="right"))
         yield np.sort(order[start:stop])
         start = stop
 

@@ -74,6 +74,7 @@ def evaluate(
     precision: float | None = None,
     budget: int | None = None,
     gain: str | Gain | None = None,
+    proxy: Any = None,
     ties: TiePolicy = "expected",
     seen: SeenPolicy = "remove",
     interval: str | Interval = "auto",
@@ -118,6 +119,8 @@ def evaluate(
     budget : with ``precision``, the scores that may be computed for each model
     gain : how much a target is worth to ``ndcg`` and ``err``: ``rating`` takes the rating of the test event,
         ``rating(form=exp2)`` 2^rating - 1; events of gain 0 are no targets. None counts all targets alike
+    proxy : with ``precision``, cheap models that say which items are asked for first, such as ``item-knn``,
+        or scorers; None takes ``ials(factors=32),item-knn``. They decide the cost, not what is found
     ties : how equal scores count: ``expected``, ``best``, ``worst`` or ``random``
     seen : what happens to items of train and valid: ``remove`` from the pool, put at its ``bottom``, ``keep``
     interval, level : the interval over users and its confidence level
@@ -158,6 +161,7 @@ def evaluate(
         precision=precision,
         budget=budget,
         gain=gain,
+        proxy=proxy,
         ties=ties,
         seen=seen,
         interval=interval,
@@ -239,6 +243,7 @@ def _evaluated(
 def _evaluate_to_precision(
     models: Mapping[str, Model | Scorer], split: Split, options: EvaluateOptions, progress: Progress
 ) -> Result:
+    from truerank.workflows.precision.goal import DEFAULT_PROXY
     from truerank.workflows.precision.precision import evaluate_to_precision
 
     return evaluate_to_precision(
@@ -247,6 +252,7 @@ def _evaluate_to_precision(
         options.metrics,
         precision=options.precision or 0.0,
         budget=options.budget,
+        proxy=DEFAULT_PROXY if options.proxy is None else options.proxy,
         level=options.level,
         target=options.target,
         ties=options.ties,

@@ -32,11 +32,11 @@ _MODEL_FILE = ".truerank"
 def name_models(models: Any) -> dict[str, Model | Scorer]:
     """Return models and scorers by the name they have in the result: a spec as it was written."""
     if isinstance(models, Mapping):
-        return {name: _model_or_scorer(model) for name, model in models.items()}
+        return {name: model_or_scorer(model) for name, model in models.items()}
     listed = models if isinstance(models, list) else [models]
     named: dict[str, Model | Scorer] = {}
     for entry in listed:
-        model = _model_or_scorer(entry)
+        model = model_or_scorer(entry)
         name = str(model) if isinstance(model, Model) else type(model).__name__
         if isinstance(entry, str) and not entry.endswith(_MODEL_FILE):
             name = str(parse_spec(entry))
@@ -48,7 +48,8 @@ def name_models(models: Any) -> dict[str, Model | Scorer]:
     return named
 
 
-def _model_or_scorer(given: Any) -> Model | Scorer:
+def model_or_scorer(given: Any) -> Model | Scorer:
+    """Return the model that a spec, a file or a class stands for, and scores of any kind as a scorer."""
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(_MODEL_FILE)):
         return MODELS.make(Spec("saved", (("path", str(given)),)))
     if isinstance(given, str):

@@ -130,6 +130,7 @@ class EvaluateOptions(RunSettings):
     check : whether to rank all items too, and show the exact values beside the estimates
     precision, budget : half-width that every interval shall have, and the scores that each model may take;
         users and items are then chosen by the evaluation itself
+    proxy : with ``precision``, cheap models whose scores say which items are asked for first
     engine : where ranks are computed; None for threads of this process
     work_dir : for engines with workers, a folder or URL that all of them can read
     keep, rows : for engines with workers, what comes back from them, and users per task
@@ -148,6 +149,7 @@ class EvaluateOptions(RunSettings):
     check: bool = False
     precision: float | None = None
     budget: int | None = None
+    proxy: Any = None
     engine: Engine | None = None
     work_dir: str | Path | None = None
     keep: Keep = "auto"
@@ -172,8 +174,9 @@ class EvaluateOptions(RunSettings):
                 "by needs the ranks of all users, got keep='sums'. Use keep='ranks', or leave by out."
             )
         if self.precision is None:
-            if self.budget is not None:
-                raise InvalidParameter("budget needs precision, the half-width to reach, such as 0.01.")
+            for name, value in (("budget", self.budget), ("proxy", self.proxy)):
+                if value is not None:
+                    raise InvalidParameter(f"{name} needs precision, the half-width to reach, such as 0.01.")
             return
         if self.gain is not None:
             raise InvalidParameter(
@@ -246,6 +249,7 @@ def make_options(
     device: str = "cpu",
     precision: float | None = None,
     budget: int | None = None,
+    proxy: Any = None,
     engine: str | Engine | None = None,
     work_dir: str | Path | None = None,
     keep: Keep = "auto",
@@ -273,6 +277,7 @@ def make_options(
         check=check,
         precision=precision,
         budget=budget,
+        proxy=proxy,
         engine=where,
         work_dir=work_dir,
         keep="ranks" if groupings and keep == "auto" else keep,

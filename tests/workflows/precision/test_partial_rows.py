@@ -13,8 +13,10 @@ from truerank.core.errors import InvalidData
 from truerank.core.ranks import SEEN_POLICIES, TIE_POLICIES, SeenPolicy, TiePolicy
 from truerank.core.scorer import as_scorer
 from truerank.core.split import Split
+from truerank.core.types import FloatArray, IntArray
 from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.exact import exact_ranks
+from truerank.workflows.precision.item_order import Asked
 from truerank.workflows.precision.partial_rows import PartialRows
 
 CUT = (
@@ -119,17 +121,51 @@ def test_a_scorer_of_other_items_is_refused() -> None:
         PartialRows(Counting(scores[:, :-1]), split, cutoff=5)
 
 
+class Shuffled:
+    """A random order, another one in every pass."""
+
+    def __init__(self, n_items: int, seed: int) -> None:
+        self.n_items, self.rng = n_items, np.random.default_rng(seed)
+
+    def features(self, users: IntArray) -> FloatArray:
+        return self.rng.random((len(users), self.n_items, 1))
+
+    def predict(self, users: IntArray, features: FloatArray) -> FloatArray:
+        return features[:, :, 0]
+
+    def learn(self, new: Asked) -> None:
+        assert len(new) == len(np.unique(new.user * self.n_items + new.item))
+
+
+@pytest.mark.parametrize("n_targets", [1, 3])
+def test_any_order_gives_the_same_values_and_asks_no_pair_twice(n_targets: int) -> None:
+    split, scores = make_world(n_targets=n_targets)
+    metrics = make_metrics("ndcg@5,recall@5,mrr@5")
+    exact = values(metrics, exact_ranks(as_scorer(scores), split))
+    rows = np.arange(len(exact))
+    for seed in range(3):
+        scorer = Counting(scores)
+        scan = PartialRows(scorer, split, cutoff=5, order=Shuffled(N_ITEMS, seed))
+        for depth in (5, 11, 60, None):
+            scan.advance(rows, depth)
+        np.testing.assert_array_equal(values(metrics, scan.ranks(rows)), exact)
+        assert scan.n_scores == scorer.count
+        padding = scorer.count - scorer.is_asked.sum()  # rows that share a call are as long as the longest
+        assert padding <= 0.02 * scorer.count
+
+
 def test_items_come_from_popular_to_rare_without_those_left_out() -> None:
     split, scores = make_world(n_targets=3)
     scan = PartialRows(Counting(scores), split, cutoff=5)
-    rows, stop = np.array([4, 9, 0]), np.full(len(scan), 230)
-    start = np.arange(len(scan)) % 7
-    stop = np.minimum(stop, scan.rows.n_free)
-    literal = []
-    for row in rows.tolist():
+    counts = np.bincount(split.train.item, minlength=N_ITEMS)
+    rows = np.array([0, 4, 9])
+    items, _ = scan._next_items(rows, np.full(3, 40))
+    for row, listed in zip(rows.tolist(), items.tolist(), strict=True):
         left_out = set(scan.rows.blocked(row).tolist())
-        free = [item for item in scan.order.tolist() if item not in left_out]
-        literal += free[start[row] : stop[row]]
-    assert scan._items(rows, start, stop).tolist() == literal
-    counts = np.bincount(split.train.item, minlength=N_ITEMS)[scan.order]
-    assert (np.diff(counts) <= 0).all()
+        free = [item for item in np.argsort(-counts, kind="stable").tolist() if item not in left_out]
+        assert listed == free[:40]
+    scan.advance(rows, 12)
+    again, _ = scan._next_items(rows, np.full(3, 5))
+    for row, listed, before in zip(rows.tolist(), again.tolist(), items.tolist(), strict=True):
+        if scan.is_open[row]:
+            assert listed == before[scan.depth[row] : scan.depth[row] + 5]

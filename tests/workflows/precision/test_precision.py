@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import replace
 from typing import Any
@@ -11,17 +12,19 @@ import pytest
 
 from tests.workflows.plan.world import N_ITEMS, N_USERS, Counting, make_world
 from truerank.core.errors import InvalidParameter, TruerankError
+from truerank.core.ranks import TiePolicy
 from truerank.core.result import Result
 from truerank.core.scorer import as_scorer
 from truerank.core.split import Split
-from truerank.core.types import FloatArray
+from truerank.core.types import FloatArray, IntArray
+from truerank.metrics.base import GainMetric
 from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.exact import exact_ranks
 from truerank.workflows.evaluate import evaluate
 from truerank.workflows.plan.cost import RankingSeconds
 from truerank.workflows.precision.partial_rows import PartialRows
 from truerank.workflows.precision.precision import evaluate_to_precision
-from truerank.workflows.precision.user_sample import UserSample, forecast, needed_rows
+from truerank.workflows.precision.user_sample import UserSample, fewest_rows, needed_rows
 
 SPLIT, SCORES = make_world()
 METRICS = "ndcg@10,recall@10"
@@ -40,7 +43,7 @@ def truth(metrics: str = METRICS) -> FloatArray:
 @pytest.mark.parametrize("precision", [0.03, 0.05])
 def test_far_fewer_scores_than_exact(precision: float) -> None:
     scorer = Counting(SCORES)
-    found = evaluate_to_precision(scorer, SPLIT, METRICS, precision=precision)
+    found = evaluate_to_precision(scorer, SPLIT, METRICS, precision=precision, level=0.999)
     assert found.provenance["scores_computed"]["Counting"] == scorer.count < 0.45 * SCORES.size
     for estimate, exact in zip(found.estimates, truth(), strict=True):
         assert estimate.low is not None
@@ -171,21 +174,23 @@ def _larger() -> tuple[Split, FloatArray]:
     return Split(train, test, method="toy"), scores
 
 
-def test_looking_first_and_drawing_alone_agree() -> None:
-    """Both are about the same mean; the look settles users, and its settled gains are the exact ones."""
+def test_screening_after_sampling_is_about_the_same_mean() -> None:
+    """Screening decides users, and their values are the exact ones; bets before and after it add up."""
     metrics = make_metrics(METRICS)
     exact = values(metrics, exact_ranks(as_scorer(SCORES), SPLIT))
     rows = PartialRows(Counting(SCORES), SPLIT, cutoff=10)
     sample = UserSample(rows, metrics, precision=0.03, level=0.95)
     sample.add_users(50)
+    np.testing.assert_allclose(sample.value, exact[sample.sampled], atol=1e-12)
     sample.screen(48)
     settled = np.setdiff1d(np.arange(N_USERS), np.concatenate([sample.sampled, sample.queue]))
     assert len(settled) > 50
     np.testing.assert_allclose(
         sample.known, exact[settled].sum(axis=0) + exact[sample.sampled].sum(axis=0), atol=1e-12
     )
+    ceiling = sample.ceiling[:20]
     sample.add_users(20)
-    np.testing.assert_allclose(sample.value, exact[sample.sampled], atol=1e-12)
+    np.testing.assert_allclose(sample.value[50:], exact[sample.sampled[50:]] + 1 - ceiling, atol=1e-12)
     assert sample.left[50] == N_USERS - 50 - len(settled)
     low, high = sample.limits().T
     assert (low <= exact.mean(axis=0)).all()
@@ -195,36 +200,94 @@ def test_looking_first_and_drawing_alone_agree() -> None:
     np.testing.assert_allclose(sample.limits(), np.stack([exact.mean(axis=0)] * 2, axis=1), atol=1e-12)
 
 
-def test_estimates_are_unbiased_over_seeds_with_and_without_a_look() -> None:
-    metrics = make_metrics("recall@10")
+@pytest.mark.slow
+@pytest.mark.parametrize("depths", [(), (10, 14)])
+def test_sampling_is_unbiased_and_covers_at_every_moment(depths: tuple[int, ...]) -> None:
+    """Level 0.8, so that misses are seen; a run misses if any of six looks does."""
+    metrics = make_metrics("recall@10,ndcg@10")
+    exact = values(metrics, exact_ranks(as_scorer(SCORES), SPLIT)).mean(axis=0)
     rows = PartialRows(Counting(SCORES), SPLIT, cutoff=10)
-    rows.advance(np.arange(N_USERS))
-    exact = float(values(metrics, rows.ranks(np.arange(N_USERS))).mean())
-    decided = rows.depth.copy()
-    for depth in (0, 48):
-        found = []
-        for seed in range(200):
-            sample = UserSample(rows, metrics, precision=0.03, level=0.95, seed=seed)
-            sample.add_users(60)
-            if depth:  # as ``screen`` leaves it, but from rows that are known already
-                is_open = decided[sample.queue] > depth
-                sample.known = sample.known + sample._values(sample.queue[~is_open]).sum(axis=0)
-                sample.queue, sample.depth = sample.queue[is_open], depth
-            sample.add_users(30)
-            found.append(float(sample.means()[0]))
-        error = np.std(found, ddof=1) / np.sqrt(len(found))
-        assert abs(np.mean(found) - exact) < 5 * error
+    first = UserSample(rows, metrics, precision=0.03, level=0.8)
+    for depth in depths:
+        first.screen(depth)
+    assert len(first.queue) > 200
+    n_runs, missed, means = 300, np.zeros(2), []
+    rng = np.random.default_rng(1)
+    for _ in range(n_runs):
+        sample = copy.copy(first)  # rows that are decided in one run are not asked for again in the next
+        order = rng.permutation(len(first.queue))
+        sample.queue, sample.ceiling = first.queue[order], first.ceiling[order]
+        left = np.zeros(2, np.bool_)
+        for _ in range(6):
+            sample.add_users(15)
+            low, high = sample.limits().T
+            left |= (low > exact + 1e-9) | (high < exact - 1e-9)
+        missed += left
+        means.append(sample.means())
+    assert (missed / n_runs <= 0.2 + 3 * np.sqrt(0.2 * 0.8 / n_runs)).all()
+    error = np.std(means, axis=0, ddof=1) / np.sqrt(n_runs)
+    assert (np.abs(np.mean(means, axis=0) - exact) < 5 * error).all()
 
 
-def test_a_forecast_counts_looks_and_rows() -> None:
-    depth, value = np.array([10, 10, 10, 100]), np.array([[0.0], [0.0], [0.0], [1.0]])
-    none, short = forecast(depth, value, np.array([1e6]), n_users=100, n_left=96, depths=(10,))
-    assert (none.depth, none.n_rows) == (0, 96)  # so close that everybody is needed
-    assert none.n_scores == pytest.approx(96 * 32.5)
-    assert (short.n_rows, short.n_scores) == (24, 96 * 10 + 24 * 90)
+def test_rows_that_are_needed() -> None:
     assert needed_rows(50, 0.1, 0.0, 100) == 0
-    only = forecast(depth, value, np.array([8.0]), n_users=None, n_left=96, depths=(10,))
-    assert [one.depth for one in only] == [0]
+    assert fewest_rows(0, 0.01, 0.95, 100) == 0
+    assert fewest_rows(100, 0.01, 0.95, 10_000) < fewest_rows(1_000, 0.01, 0.95, 10_000)
+    assert fewest_rows(100, 0.4999, 0.95, 100) == 1  # two half-widths are everything
+
+
+@pytest.mark.parametrize("ties", ["expected", "best", "worst", "random"])
+@pytest.mark.parametrize("n_targets", [1, 3])
+def test_ceilings_are_never_below_values(ties: TiePolicy, n_targets: int) -> None:
+    split, scores = make_world(n_targets=n_targets)
+    metrics = make_metrics("ndcg@10,recall@10,ap@10,mrr@10,hit@10,precision@10,auc@10,ap(norm=hits)@10")
+    exact = values(metrics, exact_ranks(as_scorer(scores), split), ties=ties)
+    rows = PartialRows(Counting(scores), split, cutoff=10)
+    sample = UserSample(rows, metrics, precision=0.03, level=0.95, ties=ties)
+    before = sample.ceiling.sum(axis=0)
+    for depth in (10, 20, 40):
+        sample.screen(depth)
+        assert (sample.ceiling >= exact[sample.queue] - 1e-12).all()
+        assert (sample.ceiling[:, -1] == 1).all()  # precision over the hits may grow with further items above
+    assert (sample.ceiling.sum(axis=0)[:-1] < before[:-1]).all()
+    known = np.setdiff1d(np.arange(len(exact)), sample.queue)
+    np.testing.assert_allclose(sample.known, exact[known].sum(axis=0), atol=1e-9)
+    sample.add_users(len(sample.queue))
+    np.testing.assert_allclose(sample.means(), exact.mean(axis=0), atol=1e-12)
+
+
+def test_a_metric_that_grows_with_the_rank_has_no_ceiling() -> None:
+    class Late(GainMetric):
+        key = "late"
+
+        def gain_at(self, rank: IntArray, n_relevant_above: IntArray) -> FloatArray:
+            return np.where(rank > 3, 1.0, 0.1)
+
+        def normaliser(self, n_relevant: IntArray) -> FloatArray:
+            return np.ones(np.shape(n_relevant))
+
+    rows = PartialRows(Counting(SCORES), SPLIT, cutoff=10)
+    sample = UserSample(rows, [Late(10)], precision=0.03, level=0.95)
+    sample.screen(20)
+    assert (sample.ceiling == 1).all()
+
+
+def test_proxies_are_named_and_change_the_cost_alone() -> None:
+    found = {}
+    for proxy in ("popularity", "ials(factors=8),item-knn"):
+        scorer = Counting(SCORES)
+        result = evaluate_to_precision(scorer, SPLIT, METRICS, precision=0.02, proxy=proxy, level=0.999)
+        assert ",".join(trace(result)["proxies"]) == proxy
+        assert scorer.count == trace(result)["n_scores"]
+        for estimate, exact in zip(result.estimates, truth(), strict=True):
+            assert (estimate.low or 0) <= exact <= (estimate.high or 1)
+        found[proxy] = str(trace(result)["why"])
+    known = Counting(SCORES)
+    best = evaluate_to_precision(known, SPLIT, METRICS, precision=0.02, proxy=[as_scorer(SCORES)])
+    assert trace(best)["proxies"] == ["DenseScores"]
+    assert known.count < scorer.count  # a proxy that knows the scores is the cheapest one
+    assert "in the order of popularity" in found["popularity"]
+    assert "in the order of ials(factors=8) and item-knn" in found["ials(factors=8),item-knn"]
 
 
 @pytest.mark.parametrize(
@@ -232,6 +295,9 @@ def test_a_forecast_counts_looks_and_rows() -> None:
     [
         ({"precision": 0}, r"precision is the wanted half-width .* must lie in \(0, 0.5\), got 0\."),
         ({"precision": 0.5}, r"must lie in \(0, 0.5\), got 0.5\."),
+        ({"proxy": "eas"}, "Did you mean 'ease'"),
+        ({"proxy": [np.zeros((3, 4))]}, "must know the 240 items of the data, it knows 4"),
+        ({"proxy": ""}, "at least one model is needed"),
         ({"budget": 0}, "budget must be a number of scores >= 1, got 0"),
         ({"budget": 1.5}, "budget must be a number of scores >= 1, got 1.5"),
         ({"level": 1}, "level must lie between 0 and 1"),
@@ -274,7 +340,7 @@ def test_movielens_takes_a_few_percent() -> None:
     fitted = MODELS.make("popularity").fit(split.train)
     one = np.asarray(fitted.score(np.array([0]), np.arange(split.train.n_items)))
     scorer = Counting(np.broadcast_to(one, (split.train.n_users, split.train.n_items)))
-    found = evaluate_to_precision(scorer, split, METRICS, precision=0.01)
+    found = evaluate_to_precision(scorer, split, METRICS, precision=0.01, proxy="popularity")
     exact = values(make_metrics(METRICS), exact_ranks(fitted, split)).mean(axis=0)
     assert scorer.count < 0.03 * len(split.test) * split.train.n_items
     for estimate, value in zip(found.estimates, exact, strict=True):

@@ -18,6 +18,10 @@ PrecisionDesign: TypeAlias = Literal["auto", "exact", "rows", "negatives"]
 DESIGNS: tuple[str, ...] = get_args(PrecisionDesign)
 
 
+#: Models that say in which order items are asked for: good at ranking, quick to fit and to score.
+DEFAULT_PROXY = "ials(factors=32),item-knn"
+
+
 @dataclass(frozen=True)
 class PrecisionGoal(RunSettings):
     """Wanted precision and how to reach it: the parameters of ``evaluate_to_precision``, checked."""
@@ -27,6 +31,7 @@ class PrecisionGoal(RunSettings):
     budget: int | None
     estimator: Estimator
     design: PrecisionDesign = "auto"
+    proxy: Any = DEFAULT_PROXY
     costs: RankingSeconds | None = None
 
     def __post_init__(self) -> None:
@@ -82,7 +87,8 @@ class PrecisionTrace:
     is_reached : whether every interval is as narrow as wanted
     why : sentences
     n_users : users with known values in the end
-    screened : most popular items that were scored for all remaining users; 0 for none
+    screened : items that were scored for all users first, at most; 0 for none
+    proxies : the cheap models that said which items to score first
     """
 
     design: str
@@ -93,10 +99,12 @@ class PrecisionTrace:
     why: tuple[str, ...] = ()
     n_users: int = 0
     screened: int = 0
+    proxies: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON."""
-        return {**asdict(self), "rounds": list(self.rounds), "why": list(self.why)}
+        listed = {name: list(getattr(self, name)) for name in ("rounds", "why", "proxies")}
+        return {**asdict(self), **listed}
 
     def __str__(self) -> str:
         return " ".join(self.why)

@@ -1,13 +1,12 @@
 """Exact values of top-K metrics from partially scored users.
 
-The row of a user (the scores of all candidates) is scored from popular to rare items and ends once K items
-are ranked above the best target: the gain beyond the cut-off does not depend on the rest.
+The row of a user (the scores of all candidates) is scored in an order that puts likely high scores first, and
+ends once K items are ranked above the best target: the gain beyond the cut-off does not depend on the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import NoReturn, TypeVar
 
 import numpy as np
@@ -22,39 +21,43 @@ from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets, order_w
 from truerank.ranking.exact import make_queries
 from truerank.ranking.listed import SLACK, ListedCounts, compare_scores, make_lists, ranges
 from truerank.ranking.negatives import RowBlock, Rows, row_blocks
+from truerank.workflows.precision.item_order import Asked, ItemOrder, PopularFirst
 
-#: Items of the first pass over a row, and the factor by which each further pass goes deeper.
-FIRST_ITEMS = 32
-GROWTH = 1.5
+#: The factor by which each further pass over a row goes deeper than the one before.
+GROWTH = 1.4
+_WAVES = 4  # calls of a pass, at most, where it cannot end before its depth
+_CELLS = 8_000_000  # guesses of users by items that are held at once
 ResultT = TypeVar("ResultT")
 
 
 class PartialRows:
-    r"""Rows of scores, one per user with targets, filled from popular to rare items until they are decided.
+    r"""Rows of scores, one per user with targets, filled in some order until they are decided.
 
     A target with K pool items above it has a rank beyond K, whatever the rest of the row holds, and a metric
     with a cut-off up to K gives all such ranks the same gain. So a row may end as soon as its best target has
     K items above it; a row where that never happens is scored to its end. Either way the gains are exact for
-    any order of items: the order affects the cost alone. Popular items come first because most models score
-    them high, so that K items above a target are found early.
+    any order of items: the order affects the cost alone. Items that the model probably scores high come
+    first, so that K items above a target are found early.
 
     Parameters
     ----------
     scorer, split, seen : as in ``exact_ranks``
     cutoff : K, the largest cut-off of all metrics; None scores every row to its end
+    order : which items come first; None for popular ones
     n_threads : threads for scorers that declare themselves thread-safe
 
     Attributes
     ----------
-    order : items from popular to rare
     above, tied : per target: items found so far that are ranked above it, or tied with it
     depth : per row: candidates scored so far; -1 before its targets are scored
     n_scores : scores computed so far
 
     Notes
     -----
-    Rows are users with targets, in the order of their codes. Padding of blocks with rows of unequal length
-    counts as scores, as everywhere.
+    Rows are users with targets, in the order of their codes. A pass takes rows to a depth, in waves: each
+    asks for as many items as a row needs at least to be decided, so that few are asked in vain. After a pass
+    the order learns from the scores. Padding of blocks with rows of unequal length counts as scores, as
+    everywhere.
     """
 
     def __init__(
@@ -63,18 +66,18 @@ class PartialRows:
         split: Split,
         *,
         cutoff: int | None,
+        order: ItemOrder | None = None,
         seen: SeenPolicy = "remove",
         n_threads: int | None = None,
     ) -> None:
-        n_items = split.train.n_items
         check_scorer(scorer, split)
         queries = make_queries(split, seen)
         self.rows = Rows.of(queries, split, per_target=False, seed=0, repeat=0, label="")
         self.lists = make_lists(scorer, self.rows)
         self.n_threads = (n_threads or available_threads()) if self.lists.is_thread_safe else 1
         self.cutoff, self.seen = cutoff, seen
-        counts = np.bincount(split.train.item, minlength=n_items)
-        self.order: IntArray = np.argsort(-counts, kind="stable")
+        self.order: ItemOrder = PopularFirst(split.train) if order is None else order
+        self.asked = Asked.none(self.order.features(np.zeros(0, np.int64)).shape[-1])  # of open rows
         n_pairs = int(self.rows.pairs[-1])
         self.above, self.tied = np.zeros((2, n_pairs), np.int64)
         self.target_scores: NDArray[np.float64] = np.full(n_pairs, np.nan)
@@ -102,10 +105,9 @@ class PartialRows:
     def depths(self) -> tuple[int, ...]:
         """Items per row after each pass."""
         most = int(self.rows.n_free.max(initial=1))
-        first = max(FIRST_ITEMS, self.cutoff or most)
-        sizes = [min(first, most)]
+        sizes = [min(self.cutoff or most, most)]
         while sizes[-1] < most:
-            sizes.append(min(int(sizes[-1] * GROWTH), most))
+            sizes.append(min(int(np.ceil(sizes[-1] * GROWTH)), most))
         return tuple(sizes)
 
     def most_scores(self, row: IntArray, depth: int | None = None) -> IntArray:
@@ -128,7 +130,8 @@ class PartialRows:
         for size in self.depths:
             stop = np.minimum(self.rows.n_free, size if depth is None else min(size, depth))
             open_rows = row[self.is_open[row] & (self.depth[row] < stop[row])]
-            self._score_items(open_rows, self.depth.copy(), stop)
+            if len(open_rows):
+                self._pass(np.sort(open_rows), stop)
 
     def ranks(self, row: IntArray) -> Ranks:
         """Return the ranks of decided rows, ascending; ranks beyond the cut-off are only lower bounds."""
@@ -166,54 +169,85 @@ class PartialRows:
             self.n_scores += n_scores
         self.depth[row] = 0
 
-    def _score_items(self, row: IntArray, start: IntArray, stop: IntArray) -> None:
-        def work(block: RowBlock) -> tuple[IntArray, ListedCounts]:
+    def _pass(self, row: IntArray, stop: IntArray) -> None:
+        """Score rows in their order until they are decided or as deep as ``stop`` says, then learn."""
+        new = []
+        for chosen in np.array_split(row, -(-len(row) * self.rows.n_items // _CELLS)):
+            n_items = stop[chosen] - self.depth[chosen]
+            new.append(self._score_in_waves(chosen, n_items, *self._next_items(chosen, n_items)))
+        found = Asked.joined(new)
+        is_kept = self.is_open & (self.depth >= 0)
+        self.asked = Asked.joined([self.asked, found]).of(self.rows.queries.users[is_kept])
+        self.order.learn(found)
+
+    def _next_items(self, row: IntArray, n_items: IntArray) -> tuple[IntArray, FloatArray]:
+        """Return the next items of each row and their features, as many columns as some row needs."""
+        queries, columns = self.rows.queries, np.arange(len(row))
+        users = queries.users[row]
+        features = self.order.features(users)
+        guess = np.array(self.order.predict(users, features))
+        for lists in (queries.excluded, queries.targets):
+            lengths = lists.lengths()[row]
+            guess[np.repeat(columns, lengths), lists.items[ranges(lists.indptr[row], lengths)]] = -np.inf
+        asked = self.asked.of(users)
+        guess[np.searchsorted(users, asked.user), asked.item] = -np.inf
+        most = int(n_items.max())
+        items = np.broadcast_to(np.arange(guess.shape[1]), guess.shape)
+        if most < guess.shape[1]:
+            items = np.argpartition(-guess, most - 1, axis=1)[:, :most]
+        falling = np.argsort(-np.take_along_axis(guess, items, axis=1), axis=1, kind="stable")
+        items = np.take_along_axis(items, falling, axis=1)
+        return items, np.take_along_axis(features, items[:, :, None], axis=1)
+
+    def _score_in_waves(
+        self, row: IntArray, n_items: IntArray, items: IntArray, features: FloatArray
+    ) -> Asked:
+        """Score at most ``n_items`` of the items of each row, and return what was asked."""
+        done = np.zeros(len(row), np.int64)
+        scores = np.full(items.shape, np.nan)
+        while True:
+            at = np.flatnonzero(self.is_open[row] & (done < n_items))
+            if len(at) == 0:
+                break
+            size = (n_items - done)[at]
+            if self.cutoff is not None:
+                fewest = np.minimum.reduceat(self.above, self.rows.pairs[:-1])[row[at]]
+                wave = np.maximum(self.cutoff - fewest, -(-n_items[at] // _WAVES))
+                size = np.minimum(size, wave)
+            place = np.repeat(at, size), ranges(done[at], size)
+            scores[place] = self._score_lists(row[at], items[place], size)
+            done[at] += size
+        place = np.repeat(np.arange(len(row)), done), ranges(np.zeros_like(done), done)
+        return Asked(self.rows.queries.users[row][place[0]], items[place], scores[place], features[place])
+
+    def _score_lists(self, row: IntArray, items: IntArray, size: IntArray) -> FloatArray:
+        """Score lists of items, one after the other in ``items``, and count which rank above the targets."""
+
+        def work(block: RowBlock) -> tuple[IntArray, ListedCounts, FloatArray]:
             chosen = row[block.start : block.stop]
-            items = self._items(chosen, start, stop)
+            first = int(size[: block.start].sum())
+            listed = items[first : first + int(block.indptr[-1])]
             pair = ranges(self.rows.pairs[chosen], self.n_targets[chosen])
             indptr = np.concatenate([[0], np.cumsum(self.n_targets[chosen])])
-            scores, n_scores = self.lists.scores(chosen, items, block.indptr)
+            scores, n_scores = self.lists.scores(chosen, listed, block.indptr)
             try:
                 counts = compare_scores(scores, block.indptr, self.target_scores[pair], indptr, n_scores)
             except ScoreIsNaN as error:
                 self._raise_nan(chosen[error.row])
-            return pair, counts
+            return pair, counts, scores
 
-        for pair, counts in self._map_blocks(work, stop[row] - start[row]):
+        found = []
+        for pair, counts, scores in self._map_blocks(work, size):
             self.above[pair] += counts.n_above
             self.tied[pair] += counts.n_tied
             self.n_scores += counts.n_scores
-        self.depth[row] = stop[row]
+            found.append(scores)
+        self.depth[row] += size
+        return np.concatenate(found)
 
     def _map_blocks(self, work: Callable[[RowBlock], ResultT], sizes: IntArray) -> list[ResultT]:
         blocks = list(row_blocks(sizes, self.lists.most_negatives))
         return list(ordered_map(work, blocks, n_threads=self.n_threads))
-
-    @cached_property
-    def _excluded_positions(self) -> tuple[IntArray, IntArray]:
-        """Items that rows leave out (excluded items and targets), encoded for a binary search.
-
-        Each is the number row * n_items + candidates of the row that come before it in order of popularity.
-        Numbers ascend; the second array says where those of each row begin.
-        """
-        queries, n_items = self.rows.queries, self.rows.n_items
-        lists = (queries.excluded, queries.targets)
-        row = np.concatenate([np.repeat(np.arange(len(self.rows)), items.lengths()) for items in lists])
-        position = np.empty(n_items, np.int64)
-        position[self.order] = np.arange(n_items)
-        keys = np.sort(row * n_items + position[np.concatenate([items.items for items in lists])])
-        starts = np.concatenate([[0], np.cumsum(sum(items.lengths() for items in lists))]).astype(np.int64)
-        return keys - (np.arange(len(keys)) - starts[keys // n_items]), starts
-
-    def _items(self, row: IntArray, start: IntArray, stop: IntArray) -> IntArray:
-        """Return the candidates start..stop-1 of each row, most popular first, one row after the other."""
-        keys, starts = self._excluded_positions
-        sizes = (stop - start)[row]
-        candidate, item_row = ranges(start[row], sizes), np.repeat(row, sizes)
-        key = item_row * self.rows.n_items + candidate
-        n_left_out = np.searchsorted(keys, key, side="right") - starts[item_row]
-        items: IntArray = self.order[candidate + n_left_out]
-        return items
 
     def _raise_nan(self, row: int) -> NoReturn:
         raise nan_score(self.rows.user_id(int(row))) from None

@@ -8,33 +8,27 @@ enough. Metrics without a cut-off may be bounded from sampled negatives of all u
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from truerank.core.digest import data_hash
-from truerank.core.errors import InvalidParameter, TruerankError, suggests_arguments
+from truerank.core.errors import InvalidParameter, suggests_arguments
 from truerank.core.model import Model, Validate, interrupted_training
 from truerank.core.progress import SILENT, Progress, tracked
-from truerank.core.ranks import Ranks, SeenPolicy, TiePolicy
+from truerank.core.ranks import SeenPolicy, TiePolicy
 from truerank.core.result import SAMPLED_USERS, Estimate, Result
 from truerank.core.scorer import DenseScores, HasFactors, HasSparseRows, Scorer
 from truerank.core.split import Split
-from truerank.core.types import FloatArray
-from truerank.estimation.base import Estimator
-from truerank.estimation.tally import tally
-from truerank.inference.bounds.identify import identification_bounds
-from truerank.inference.bounds.sample_size import SampleDesign
+from truerank.core.table import listed_in_words
+from truerank.core.types import IntArray
 from truerank.inference.estimate_interval.registry import Target
 from truerank.inference.user_interval import INTERVALS
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.exact import exact_ranks
-from truerank.ranking.sampled import sample_ranks
-from truerank.ranking.samplers.uniform import UniformSampler
-from truerank.ranking.simulate import simulate_sample
 from truerank.workflows.assembly import EvaluatedModel, assemble_result
 from truerank.workflows.estimate import BoundsWithMessages
 from truerank.workflows.fitting import (
@@ -48,86 +42,27 @@ from truerank.workflows.fitting import (
 )
 from truerank.workflows.options import DEFAULT_ESTIMATOR, DEFAULT_METRICS, Estimators, single_estimator
 from truerank.workflows.plan.cost import RankingSeconds
-from truerank.workflows.precision.goal import PrecisionDesign, PrecisionGoal, PrecisionResult, PrecisionTrace
+from truerank.workflows.precision.bounded_sample import (
+    BoundedSample,
+    negatives_for_bounds,
+    sample_with_bounds,
+)
+from truerank.workflows.precision.goal import (
+    DEFAULT_PROXY,
+    PrecisionDesign,
+    PrecisionGoal,
+    PrecisionResult,
+    PrecisionTrace,
+)
+from truerank.workflows.precision.item_order import make_order
 from truerank.workflows.precision.partial_rows import PartialRows
-from truerank.workflows.precision.user_sample import UserSample
-
-_PILOT_NEGATIVES = 99  # of the sample simulated from the pilot's exact ranks
-_FEWEST_NEGATIVES = 30  # fewer save next to nothing beside the pilot, and estimates suffer
-_PLANNED_FRACTION = 0.9  # of the wanted half-width: bounds of the actual sample differ from predicted ones
-
-
-@dataclass(frozen=True, eq=False)
-class BoundedSample:
-    """Estimates and identification bounds from sampled negatives of all users, and the scores computed."""
-
-    value: FloatArray
-    limits: FloatArray
-    n_scores: int
-
-
-def negatives_for_bounds(
-    pilot: Ranks, metrics: Sequence[Metric], half_width: float, *, n_users: int, level: float, ties: TiePolicy
-) -> int | None:
-    """Return about how many negatives per user bound every metric this closely; None if only all items do.
-
-    Parameters
-    ----------
-    pilot : exact ranks of some users
-    metrics, half_width, level, ties : of the bounds
-    n_users : users that negatives would be sampled for
-    """
-    m = min(_PILOT_NEGATIVES, int((pilot.n_pool - pilot.n_relevant).min()) // 2)
-    if m < 1:
-        return None
-    try:
-        simulated = simulate_sample(pilot, m)
-        is_single = bool((pilot.n_relevant == 1).all()) and not pilot.n_tied.any()
-        design = SampleDesign.of(
-            tally(simulated, ties=ties),
-            level=level,
-            method="binomial" if is_single else "chernoff",
-            shape=None,
-            pools="free",
-        )
-        design = replace(design, n_users=n_users, start=0)
-        sizes = [design.size(metric, _PLANNED_FRACTION * half_width) for metric in metrics]
-    except TruerankError:  # there are no bounds for this kind of sample
-        return None
-    known = [size for size in sizes if size is not None]
-    return max(_FEWEST_NEGATIVES, *known) if len(known) == len(sizes) else None
-
-
-def sample_with_bounds(
-    scorer: Scorer,
-    split: Split,
-    metrics: Sequence[Metric],
-    estimator: Estimator,
-    *,
-    n_negatives: int,
-    level: float,
-    ties: TiePolicy,
-    seen: SeenPolicy,
-    seed: int,
-    n_threads: int | None,
-    progress: Progress,
-) -> BoundedSample:
-    """Sample negatives for all users; the bounds hold whatever the bias of the estimator is."""
-    sampled = sample_ranks(
-        scorer,
-        split,
-        UniformSampler(m=n_negatives),
-        seen=seen,
-        seed=seed,
-        n_threads=n_threads,
-        progress=progress,
-    )
-    counted = tally(sampled.ranks, ties=ties, seed=seed)
-    bounds = identification_bounds(counted.unbinned, metrics, level=level, progress=progress)
-    limits = np.array([[bound.low, bound.high] for bound in bounds])
-    value = estimator.estimate(counted, metrics).value
-    return BoundedSample(np.clip(value, limits[:, 0], limits[:, 1]), limits, sampled.n_scores)
-
+from truerank.workflows.precision.user_sample import (
+    UserSample,
+    fewest_rows,
+    needed_information,
+    needed_rows,
+    predicted_variance,
+)
 
 #: Users of the first round, the fewest that a budget must allow, and rounds for the forecast number of users.
 FIRST_USERS = 200
@@ -135,6 +70,10 @@ FIRST_ROWS = 50  # where rows cannot end early
 FEWEST_USERS = 20
 ROUNDS = 10
 _SMALLEST_ROUND = 16
+_SMALLEST_ROWS = 4  # of a round after screening, when rows are whole ones
+_LOOK = 4  # items of the first look at some users, as a multiple of the cut-off
+_GUESSED_DROP = 0.1  # of values below their ceilings, before anything is known
+_SHARE = 0.5  # of the cost of avoidable rows that going deeper may cost, each time
 
 
 def evaluate_model(scorer: Scorer, split: Split, goal: PrecisionGoal, progress: Progress) -> PrecisionResult:
@@ -153,7 +92,10 @@ def evaluate_model(scorer: Scorer, split: Split, goal: PrecisionGoal, progress: 
             "as requested" if goal.design == "exact" else "its scores are available without calling the model"
         )
         return _exact(scorer, split, goal, f"all items were ranked for all users: {why}.", progress)
-    rows = PartialRows(scorer, split, cutoff=goal.cutoff, seen=goal.seen, n_threads=goal.n_threads)
+    order, proxies = make_order(goal.proxy, split, seed=goal.seed, progress=progress)
+    rows = PartialRows(
+        scorer, split, cutoff=goal.cutoff, order=order, seen=goal.seen, n_threads=goal.n_threads
+    )
     sample = UserSample(
         rows,
         goal.metrics,
@@ -163,7 +105,7 @@ def evaluate_model(scorer: Scorer, split: Split, goal: PrecisionGoal, progress: 
         ties=goal.ties,
         seed=goal.seed,
     )
-    return PrecisionSearch(scorer, split, goal, sample, exact_scores, progress).run()
+    return PrecisionSearch(scorer, split, goal, sample, exact_scores, proxies, progress).run()
 
 
 def _exact(
@@ -201,6 +143,7 @@ class PrecisionSearch:
     scorer, split, goal : the model, the data, and what is wanted
     sample : users sampled so far; grows
     exact_scores : scores of exact evaluation
+    proxies : names of the cheap models that order the items
     progress : where sampled users are reported
     """
 
@@ -211,15 +154,16 @@ class PrecisionSearch:
         goal: PrecisionGoal,
         sample: UserSample,
         exact_scores: int,
+        proxies: list[str],
         progress: Progress,
     ) -> None:
         self.scorer, self.split, self.goal, self.sample = scorer, split, goal, sample
-        self.exact_scores, self.progress = exact_scores, progress
+        self.exact_scores, self.proxies, self.progress = exact_scores, proxies, progress
         self.rounds: list[int] = []
         self.why: list[str] = []
         self.bounded: BoundedSample | None = None
         self.n_negatives = self.screened = 0
-        self.step = FIRST_USERS
+        self.expected = (0.0, 0.0)  # scores of screening all users first, and of sampling users alone
 
     @property
     def n_scores(self) -> int:
@@ -229,25 +173,30 @@ class PrecisionSearch:
     def run(self) -> PrecisionResult:
         """Sample users until the precision is reached, the budget is spent or every user is known."""
         sample, goal = self.sample, self.goal
-        with tracked(self.progress, "drawing users", len(sample.queue)) as task:
-            for n_added in self._first_round():
-                task.advance(n_added)
+        self._check_budget()
+        with tracked(self.progress, "deciding users", len(sample.queue)) as task:
+            before = len(sample.queue)
+            self._begin()
             self.update_limits()
+            task.advance(before - len(sample.queue))
             if not self.is_reached and goal.costs is not None and self._is_exact_quicker():
                 why = (
                     "all items were ranked for all users: by the measured costs that is quicker than "
                     "sampling further users."
                 )
                 return _exact(self.scorer, self.split, goal, why, self.progress, self.n_scores)
-            if not self.is_reached:
-                self._choose_next_step()
+            if not self.is_reached and goal.may_bound:
+                self._bound(sample.missing_rows() * self._row_scores())
             while not self.is_reached and not sample.is_complete:
-                n = sample.affordable(self.step, self._left())
+                before = len(sample.queue)
+                if self.screened:
+                    self._go_deeper()
+                n = sample.affordable(self._step(), self._left())
                 if n == 0:
                     self.why.append(f"The budget of {goal.budget:,} scores allows no further user.")
                     break
                 sample.add_users(n)
-                task.advance(n)
+                task.advance(before - len(sample.queue))
                 self.update_limits()
         return self._result()
 
@@ -270,53 +219,112 @@ class PrecisionSearch:
         spent = self.bounded.n_scores if self.bounded is not None else 0
         return None if self.goal.budget is None else self.goal.budget - spent
 
-    def _first_round(self) -> Iterator[int]:
+    def _check_budget(self) -> None:
         sample = self.sample
-        wanted = min(FIRST_USERS if self.goal.cutoff is not None else FIRST_ROWS, len(sample.queue))
-        least = min(FEWEST_USERS, wanted)
+        least = min(FEWEST_USERS, len(sample.queue))
         if sample.affordable(least, self.goal.budget) < least:
             needed = int(sample.rows.most_scores(sample.queue[:least]).sum())
             raise InvalidParameter(
                 f"budget must allow a first round of {least} users, which may take {needed:,} scores, got "
                 f"{self.goal.budget:,}. Raise the budget."
             )
-        while len(sample.sampled) < wanted:
-            n = sample.affordable(wanted - len(sample.sampled), self.goal.budget)
-            if n == 0:
-                return
+
+    def _begin(self) -> None:
+        """Take the first step that is expected to need fewest scores: screen all users, or sample some."""
+        sample, goal = self.sample, self.goal
+        if goal.cutoff is None or goal.target == "population":
+            wanted = min(FIRST_ROWS if goal.cutoff is None else FIRST_USERS, len(sample.queue))
+            n = sample.affordable(wanted, goal.budget)
             sample.add_users(n)
-            yield n
+            return
+        depth = _LOOK * goal.cutoff
+        n_looked = min(FIRST_USERS, len(sample.queue))
+        if goal.budget is not None:
+            n_looked = min(n_looked, max(goal.budget // (10 * depth), 1))
+        looked = sample.queue[:n_looked]
+        sample.rows.advance(looked, depth)
+        self.expected = screening, sampling = self._forecasts(looked)
+        if screening <= sampling and self._may_screen(goal.cutoff):
+            self._screen()
+        else:
+            sample.decide(sample.affordable(n_looked, goal.budget))
+
+    def _forecasts(self, looked: IntArray) -> tuple[float, float]:
+        """Return the expected scores of screening all users, and of sampling users alone."""
+        sample, goal = self.sample, self.goal
+        is_open = sample.rows.is_open[looked]
+        n_users, n_left = len(sample.rows), len(sample.queue) - len(looked)
+        asked, share = float(sample.rows.depth[looked].mean()), float(is_open.mean())
+        n_open = round(share * n_users)
+        missing = needed_information(goal.precision, goal.row_level)
+        n_rows = max(
+            needed_rows(n_open, _GUESSED_DROP * (1 - _GUESSED_DROP), missing, n_users),
+            fewest_rows(n_open, goal.precision, goal.row_level, n_users),
+        )
+        screening = n_left * asked + n_rows * self._row_scores()
+        ceilings = sample.ceilings(looked)
+        variance = max(predicted_variance(ceilings[:, c]) for c in range(ceilings.shape[1]))
+        n_sampled = needed_rows(n_left, variance, missing, n_users)
+        per_user = asked + share * self._row_scores()
+        return screening, len(looked) * share * self._row_scores() + n_sampled * per_user
+
+    def _screen(self) -> None:
+        """Score the most promising items of all users, as deep as that is expected to pay."""
+        self.screened = min(self.goal.cutoff or 1, self.sample.rows.depths[-1])
+        self.sample.screen(self.screened)
+        self._go_deeper()
+
+    def _go_deeper(self) -> None:
+        """Screen further as long as that costs at most a share of the rows that it may make unnecessary."""
+        sample, goal = self.sample, self.goal
+        for depth in sample.rows.depths:
+            if depth <= self.screened or sample.is_complete:
+                continue
+            fewest = fewest_rows(len(sample.queue), goal.precision, goal.row_level, len(sample.rows))
+            avoidable = max(sample.missing_rows() - fewest, 0) * self._row_scores()
+            if len(sample.queue) * (depth - self.screened) > _SHARE * avoidable:
+                return
+            if not self._may_screen(depth):
+                return
+            self.screened = depth
+            sample.screen(depth)
+
+    def _how_screened(self) -> str:
+        screening, sampling = self.expected
+        n_users = len(self.sample.rows)
+        n_open = len(self.sample.queue) + len(self.sample.sampled)
+        return (
+            f"Up to {self.screened:,} items per user were scored first, in the order of "
+            f"{listed_in_words(self.proxies)}. That "
+            f"decided {n_users - n_open:,} of {n_users:,} users (expected cost {screening:,.0f} scores, "
+            f"against {sampling:,.0f} for sampling users alone)."
+        )
+
+    def _row_scores(self) -> float:
+        """Return the mean length of a row: about what it costs to decide a user that screening left open."""
+        return float(self.sample.rows.rows.n_free.mean())
+
+    def _step(self) -> int:
+        """Return the users of the next round, and aim the bets at what the budget can reach."""
+        sample = self.sample
+        needed = sample.missing_rows()
+        budget = self._left()
+        if budget is not None:
+            allowed = int((budget - sample.rows.n_scores) / max(self._cost_per_user(), 1.0))
+            if allowed < needed:
+                sample.aim_at(allowed)
+        return max(_SMALLEST_ROWS if self.screened else _SMALLEST_ROUND, -(-needed // ROUNDS))
+
+    def _cost_per_user(self) -> float:
+        """Return the mean number of scores that a sampled user took, beyond screening."""
+        rows = self.sample.rows.depth[self.sample.sampled]
+        return float((rows - self.screened).mean()) if len(rows) else self._row_scores()
 
     def _is_exact_quicker(self) -> bool:
         costs = self.goal.costs
         if costs is None or (self.goal.budget or np.inf) < self.n_scores + self.exact_scores:
             return False
-        return costs.exact < min(f.n_scores for f in self.sample.forecasts()) * costs.sampled_score
-
-    def _choose_next_step(self) -> None:
-        """Take the step that is expected to need the fewest scores: bounds, screening or further users."""
-        sample, goal = self.sample, self.goal
-        forecasts = [f for f in sample.forecasts() if f.depth == 0 or self._may_screen(f.depth)]
-        best = min(forecasts, key=lambda forecast: forecast.n_scores)
-        self.step = max(_SMALLEST_ROUND, -(-best.n_rows // ROUNDS))
-        if goal.may_bound and self._bound(best.n_scores):
-            return
-        if best.depth:
-            before = len(sample.queue)
-            sample.screen(best.depth)
-            self.screened = best.depth
-            self.why.append(
-                f"The {best.depth:,} most popular items were scored for all remaining users, which decided "
-                f"{before - len(sample.queue):,} of {before:,} (expected cost {best.n_scores:,.0f} scores, "
-                f"against {forecasts[0].n_scores:,.0f} for sampling users alone)."
-            )
-            self.update_limits()
-        budget = self._left()
-        if budget is not None and sample.rows.n_scores + best.n_scores > budget:
-            is_open = sample.rows.depth[sample.sampled] > sample.depth
-            costs = (sample.rows.depth[sample.sampled] - sample.depth)[is_open]
-            per_row = max(float(costs.mean()) if len(costs) else 1.0, 1.0)
-            sample.aim_at(int((budget - sample.rows.n_scores) / per_row))
+        return costs.exact < self.sample.missing_rows() * self._cost_per_user() * costs.sampled_score
 
     def _may_screen(self, depth: int) -> bool:
         budget = self._left()
@@ -376,6 +384,8 @@ class PrecisionSearch:
             f"{len(sample.sampled):,} of {len(sample.rows):,} users were sampled and scored {until}, which "
             "gives their exact values.",
         )
+        if self.screened:
+            self.why.insert(0, self._how_screened())
         width = float((self.limits[:, 1] - self.limits[:, 0]).max() / 2)
         is_exact = sample.is_complete and goal.target == "test-users"
         if is_exact:
@@ -402,6 +412,7 @@ class PrecisionSearch:
             tuple(self.why),
             n_known,
             self.screened,
+            tuple(self.proxies),
         )
         return PrecisionResult(
             np.clip(value, self.limits[:, 0], self.limits[:, 1]),
@@ -426,6 +437,7 @@ def evaluate_to_precision(
     target: Target = "test-users",
     estimator: Estimators = DEFAULT_ESTIMATOR,
     design: PrecisionDesign = "auto",
+    proxy: Any = DEFAULT_PROXY,
     costs: RankingSeconds | None = None,
     ties: TiePolicy = "expected",
     seen: SeenPolicy = "remove",
@@ -440,11 +452,12 @@ def evaluate_to_precision(
     Models whose scores are available without calling them (factors, sparse rows, arrays) are ranked exactly,
     which is quicker than sampling. Other models are evaluated on a growing sample:
 
-    * Users are sampled in random order, 200 in the first round.
-    * Each user is scored from popular to rare items until K items rank above the targets: the value is exact
-      and no estimator is needed, see ``PartialRows``.
-    * From the first round the cheapest next step is forecast: sampling further users, or scoring some popular
-      items of *all* remaining users, which decides most of them, and then sampling users among the others.
+    * Items are asked in the order of cheap models, the proxies, see ``ProxyOrder``. A user is scored until K
+      items rank above the targets: the value is exact and no estimator is needed, see ``PartialRows``.
+    * A look at 200 users says what is cheaper: to sample users in random order, or to score some items of
+      *all* users first. That decides most misses, and gives the others a ceiling: the value they have if
+      nothing else ranks above their targets. Users are then sampled among those, to find out how far values
+      lie below ceilings, see ``UserSample``. How deep to go is forecast anew after each round.
     * Metrics without a cut-off, such as AUC, may be cheaper to bound by sampled negatives of all users
       (``truerank.inference.bounds``): the bounds hold whatever the bias of the estimator is.
     * After each round the intervals are computed. Evaluation ends when all have the wanted half-width, when
@@ -460,6 +473,9 @@ def evaluate_to_precision(
     estimator : gives the value, not the interval, where negatives are sampled
     design : ``exact`` ranks all items for all users, ``rows`` samples users, ``negatives`` bounds the metrics
         from sampled negatives of all users; ``auto`` chooses
+    proxy : cheap models whose scores say which items are asked for first: spec strings separated by commas,
+        which are fitted to the train part, scorers, or a list of these. ``popularity`` alone needs no fit.
+        The proxies decide what the evaluation costs, not what it finds
     costs : measured seconds (``measure_costs``), where these and not the number of scores shall decide
         between exact evaluation and sampling users
     ties, seen, seed, n_threads : as in ``evaluate``
@@ -494,6 +510,7 @@ def evaluate_to_precision(
         budget,
         single_estimator(estimator, "evaluation to a precision"),
         design=design,
+        proxy=proxy,
         costs=costs,
         level=level,
         target=target,

@@ -1,0 +1,216 @@
+"""Orders in which a slow model is asked for items: those first that it is expected to rank above a target.
+
+The order decides what an evaluation costs, never what it finds. `PopularFirst` needs nothing but the train
+part; `ProxyOrder` asks cheap models that were fitted to it, and learns from the scores of the slow model how
+far each of them can be trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.optimize import nnls
+
+from truerank.core.interactions import Interactions
+from truerank.core.model import Model
+from truerank.core.progress import SILENT, Progress
+from truerank.core.scorer import Scorer, check_scorer
+from truerank.core.split import Split
+from truerank.core.types import FloatArray, IntArray
+from truerank.models.registry import MODELS
+from truerank.workflows.fitting import fit_scorer, model_or_scorer
+
+_PRIOR_PAIRS = 50.0  # pairs that the equal weights of the beginning count for
+
+
+def make_order(
+    proxy: Any, split: Split, *, seed: int = 0, progress: Progress = SILENT
+) -> tuple[ItemOrder, list[str]]:
+    """Return the order that cheap models give, and their names.
+
+    Parameters
+    ----------
+    proxy : spec strings of models separated by commas, models, scorers that are fitted already, or a list of
+        these; ``popularity`` alone is not fitted
+    split : its train part is looked at, nothing else
+    seed, progress : of the fits
+    """
+    listed = proxy if isinstance(proxy, list | tuple) else [proxy]
+    models = [
+        model
+        for one in listed
+        for model in (MODELS.make_all(one) if isinstance(one, str) else [model_or_scorer(one)])
+    ]
+    names = [str(model) if isinstance(model, Model) else type(model).__name__ for model in models]
+    if names == ["popularity"]:
+        return PopularFirst(split.train), names
+    fitted = [fit_scorer(model, split, seed=seed, progress=progress) for model in models]
+    for scorer in fitted:
+        check_scorer(scorer, split)
+    return ProxyOrder(fitted, split.train), names
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Scores that the slow model gave so far.
+
+    Parameters
+    ----------
+    user, item : (n,) codes; pairs of one user lie together
+    score : (n,) what the model said
+    features : (n, n_features) what the order knew about the pairs
+    """
+
+    user: IntArray
+    item: IntArray
+    score: FloatArray
+    features: FloatArray
+
+    @classmethod
+    def none(cls, n_features: int) -> Asked:
+        """Return no pairs."""
+        empty = np.zeros(0, np.int64)
+        return cls(empty, empty, np.zeros(0), np.zeros((0, n_features), np.float32))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Asked]) -> Asked:
+        """Return all pairs, those of one user together."""
+        user = np.concatenate([part.user for part in parts])
+        order = np.argsort(user, kind="stable")
+        return cls(
+            user[order],
+            np.concatenate([part.item for part in parts])[order],
+            np.concatenate([part.score for part in parts])[order],
+            np.concatenate([part.features for part in parts])[order],
+        )
+
+    def of(self, users: IntArray) -> Asked:
+        """Return the pairs of some users."""
+        is_kept = np.isin(self.user, users)
+        return Asked(self.user[is_kept], self.item[is_kept], self.score[is_kept], self.features[is_kept])
+
+    def __len__(self) -> int:
+        return len(self.user)
+
+
+class ItemOrder(Protocol):
+    """Says which items of a user a slow model probably scores high; wrong answers cost scores, no more."""
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue."""
+
+    def features(self, users: IntArray) -> FloatArray:
+        """Return what is known about all pairs of some users, (len(users), n_items, n_features)."""
+
+    def predict(self, users: IntArray, features: FloatArray) -> FloatArray:
+        """Return (len(users), n_items) guesses; only their order within a user matters."""
+
+    def learn(self, new: Asked) -> None:
+        """Take in scores that the slow model gave."""
+
+
+class PopularFirst:
+    """Popular items first, the same order for all users; items of equal popularity by their code.
+
+    Parameters
+    ----------
+    train : events that popularity is counted in
+    """
+
+    def __init__(self, train: Interactions) -> None:
+        counts = np.bincount(train.item, minlength=train.n_items).astype(np.float64)
+        self.place: FloatArray = np.empty(train.n_items)
+        self.place[np.argsort(-counts, kind="stable")] = -np.arange(train.n_items)
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue."""
+        return len(self.place)
+
+    def features(self, users: IntArray) -> FloatArray:
+        """Return the place of each item, counted downwards from 0."""
+        place: FloatArray = np.broadcast_to(self.place[:, None], (len(users), self.n_items, 1))
+        return place
+
+    def predict(self, users: IntArray, features: FloatArray) -> FloatArray:
+        """Return the places."""
+        return features[:, :, 0]
+
+    def learn(self, new: Asked) -> None:
+        """Learn nothing."""
+
+
+class ProxyOrder:
+    r"""Items that cheap models score high first; the slow model's scores say how far each is trusted.
+
+    The guess for user u and item i is
+
+    .. math:: \sum_k w_k z_{kui}, \qquad w_k \ge 0
+
+    with z_k the scores of proxy k, standardised within the user, and the logarithm of popularity as one more
+    of them. The weights begin equal and are fitted by least squares, within users, to all scores asked so
+    far. They are not negative: items were asked because guesses were high, and among those a proxy that was
+    right about the others would look wrong.
+
+    Parameters
+    ----------
+    proxies : cheap fitted models
+    train : the events they were fitted to
+    """
+
+    def __init__(self, proxies: Sequence[Scorer], train: Interactions) -> None:
+        self.proxies, self.train = tuple(proxies), train
+        counts = np.log1p(np.bincount(train.item, minlength=train.n_items).astype(np.float64))
+        self.popularity: FloatArray = (counts - counts.mean()) / (counts.std() or 1.0)
+        start = np.array([*(1.0 for _ in self.proxies), 0.0])
+        self.weights: FloatArray = start / start.sum()
+        self.products: FloatArray = _PRIOR_PAIRS * np.eye(len(start))
+        self.moments: FloatArray = _PRIOR_PAIRS * self.weights
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue."""
+        return self.train.n_items
+
+    def features(self, users: IntArray) -> FloatArray:
+        """Return standardised scores of the proxies, and popularity."""
+        items = np.arange(self.n_items)
+        found = np.empty((len(users), self.n_items, len(self.proxies) + 1), np.float32)
+        for k, proxy in enumerate(self.proxies):
+            scores = np.array(proxy.score(users, items), dtype=np.float32)
+            np.nan_to_num(scores, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+            scores -= scores.mean(axis=1, keepdims=True)
+            spread = np.sqrt((scores**2).mean(axis=1, keepdims=True))
+            found[:, :, k] = scores / np.where(spread > 0, spread, 1)
+        found[:, :, -1] = self.popularity
+        return found
+
+    def predict(self, users: IntArray, features: FloatArray) -> FloatArray:
+        """Return the weighted sums."""
+        guess: FloatArray = features @ self.weights.astype(features.dtype)
+        return guess
+
+    def learn(self, new: Asked) -> None:
+        """Fit the weights to all scores so far."""
+        x, y = _within_users(new)
+        self.products = self.products + x.T @ x
+        self.moments = self.moments + x.T @ y
+        # The minimum of |L'w - L^-1 m|^2 is that of w'Pw - 2w'm with P = LL'.
+        lower = np.linalg.cholesky(self.products)
+        self.weights = nnls(lower.T, np.linalg.solve(lower, self.moments))[0]
+
+
+def _within_users(asked: Asked) -> tuple[FloatArray, FloatArray]:
+    """Return features and scores as differences from the user's mean, scores in units of their spread."""
+    starts = np.flatnonzero(np.diff(asked.user, prepend=asked.user[:1] - 1))
+    counts = np.diff(starts, append=len(asked.user))
+    x = asked.features.astype(np.float64)
+    y = asked.score.astype(np.float64)
+    x = x - np.repeat(np.add.reduceat(x, starts, axis=0) / counts[:, None], counts, axis=0)
+    y = y - np.repeat(np.add.reduceat(y, starts) / counts, counts)
+    spread = np.sqrt(np.add.reduceat(y**2, starts) / counts)
+    return x, y / np.repeat(np.where(spread > 0, spread, 1.0), counts)

@@ -1,0 +1,72 @@
+"""Orders in which a slow model is asked for items."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.workflows.plan.world import make_world
+from truerank.core.errors import TruerankError
+from truerank.core.scorer import as_scorer
+from truerank.core.types import FloatArray
+from truerank.workflows.precision.item_order import Asked, PopularFirst, ProxyOrder, make_order
+
+SPLIT, SCORES = make_world()
+USERS = np.array([3, 7, 400])
+
+
+def asked(order: ProxyOrder, scores: FloatArray, n: int = 30) -> Asked:
+    """Return the answers for the items that an order puts first, for some users."""
+    users = np.arange(0, 500, 5)
+    features = order.features(users)
+    items = np.argsort(-order.predict(users, features), axis=1)[:, :n]
+    rows = np.repeat(np.arange(len(users)), n)
+    return Asked(
+        users[rows], items.ravel(), scores[users[rows], items.ravel()], features[rows, items.ravel()]
+    )
+
+
+def test_popular_items_first_and_the_same_for_all() -> None:
+    order, names = make_order("popularity", SPLIT)
+    assert isinstance(order, PopularFirst)
+    assert names == ["popularity"]
+    guess = order.predict(USERS, order.features(USERS))
+    counts = np.bincount(SPLIT.train.item, minlength=SPLIT.train.n_items)
+    assert (np.argsort(-guess, axis=1) == np.argsort(-counts, kind="stable")).all()
+
+
+def test_one_proxy_is_followed() -> None:
+    order = ProxyOrder([as_scorer(SCORES)], SPLIT.train)
+    guess = order.predict(USERS, order.features(USERS))
+    for user, row in zip(USERS.tolist(), guess, strict=True):
+        assert np.corrcoef(row, SCORES[user])[0, 1] > 0.999999
+
+
+def test_the_proxy_that_is_right_gets_the_weight() -> None:
+    noise = np.random.default_rng(0).normal(size=SCORES.shape)
+    order = ProxyOrder([as_scorer(SCORES), as_scorer(noise)], SPLIT.train)
+    assert order.weights.tolist() == [0.5, 0.5, 0.0]
+    for _ in range(3):
+        order.learn(asked(order, SCORES))
+    assert order.weights[0] > 5 * order.weights[1] >= 0
+
+
+def test_weights_are_never_negative() -> None:
+    order = ProxyOrder([as_scorer(SCORES), as_scorer(-SCORES)], SPLIT.train)
+    order.learn(asked(order, SCORES))
+    assert (order.weights >= 0).all()
+
+
+def test_scores_that_are_no_numbers_or_all_equal_do_no_harm() -> None:
+    broken = np.full(SCORES.shape, np.nan)
+    order = ProxyOrder([as_scorer(broken), as_scorer(np.ones(SCORES.shape))], SPLIT.train)
+    assert np.isfinite(order.predict(USERS, order.features(USERS))).all()
+    same = asked(order, np.zeros(SCORES.shape))
+    order.learn(same)
+    assert np.isfinite(order.weights).all()
+
+
+@pytest.mark.parametrize(("proxy", "sentence"), [("eas", "Did you mean 'ease'"), ("", "at least one model")])
+def test_bad_names_get_a_sentence(proxy: str, sentence: str) -> None:
+    with pytest.raises(TruerankError, match=sentence):
+        make_order(proxy, SPLIT)
