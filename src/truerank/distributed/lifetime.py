@@ -27,7 +27,7 @@ from truerank.core.checkpoint import lock_file, machine_code
 LOOK_SECONDS = 1.0
 _KILL_WITH_PARENT, _SIGKILL = 1, 9
 _LOCK = "truerank.lock"
-#: An empty folder without a lock is as old as this before it is taken for abandoned.
+#: A folder without a lock is as old as this before it is taken for abandoned.
 _START_SECONDS = 60.0
 
 
@@ -118,8 +118,8 @@ def _is_abandoned(folder: Path) -> bool:
         return False
     try:
         descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
-    except FileNotFoundError:  # its process was killed in between, or is just about to lock it
-        return not any(folder.iterdir()) and time.time() - status.st_mtime > _START_SECONDS
+    except FileNotFoundError:  # just about to be locked; or a late task of a worker has made it again
+        return time.time() - status.st_mtime > _START_SECONDS
     try:
         return lock_file(descriptor) is True
     finally:
