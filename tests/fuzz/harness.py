@@ -187,7 +187,8 @@ def call(*arguments: str | Path) -> Answer:
 
 def call_process(*arguments: str | Path) -> Answer:
     """Run the command line as a user does, with little memory and time."""
-    command = [sys.executable, "-m", "truerank", *(str(one).replace("\x00", "") for one in arguments)]
+    texts = [str(one).replace("\x00", "").encode("utf-8", "replace").decode() for one in arguments]
+    command = [sys.executable, "-m", "truerank", *texts]
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
