@@ -9,7 +9,7 @@ help:
 	@echo "make demo   evaluate five recommenders on the embedded demo data: a table and demo/report.html"
 	@echo "make test   format, lint, types, import directions, doctests and tests, on all cores"
 	@echo "make quick  the daily loop: without papers, docs, clusters, slow and statistical tests"
-	@echo "make fuzz   30,000 hostile inputs of every kind, counted (make fuzz SEED=1; inputs of bad ones go to fuzz/)"
+	@echo "make fuzz   46,500 hostile inputs of every kind, counted (make fuzz SEED=1; inputs of bad ones go to fuzz/)"
 	@echo "make pythons  the daily loop under Python 3.12 and 3.13 (make test-3.12), without torch"
 	@echo "make package  build wheel and source archive into dist/, check and try them"
 	@echo "make docs   build the documentation site into site/; warnings are errors"
@@ -38,7 +38,7 @@ quick: $(VENV)/.test
 	$(BIN)/pytest --numprocesses auto --dist loadfile -m 'not (cluster or slow or stat or data)' \
 	  --ignore tests/papers --ignore tests/docs --ignore tests/distributed
 
-# bounded: about 20 minutes on one core; make fuzz SEED=7 ATTACK=options runs other cases, of one class
+# bounded: about half an hour on one core; make fuzz SEED=7 ATTACK=options runs other cases, of one class
 fuzz: $(VENV)/.test
 	$(BIN)/python -m tests.fuzz --seed $(or $(SEED),0) --only "$(ATTACK)"
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.split.strategies import timed_events
+from truerank.core.errors import TruerankError
 from truerank.core.interactions import Interactions
 from truerank.data.catalogue import find_local, load
 from truerank.split.base import make_split
@@ -91,3 +92,11 @@ def test_ml1m_split_of_ncf() -> None:
     assert (item[0] == item[1])[untied].all()
     assert untied.sum() > 1000
     assert np.array_equal(np.sort(theirs.time), np.sort(ours.time))
+
+
+@pytest.mark.parametrize("rule", ["leave-last-out", "leave-one-out"])
+def test_more_events_than_anybody_has_are_not_looked_for(rule: str) -> None:
+    """A count that no user reaches is refused at once, and not after 2^63 rounds."""
+    events = Interactions.from_codes([0, 0, 0, 1], [0, 1, 2, 0], time=np.arange(4))
+    with pytest.raises(TruerankError, match="must give at least one test event"):
+        make_split(events, f"{rule}(n={2**63})")

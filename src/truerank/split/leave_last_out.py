@@ -58,6 +58,8 @@ def leave_out(interactions: Interactions, key_of: Callable[[slice], AnyArray], n
     free = np.ones(len(interactions), dtype=np.bool_)
     for number, part in enumerate((TEST, VALID) if valid else (TEST,), start=1):
         wanted = counts > number * n
+        if not wanted.any():  # so many as n would be looked for in vain
+            break
         for _ in range(n):
             rows = last_of_each(interactions.user, key_of, free, wanted)
             parts[rows] = part
