@@ -136,10 +136,11 @@ def test_headers_of_dat_files(tmp_path: Path, text: str) -> None:
         assert read.users.decode(read.user) == [1, 3] and read.items.decode(read.item) == [2, 4]
 
 
-def test_keys_of_dictionaries_are_whole(tmp_path: Path) -> None:
-    """Python joins texts that stand beside each other, so this key is not item."""
+@pytest.mark.parametrize("odd", ["'the' 'item': 'y'", "'item': 'y' 'z'"])
+def test_texts_of_dictionaries_are_whole(tmp_path: Path, odd: str) -> None:
+    """Python joins texts that stand beside each other, so this key is not item, and this item is not y."""
     path = tmp_path / "reviews.txt"
-    path.write_text("{'user': 'a', 'item': 'x'}\n{'user': 'b', 'the' 'item': 'y'}\n")
+    path.write_text(f"{{'user': 'a', 'item': 'x'}}\n{{'user': 'b', {odd}}}\n")
     with pytest.raises(InvalidData, match=r"ids must not be missing, but 1 of 2 in column 'item'"):
         read_interactions(path, format="dicts")
 

@@ -319,7 +319,8 @@ def _scan_lines(path: Path) -> pl.LazyFrame:
 
 def _scan_dicts(path: Path, where: str) -> OpenTable:
     names = re.findall(r"'([^']+)': ['\"]", _first_lines(path, where)[1][0])
-    quoted = r"{mark}((?:[^{mark}\\]|\\.)*){mark}"
+    # A text ends before a comma or the brace: texts that follow each other, which Python joins, are refused.
+    quoted = r"{mark}((?:[^{mark}\\]|\\.)*){mark}\s*[,}}]"
     columns = [
         pl.coalesce(
             pl.col("line").str.extract(rf"(?:^\{{|, ?)'{re.escape(name)}': " + quoted.format(mark=mark))
