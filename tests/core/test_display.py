@@ -44,7 +44,7 @@ TEXTS = {
     "study": r"<Study of 2 repeats: relative errors over cut-offs>\nmetric +model +estimator",
     "sub-sample": r"<Sub-sample of 'tiny': 2 events>\n +all +kept\nevents +4 +2\n",
     "table": r"<Table 'T' of 1 row>\na\nx\nso\Z",
-    "registry": r"<\d+ metrics: ap, auc, hit, ",
+    "registry": r"<\d+ metrics: ap, auc, err, hit, ",
 }
 
 
@@ -169,3 +169,8 @@ def test_without_pandas_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> 
 def test_an_overview_may_be_a_title_alone() -> None:
     assert Overview("so & so").text() == "<so & so>"
     assert Overview("so & so").html() == "<div><b>so &amp; so</b></div>"
+
+
+def test_a_table_without_columns_is_shown_as_nothing() -> None:
+    """What a file can hold can be shown."""
+    assert Table((), ()).text() == Table((), ((), ())).text() == ""

@@ -247,6 +247,8 @@ def lay_out(
         )
         for at, name in enumerate(table.columns)
     ]
+    if not columns:
+        return ""
     style = bold or _plain
     blocks = _blocks(columns, table.n_names(), width)
     if not blocks:

@@ -440,9 +440,11 @@ def listed_in_words(entries: Sequence[str], most: int = _MOST_LISTED) -> str:
 
     Examples
     --------
-    >>> listed_in_words(["a", "b", "c"]), listed_in_words(["a", "b", "c", "d"], most=2)
-    ('a, b and c', 'a, b and 2 more')
+    >>> listed_in_words(["a", "b", "c"]), listed_in_words(["a", "b", "c", "d"], most=2), listed_in_words([])
+    ('a, b and c', 'a, b and 2 more', 'nothing')
     """
+    if not entries:
+        return "nothing"
     shown = list(entries[:most])
     if len(entries) > most:
         return f"{', '.join(shown)} and {len(entries) - most:,} more"
