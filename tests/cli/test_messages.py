@@ -20,7 +20,7 @@ COMPARE = ("compare", "--data", "demo", "--model", "popularity", "--model", "eas
     [
         ((*EVALUATE, "--precision", "0.7"), "--precision "),
         ((*EVALUATE, "--precision", "0.01", "--budget", "1"), "--budget must allow a first round"),
-        ((*EVALUATE, "--threads", "0"), "--threads must be an integer >= 1, got 0."),
+        ((*EVALUATE, "--threads", "0"), "--threads must be at least 1, got 0."),
         ((*EVALUATE, "--users", "0"), "--users must be an integer >= 1"),
         ((*EVALUATE, "--ties", "even"), "--ties must be one of expected, best, worst, random, got 'even'."),
         ((*EVALUATE, "--estimator", "mle"), "--estimator, --bounds and --check "),

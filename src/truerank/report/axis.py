@@ -206,7 +206,8 @@ def padded_range(
         outer = (0.0 if low == 0 else outer[0]), (0.0 if low < high == 0 else outer[1])
     if lowest is not None and highest is not None and lowest >= highest:
         return outer
-    return outer[0] if lowest is None else lowest, outer[1] if highest is None else highest
+    low, high = outer[0] if lowest is None else lowest, outer[1] if highest is None else highest
+    return (low, high) if low < high else outer  # a limit that leaves no room for what must lie on the axis
 
 
 def data_range(axis: ChartAxis, values: Iterable[float]) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -19,12 +19,10 @@ from pathlib import Path
 
 from truerank.core.errors import InvalidParameter, JobFailed, NotConverged, TruerankError
 from truerank.core.progress import ProgressTask
-from truerank.core.split import Split
 from truerank.distributed.engine import Engine, EngineTask, Job
 from truerank.distributed.lifetime import end_with_driver
 from truerank.distributed.sealed import SealedPickle, private_folder, write_pickle
 from truerank.workflows.agreement.runner import TaskRunner
-from truerank.workflows.agreement.scenarios import Scenario
 from truerank.workflows.agreement.tasks import AgreementTask
 
 _worker_runner: TaskRunner | None = None  # set in worker processes only
@@ -53,18 +51,33 @@ def run_tasks(
             f"several workers need a folder for finished tasks, got workers={workers} and no folder. Name a "
             "folder, or use one worker."
         )
-    _run_in_processes(runner, missing, workers, progress)
+    # The splits travel in a file. Handed to a process that is started, they would be more than a pipe takes
+    # at once, and a process that dies before it has read them would leave this one waiting.
+    with _sealed_splits(runner, runner.folder) as splits:
+        _run_in_processes(splits, runner.folder, missing, workers, progress)
+
+
+@contextmanager
+def _sealed_splits(runner: TaskRunner, folder: Path) -> Iterator[SealedPickle]:
+    """Write the splits for the workers of this run into a private folder, which is removed at the end."""
+    with private_folder(str(folder)) as private:
+        instead = "Define the classes and functions of scenarios at the top level of a module."
+        yield write_pickle(private, "splits.pickle", runner.splits, what="a split", instead=instead)
 
 
 def _run_in_processes(
-    runner: TaskRunner, tasks: Sequence[AgreementTask], workers: int, progress: ProgressTask
+    splits: SealedPickle,
+    folder: Path,
+    tasks: Sequence[AgreementTask],
+    workers: int,
+    progress: ProgressTask,
 ) -> None:
     children = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
         min(workers, len(tasks)),
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_start_worker,
-        initargs=(runner.splits, runner.folder),
+        initargs=(splits, folder),
     )
     try:
         waiting = iter(tasks)
@@ -121,14 +134,14 @@ def _undisturbed() -> Iterator[None]:
             signal.raise_signal(heard[0])
 
 
-def _start_worker(splits: Mapping[Scenario, Split], folder: Path | None) -> None:
+def _start_worker(splits: SealedPickle, folder: Path) -> None:
     """Set up the runner of a worker process; Ctrl-C is left to the parent, which ends its workers."""
     global _worker_runner
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     driver = multiprocessing.parent_process()
     if driver is not None and driver.pid is not None:
         end_with_driver(driver.pid)
-    _worker_runner = TaskRunner(splits, folder)
+    _worker_runner = TaskRunner(splits.load(), folder)
 
 
 def _run_in_worker(task: AgreementTask) -> str | None:
@@ -217,9 +230,7 @@ def run_tasks_on(
         )
     folder = runner.folder.resolve()
     digest = "-".join(sorted(set(runner.digests.values())))
-    instead = "Define the classes and functions of scenarios at the top level of a module."
-    with private_folder(str(folder)) as private:
-        splits = write_pickle(private, "splits.pickle", runner.splits, what="a split", instead=instead)
+    with _sealed_splits(runner, folder) as splits:
         engine_tasks = [
             EngineTask(f"{number:06d} {runner.key_of(task)[:80]}", task, task.cost)
             for number, task in enumerate(missing)

@@ -9,7 +9,7 @@ pilot, with as many targets per user as the pilot has (``UsersFromPilot``).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -400,9 +400,7 @@ def _limit_users(pilot: SampledRanks) -> SampledRanks:
         return pilot
     is_kept = np.zeros(pilot.n_users, dtype=np.bool_)
     is_kept[order[:n_kept]] = True
-    rows = np.repeat(is_kept, counts)
-    columns = [column.name for column in fields(pilot) if column.name != "design"]
-    return replace(pilot, **{name: getattr(pilot, name)[rows] for name in columns})
+    return pilot.take(np.repeat(is_kept, counts))
 
 
 def _plausible_ranks(pilot: SampledRanks) -> Ranks:

@@ -60,7 +60,7 @@ def fewest_rows(n_open: int, half_width: float, level: float, n_users: int) -> i
     Examples
     --------
     >>> fewest_rows(675, 0.01, 0.95, 6040)
-    30
+    25
     """
     if n_open == 0:
         return 0
