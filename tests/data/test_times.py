@@ -154,6 +154,8 @@ def test_given_formats(tmp_path: Path) -> None:
         InvalidData, match=r"written as time_format='%Y' says, .* '01/02/2011' stands in row 1"
     ):
         read_interactions(path, time_format="%Y")
+    with pytest.raises(InvalidData, match="stands in row 1"):  # bytes of a terminal that are no text
+        read_interactions(path, time_format="\ud800")
     with pytest.raises(InvalidData, match="'01/02/2011' stands in row 1"):
         read_interactions(path, time_format="ms")
     path.write_text("user,item,date\n1,2,1500000000250\n2,3,1500000001250\n")

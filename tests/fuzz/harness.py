@@ -226,8 +226,8 @@ def judge_call(answer: Answer, folder: Path, before: set[str], *, ends: Sequence
 
 
 def _is_empty(path: Path) -> bool:
-    """Whether a path is a folder that was made for results and holds none."""
-    return path.is_dir() and not any(path.iterdir())
+    """Whether a path is a folder that was made for results and holds none, nor any folder in it."""
+    return path.is_dir() and all(inner.is_dir() for inner in path.rglob("*"))
 
 
 def listing(folder: Path) -> set[str]:

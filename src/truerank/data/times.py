@@ -130,7 +130,7 @@ def _compact(numbers: pl.Series) -> Times | None:
 def _formatted(texts: pl.Series, format: str) -> pl.Series:
     try:
         return _seconds(_parsed(texts, format))
-    except pl.exceptions.PolarsError:
+    except (pl.exceptions.PolarsError, UnicodeError):  # of bytes of a terminal that are no text
         return pl.Series([None] * len(texts), dtype=pl.Int64)
 
 

@@ -201,6 +201,10 @@ def test_round_trip(written: str) -> None:
     ("written", "message"),
     [
         ("mle(iterations=0)", "iterations must be an integer >= 1, got 0"),
+        (
+            "mle(iterations=10000000000000000000)",
+            "iterations must be at most 100,000, got 10000000000000000000",
+        ),
         ("mle(iterations=50, solver=exact)", "takes no iterations, got 50. Leave out one"),
         ("mle(solver=newton)", "must be em or exact, got 'newton'"),
         ("mle(grid=-1)", "grid must be a width >= 0"),

@@ -19,7 +19,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from truerank.core.errors import InvalidParameter, NotConverged, check_choice
+from truerank.core.errors import InvalidParameter, NotConverged, check_at_least, check_choice
 from truerank.core.parallel import available_threads, ordered_map, single_threaded_blas
 from truerank.core.plugin import Source
 from truerank.core.types import BoolArray, FloatArray, IntArray
@@ -35,6 +35,7 @@ from truerank.estimation.distribution.base import (
 from truerank.estimation.distribution.likelihood import Likelihood
 from truerank.estimation.tally import Tally
 
+_MOST_ITERATIONS = 100_000  # some minutes of one core; solver=exact gives the maximum itself
 _RUNS = 25  # runs a thread takes at once; fixed, so that sums do not depend on the number of threads
 _NONE = 1e-200  # smaller masses are set to 0: products of denormal numbers are slow
 _LEAST = 1e-300  # replaces probabilities that are 0 in floating point
@@ -143,6 +144,7 @@ class MaximumLikelihood(MixtureEstimator):
         check_choice("solver", self.solver, ("em", "exact"))
         if isinstance(self.iterations, bool) or self.iterations < 1:
             raise InvalidParameter(f"iterations must be an integer >= 1, got {self.iterations!r}. Use 100.")
+        check_at_least("iterations", self.iterations, 1, _MOST_ITERATIONS)
         if self.solver == "exact" and self.iterations != type(self).iterations:
             raise InvalidParameter(
                 f"solver=exact runs to the maximum and takes no iterations, got {self.iterations}. "
