@@ -159,12 +159,12 @@ def test_work_folders(bucket: str) -> None:
     """Vectors, a model file and a pickle travel by S3; nothing private stays."""
     split = SPLITS.make("leave-last-out").split(EVENTS)
     models = {"ials": "ials(sweeps=1, factors=4)", "ease": "ease", "mine": Opaque()}
-    there = evaluate(models, split, METRICS, engine="local(threads=2)", work_dir=f"{bucket}/work", rows=16)
+    there = evaluate(models, split, METRICS, engine="local(threads=2)", work_dir=f"{bucket}/job", rows=16)
     assert there.estimates == evaluate(models, split, METRICS).estimates
-    names = list_names(f"{bucket}/work")
+    names = list_names(f"{bucket}/job")
     assert len(names) == 3
     assert not [name for name in names if "private" in name]
-    again = evaluate(models, split, METRICS, engine="local(threads=2)", work_dir=f"{bucket}/work", rows=16)
+    again = evaluate(models, split, METRICS, engine="local(threads=2)", work_dir=f"{bucket}/job", rows=16)
     assert again.estimates == there.estimates
 
 
@@ -172,7 +172,7 @@ def test_files_that_were_never_here(bucket: str, server: Store) -> None:
     """Without digests polars opens the users itself; a store that fails is said in one sentence."""
     split = SPLITS.make("leave-last-out").split(EVENTS)
     model = MODELS.make("ials(sweeps=1, factors=4)")
-    written = write_files(f"{bucket}/work", model.fit(split.train, seed=0), split, "remove")
+    written = write_files(f"{bucket}/job", model.fit(split.train, seed=0), split, "remove")
     users = str(written.users[0]).rpartition("/")[0]
     files = Files(users, items=written.items, item_counts=written.item_counts)
     found = evaluate_files("local", {"ials": files}, METRICS)
@@ -241,11 +241,11 @@ def test_a_work_folder_that_fails_in_the_middle(bucket: str, server: Store) -> N
     split = SPLITS.make("leave-last-out").split(EVENTS)
     server.trouble = times(10**6, "PUT", "items.npy")
     with pytest.raises(InvalidParameter, match=r"must be written to 's3://.*items.npy', but that failed"):
-        evaluate("ials(sweeps=1, factors=4)", split, METRICS, engine="local", work_dir=f"{bucket}/work")
+        evaluate("ials(sweeps=1, factors=4)", split, METRICS, engine="local", work_dir=f"{bucket}/job")
     server.trouble = lambda method, path: None
-    (folder,) = list_names(f"{bucket}/work")
-    assert "complete.json" not in list_names(f"{bucket}/work/{folder}")
-    found = evaluate("ials(sweeps=1, factors=4)", split, METRICS, engine="local", work_dir=f"{bucket}/work")
+    (folder,) = list_names(f"{bucket}/job")
+    assert "complete.json" not in list_names(f"{bucket}/job/{folder}")
+    found = evaluate("ials(sweeps=1, factors=4)", split, METRICS, engine="local", work_dir=f"{bucket}/job")
     assert found.estimates == evaluate("ials(sweeps=1, factors=4)", split, METRICS).estimates
 
 

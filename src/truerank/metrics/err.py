@@ -1,4 +1,4 @@
-"""Expected reciprocal rank."""
+"""Expected reciprocal rank: one over the rank at which a user is satisfied and stops, by graded relevance."""
 
 from __future__ import annotations
 

@@ -118,7 +118,26 @@ def _check_n_groups(n_groups: int) -> None:
 
 
 @dataclass(frozen=True)
-class HistoryLength(Grouping):
+class CutGrouping(Grouping, ABC):
+    """Base class of groupings by a number: groups of nearly equal size, or those that cut points make.
+
+    Parameters
+    ----------
+    groups : how many, where no cut points are given
+    cuts : numbers at which a group begins, such as ``5:20``
+    """
+
+    groups: int = 4
+    cuts: Cuts = None
+
+    def __post_init__(self) -> None:
+        _check_n_groups(self.groups)
+        if self.cuts is not None:
+            parse_cuts(self.cuts, self.key)
+
+
+@dataclass(frozen=True)
+class HistoryLength(CutGrouping):
     """Users by the number of their train events.
 
     By default groups of nearly equal size: cut points are quantiles over the users who have targets. Results
@@ -141,14 +160,6 @@ class HistoryLength(Grouping):
 
     key: ClassVar[str] = "history"
 
-    groups: int = 4
-    cuts: Cuts = None
-
-    def __post_init__(self) -> None:
-        _check_n_groups(self.groups)
-        if self.cuts is not None:
-            parse_cuts(self.cuts, self.key)
-
     def labels(self, split: Split) -> GroupLabels:
         """Count the train events of each user."""
         counts = split.train.user_counts()
@@ -163,7 +174,7 @@ class HistoryLength(Grouping):
 
 
 @dataclass(frozen=True)
-class Activity(Grouping):
+class Activity(CutGrouping):
     """Users by how long ago their last train event was: days before the last train event of all.
 
     This is not how many events a user has (``history``), but whether the user was active lately. Users
@@ -176,14 +187,6 @@ class Activity(Grouping):
     """
 
     key: ClassVar[str] = "activity"
-
-    groups: int = 4
-    cuts: Cuts = None
-
-    def __post_init__(self) -> None:
-        _check_n_groups(self.groups)
-        if self.cuts is not None:
-            parse_cuts(self.cuts, self.key)
 
     def labels(self, split: Split) -> GroupLabels:
         """Compare the last train event of each user with the last one of all."""
