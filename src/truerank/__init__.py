@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from truerank.models.adapters.torch import from_torch
     from truerank.models.registry import MODELS
     from truerank.models.saved_scorer import load_scorer, save_scorer
+    from truerank.models.slow.slow_scorer import slow_scorer
     from truerank.ranking.exact import exact_ranks
     from truerank.ranking.files import read_sampled_ranks
     from truerank.ranking.negatives import Sampler
@@ -161,6 +162,7 @@ _HOMES = {
     "sampled_ranks": "truerank.ranking.sampled:sampled_ranks",
     "save_scorer": "truerank.models.saved_scorer:save_scorer",
     "scorer_from_arrays": "truerank.models.adapters.arrays:scorer_from_arrays",
+    "slow_scorer": "truerank.models.slow.slow_scorer:slow_scorer",
     "study": "truerank.workflows.study:study",
     "subsample": "truerank.subsampling.subsample:subsample",
     "write_report": "truerank.report.page:write_report",
@@ -248,6 +250,7 @@ __all__ = [
     "sampled_ranks",
     "save_scorer",
     "scorer_from_arrays",
+    "slow_scorer",
     "study",
     "subsample",
     "write_report",

@@ -8,7 +8,8 @@ A scorer is used through the cheapest of three interfaces it offers, tried in th
 ``Scorer``             ``score(users, items)``, called in user blocks of bounded size
 =====================  =============================================================================
 
-A GPU also ranks scorers that add up rows of an item-item matrix (`HasItemWeights`).
+A GPU also ranks scorers that add up rows of an item-item matrix (`HasItemWeights`). Lists of items are asked
+of a scorer that takes pairs (`ScoresPairs`) as they are; for others they are padded to rows.
 
 A scorer that computes each user from a history (`ReadsHistories`) can be given other histories than those it
 was trained on. Arrays are scorers too: see ``as_scorer``. A scorer whose methods may be called from several
@@ -79,6 +80,14 @@ class HasItemWeights(Protocol):
 
     def item_weights(self) -> ItemWeights:
         """Return the matrix and the histories."""
+
+
+@runtime_checkable
+class ScoresPairs(Protocol):
+    """A scorer that can be asked for single pairs, so that no score is asked for in vain."""
+
+    def score_pairs(self, users: IntArray, items: IntArray) -> FloatArray:
+        """Return one score per pair of ``users[i]`` and ``items[i]``."""
 
 
 @dataclass(frozen=True, eq=False)

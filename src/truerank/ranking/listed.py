@@ -2,7 +2,7 @@
 
 A `TargetComparer` counts among given lists of negatives; a `RoundComparer` samples and counts in rounds, for
 adaptive samples. `make_comparer` and `make_round_comparer` choose by the cheapest interface a scorer offers:
-factors (`listed_factors`), stored arrays, sparse rows, or calls of ``score(users, items)``.
+factors (`listed_factors`), stored arrays, sparse rows, single pairs, or calls of ``score(users, items)``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from truerank.core.errors import InvalidData
 from truerank.core.ranks import Stopping
-from truerank.core.scorer import DenseScores, HasFactors, HasSparseRows, Scorer, checked_scores
+from truerank.core.scorer import DenseScores, HasFactors, HasSparseRows, Scorer, ScoresPairs, checked_scores
 from truerank.core.types import FloatArray, IntArray, frozen
 from truerank.ranking.cpu.counts import ScoreIsNaN
 from truerank.ranking.negatives import RowBlock, Rows
@@ -118,7 +118,7 @@ def make_lists(scorer: Scorer, rows: Rows) -> ListScores:
         return SmallFactors(scorer.factors(), rows)
     if isinstance(scorer, HasSparseRows):
         return SparsePairs(scorer, rows)
-    return ScoredPairs(scorer, rows)
+    return SinglePairs(scorer, rows) if isinstance(scorer, ScoresPairs) else ScoredPairs(scorer, rows)
 
 
 def compare_lists(
@@ -242,6 +242,27 @@ class ScoredPairs:
         for positions, scores in parts:
             out[positions] = scores
         return out, n_scores
+
+
+class SinglePairs:
+    """Scores of lists by calls of ``score_pairs(users, items)``.
+
+    Parameters
+    ----------
+    scorer : what is asked for pairs
+    rows : users with their targets
+    """
+
+    most_negatives = MOST_NEGATIVES
+    is_thread_safe = False
+
+    def __init__(self, scorer: ScoresPairs, rows: Rows) -> None:
+        self.scorer, self.rows = scorer, rows
+
+    def scores(self, row: IntArray, codes: IntArray, indptr: IntArray) -> tuple[NDArray[Any], int]:
+        """Return the score of every code, and their number; list i belongs to ``row[i]``."""
+        users = self.rows.queries.users[self.rows.owner[row]]
+        return self.scorer.score_pairs(np.repeat(users, np.diff(indptr)), codes), len(codes)
 
 
 class SparsePairs:

@@ -1,0 +1,216 @@
+"""Scores on the disk: found again, of one split and one version, whole or refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.models.slow.world import N_ITEMS, N_USERS, all_pairs, make_split, score_pairs, table
+from truerank.core.errors import DataWarning, InvalidData, InvalidParameter
+from truerank.models.slow.score_file import KeptScores, ScoreFile, told_versions
+from truerank.models.slow.slow_scorer import SlowScorer, slow_scorer
+
+SPLIT = make_split()
+
+
+def asked(path: Path, version: str = "1", n: int | None = None, concurrency: int = 1) -> SlowScorer:
+    """Ask for the first n pairs, with a file."""
+    scorer = slow_scorer(
+        score_pairs, SPLIT.train, batch=5, concurrency=concurrency, name="net", version=version
+    )
+    users, items = all_pairs()
+    with ScoreFile(path, SPLIT) as file:
+        scorer.keep_in(file, "other")
+        np.testing.assert_array_equal(scorer.score_pairs(users[:n], items[:n]), table().ravel()[:n])
+    return scorer
+
+
+def test_a_second_run_asks_for_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "scores.db"
+    assert asked(path, n=20).n_asked == 20
+    assert asked(path, concurrency=3).n_asked == N_USERS * N_ITEMS - 20
+    assert asked(path).n_asked == 0
+    assert [one.name for one in tmp_path.iterdir()] == ["scores.db"]
+
+
+def test_versions_and_names_are_kept_apart(tmp_path: Path) -> None:
+    path = tmp_path / "scores.db"
+    asked(path, n=30)
+    assert asked(path, version="2", n=30).n_asked == 30
+    with ScoreFile(path, SPLIT) as file:
+        assert file.versions("net") == ["1", "2"]
+        assert len(file.scores("other", "1", N_ITEMS)) == 0
+        assert file.versions("other") == []
+    assert told_versions("net", "2", ["1", "2"]).startswith("net: kept scores of version 1 are not used")
+    assert told_versions("net", "2", ["2"]) == ""
+
+
+def test_scores_come_back_to_the_bit(tmp_path: Path) -> None:
+    scores = np.array([0.1 + 0.2, -0.0, 5e-324, 1.7e308, float("inf"), -float("inf"), 3.0])
+    users, items = np.arange(7), np.zeros(7, np.int64)
+    with ScoreFile(tmp_path / "s.db", SPLIT) as file:
+        file.scores("net", "1", N_ITEMS).add(users, items, scores)
+    with ScoreFile(tmp_path / "s.db", SPLIT) as file:
+        found = file.scores("net", "1", N_ITEMS).find(users, items)
+    np.testing.assert_array_equal(found.view(np.int64), (scores + 0.0).view(np.int64))
+
+
+def test_the_first_answer_is_the_score(tmp_path: Path) -> None:
+    pair = np.array([1]), np.array([2])
+    with ScoreFile(tmp_path / "s.db", SPLIT) as file:
+        kept = file.scores("net", "1", N_ITEMS)
+        kept.add(*pair, np.array([0.25]))
+        kept.add(*pair, np.array([0.75]))
+        assert kept.find(*pair).tolist() == [0.25]
+    with ScoreFile(tmp_path / "s.db", SPLIT) as file:
+        assert file.scores("net", "1", N_ITEMS).find(*pair).tolist() == [0.25]
+
+
+def test_nothing_is_known_in_the_beginning() -> None:
+    kept = KeptScores(5)
+    assert len(kept) == 0
+    assert np.isnan(kept.find(np.array([0, 1]), np.array([4, 0]))).all()
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (make_split(shift=1), "this split of 'small', but it holds those for another one"),
+        (make_split(prefix="v"), "this split of 'small', but it holds those for another one"),
+    ],
+)
+def test_other_data_are_refused(tmp_path: Path, other: object, told: str) -> None:
+    asked(tmp_path / "s.db", n=5)
+    with pytest.raises(InvalidData, match=rf"{told} \(7 users, 11 items, toy\)\. Name another file"):
+        ScoreFile(tmp_path / "s.db", other)  # type: ignore[arg-type]
+
+
+def test_a_model_without_a_version_is_refused(tmp_path: Path) -> None:
+    scorer = slow_scorer(score_pairs, SPLIT.train)
+    with (
+        ScoreFile(tmp_path / "s.db", SPLIT) as file,
+        pytest.raises(InvalidParameter, match="need a version of the model 'mine', so that"),
+    ):
+        scorer.keep_in(file, "mine")
+
+
+def test_a_file_in_use_is_refused(tmp_path: Path) -> None:
+    with (
+        ScoreFile(tmp_path / "s.db", SPLIT),
+        pytest.raises(InvalidParameter, match=r"scores must be a file that no other run uses, but .* in use"),
+    ):
+        ScoreFile(tmp_path / "s.db", SPLIT)
+
+
+def foreign(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE scores (user, item, score)")
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize("damage", ["text", "foreign", "cut", "overwritten", "no about", "view"])
+def test_files_that_are_none_are_refused(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "s.db"
+    if damage == "foreign":
+        foreign(path)
+    elif damage == "text":
+        path.write_text("user,item,score\n" * 100)
+    else:
+        asked(path)
+        if damage == "cut":
+            path.write_bytes(path.read_bytes()[:-4096])
+        elif damage == "overwritten":
+            path.write_bytes(path.read_bytes()[:4096] + bytes(range(256)) * (path.stat().st_size // 256 - 16))
+        else:
+            connection = sqlite3.connect(path)
+            connection.execute(
+                "DELETE FROM about" if damage == "no about" else "CREATE VIEW more AS SELECT 1 AS x"
+            )
+            connection.commit()
+            connection.close()
+    before = path.read_bytes()
+    with pytest.raises(
+        InvalidData, match=r"must be a (whole )?file of scores that truerank wrote, but it is"
+    ):
+        ScoreFile(path, SPLIT)
+    assert path.read_bytes() == before or damage in ("no about", "view")
+
+
+def test_a_changed_score_is_asked_for_again(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    asked(path, n=30)
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE scores SET score = score + 1 WHERE user = 0 AND item IN (3, 4)")
+    connection.commit()
+    connection.close()
+    with pytest.warns(DataWarning, match=r"2 scores in .* are not as written, and asked for again"):
+        assert asked(path, n=30).n_asked == 2
+    assert asked(path, n=30).n_asked == 0
+
+
+def test_a_score_that_is_text_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    asked(path, n=30)
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE scores SET score = 'high' WHERE user = 0 AND item = 3")
+    connection.commit()
+    connection.close()
+    with pytest.raises(InvalidData, match="a score is no number"):
+        asked(path)
+
+
+def test_places_that_take_no_file(tmp_path: Path) -> None:
+    with pytest.raises(InvalidData, match=r"scores must be a file, but .* is a folder"):
+        ScoreFile(tmp_path, SPLIT)
+    with pytest.raises(InvalidParameter, match="needs an existing folder"):
+        ScoreFile(tmp_path / "none" / "s.db", SPLIT)
+    (tmp_path / "empty.db").touch()
+    assert asked(tmp_path / "empty.db").n_asked == N_USERS * N_ITEMS
+
+
+def killed_model(log: Path, dies_at: int) -> SlowScorer:
+    """A model that writes down each pair it answers, and kills its process when it is called so often."""
+    calls = [0]
+
+    def model(users: list[str], items: list[str]) -> list[float]:
+        calls[0] += 1
+        if calls[0] == dies_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        with log.open("a") as file:
+            file.writelines(f"{user} {item}\n" for user, item in zip(users, items, strict=True))
+        return score_pairs(users, items)
+
+    return slow_scorer(model, SPLIT.train, batch=5, name="net", version="1")
+
+
+def run_killed(path: str, log: str, dies_at: str) -> None:
+    """Ask for everything; for a process of its own."""
+    scorer = killed_model(Path(log), int(dies_at))
+    with ScoreFile(path, SPLIT) as file:
+        scorer.keep_in(file, "net")
+        np.testing.assert_array_equal(scorer.score_pairs(*all_pairs()), table().ravel())
+
+
+@pytest.mark.slow
+def test_kill_9_loses_no_score(tmp_path: Path) -> None:
+    """Three runs, two of them killed while a call is about to be answered: no pair is asked for twice."""
+    path, log = tmp_path / "s.db", tmp_path / "log"
+    codes = [
+        subprocess.run([sys.executable, "-m", "tests.models.slow.test_score_file", path, log, n]).returncode
+        for n in ("3", "8", "0")
+    ]
+    assert codes == [-signal.SIGKILL, -signal.SIGKILL, 0]
+    lines = log.read_text().splitlines()
+    assert len(lines) == len(set(lines)) == N_USERS * N_ITEMS
+
+
+if __name__ == "__main__":
+    run_killed(*sys.argv[1:])
