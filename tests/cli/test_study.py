@@ -60,16 +60,25 @@ def test_a_kept_study_repeats_to_the_digit(truerank: Truerank, tmp_path: Path) -
         (("--repeats", "1"), "--repeats must be at least 2, got 1"),
         (("--prior-mode", "mean"), "--prior-mode must be one of per-run, averaged, both, got 'mean'."),
         (("--estimator", "mel"), "Did you mean 'mle'"),
-        (("--sampler", "adaptive(start=5)", "--estimator", "naive"), "adaptive"),
+        (("--model", "popularty"), "Did you mean 'popularity'"),
+        (("--threads", "-1"), "--threads must be at least"),
     ],
 )
 def test_bad_input_gets_a_sentence_and_code_2(
-    truerank: Truerank, changed: tuple[str, ...], sentence: str
+    truerank: Truerank, changed: tuple[str, ...], sentence: str, tmp_path: Path
 ) -> None:
-    done = truerank(*SMALL, *changed)
+    done = truerank(*SMALL, *changed, "--keep", tmp_path / "kept")
     assert done.code == 2
     assert sentence in done.err
     assert done.out == ""
+    assert list(tmp_path.iterdir()) == []  # no folder is made before all options are right
+
+
+@pytest.mark.slow
+def test_an_estimator_that_cannot_take_the_sampler(truerank: Truerank) -> None:
+    done = truerank(*SMALL, "--sampler", "adaptive(start=5)", "--estimator", "naive")
+    assert (done.code, done.out) == (2, "")
+    assert "adaptive" in done.err
 
 
 @pytest.mark.slow
@@ -110,6 +119,9 @@ def test_recipes_keep_their_pieces_or_not(truerank: Truerank, tmp_path: Path) ->
     both = truerank("paper", "run", "r19.table1", "--fresh", "--keep", tmp_path)
     assert both.code == 2
     assert "give either --keep or --fresh, not both" in both.err
+    for bad in (("--repeats", "1"), ("--workers", "0"), ("--quick", "--full")):
+        assert truerank("paper", "run", "r19.table1", *bad, "--keep", tmp_path / "kept").code == 2
+        assert list(tmp_path.iterdir()) == []
     assert truerank("paper", "run", "r19.table1", "--fresh").code == 0
 
 

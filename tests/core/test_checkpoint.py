@@ -58,6 +58,24 @@ def test_a_damaged_file_is_computed_again(tmp_path: Path, damage: bytes) -> None
     assert Store(tmp_path).value("v", boom) == 5
 
 
+def test_folders_in_the_place_of_kept_files(tmp_path: Path) -> None:
+    """An empty one is removed and the result computed again; one that holds something is not touched."""
+    empty, full = (Store(tmp_path).path_of(key, ".json") for key in ("empty", "full"))
+    assert empty is not None and full is not None
+    empty.mkdir()
+    full.mkdir()
+    (full / "letter.txt").write_text("Dear Sir")
+    with pytest.warns(DataWarning, match=r"empty-.*json' is damaged, or of other work"):
+        assert Store(tmp_path).value("empty", lambda: 5) == 5
+    assert Store(tmp_path).value("empty", boom) == 5
+    with pytest.raises(
+        InvalidParameter,
+        match=r"kept as files, but '.*full-.*json' is a folder that cannot be removed \(.*not empty\). Move",
+    ):
+        Store(tmp_path).value("full", boom)
+    assert (full / "letter.txt").read_text() == "Dear Sir"
+
+
 def test_files_without_a_digest_are_computed_again(tmp_path: Path) -> None:
     store = Store(tmp_path)
     path = store.path_of("v", ".json")

@@ -76,6 +76,18 @@ def test_last_runs(tmp_path: Path) -> None:
     assert found["r19.table1"].seconds == 2.0
 
 
+def test_a_folder_in_the_place_of_a_run(tmp_path: Path) -> None:
+    place = tmp_path / "runs" / "r19.table1.json"
+    place.mkdir(parents=True)
+    with pytest.warns(DataWarning, match="r19.table1.json' is damaged"):
+        keep_run(tmp_path, run())
+    assert list(last_runs(tmp_path)) == ["r19.table1"]
+    place.unlink()
+    (place / "more").mkdir(parents=True)
+    with pytest.raises(InvalidParameter, match=r"is a folder that cannot be removed .*not empty"):
+        keep_run(tmp_path, run())
+
+
 def test_figures_are_kept_in_the_same_bytes(tmp_path: Path) -> None:
     contents = []
     for folder in (tmp_path / "a", tmp_path / "b"):

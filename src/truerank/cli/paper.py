@@ -180,19 +180,27 @@ def run_recipes(
         raise InvalidParameter("give either --keep or --fresh, not both.")
     chosen, left_out = _chosen(names, quick)
     left_models = _models(without or [])
-    store = PaperStore(None if fresh else keep or _cache())
     if workers is not None:
         check_at_least("--workers", workers, 1, MOST_THREADS)
-    tell_kept(lambda: kept_parts(store.folder))
     n_workers = workers if workers is not None else available_threads()
+    asked = Settings(
+        repeats,
+        seed,
+        workers=n_workers,
+        full=full,
+        quick=quick,
+        without=left_models,
+        protocol=protocol,
+    )
+    store = PaperStore(None if fresh else keep or _cache())  # a folder is made when all else is right
+    tell_kept(lambda: kept_parts(store.folder))
     runs: list[Run] = []
     for name in chosen:
         started, used = time.perf_counter(), _cpu_seconds()
         with shown_progress() as progress:
-            settings = Settings(repeats, seed, progress, store, n_workers, full, quick, left_models, protocol)
             try:
                 with whole_or_nothing():
-                    outcome = run_recipe(name, settings)
+                    outcome = run_recipe(name, replace(asked, progress=progress, store=store))
             except InvalidData as error:  # of all recipes, one without its data must not stop the others
                 if name in names:
                     raise

@@ -59,7 +59,6 @@ def study(
     are decided, and leaves the other samples open.
     """
     from truerank.cli.dataset import read_split
-    from truerank.core.checkpoint import Store
     from truerank.workflows.options import DEFAULT_ESTIMATOR
     from truerank.workflows.study import study as run_study
 
@@ -92,7 +91,7 @@ def study(
             seen=seen,  # type: ignore[arg-type]
             seed=seed,
             n_threads=threads,
-            store=Store(keep),
+            store=keep,
             progress=progress,
         )
     say(

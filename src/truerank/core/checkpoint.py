@@ -492,14 +492,36 @@ class Store:
         readable = re.sub(r"[^a-z0-9]+", "-", key.lower()).strip("-")[:80]
         return self.folder / f"{readable}-{digest}{suffix}"
 
-    def _read(self, key: str, suffix: str, read: Callable[[Path, str], Any]) -> Any:
+    def kept_file(self, key: str, suffix: str) -> Path | None:
+        """Return the file of a key where there is one; what else lies in its place is removed or refused."""
         path = self.path_of(key, suffix)
-        if path is None or not path.is_file():
+        if path is None:
+            return None
+        clear_place(path)
+        return path if path.is_file() else None
+
+    def _read(self, key: str, suffix: str, read: Callable[[Path, str], Any]) -> Any:
+        path = self.kept_file(key, suffix)
+        if path is None:
             return None
         found = read(path, key)
         if found is None:
             tell_damaged(path)
         return found
+
+
+def clear_place(path: Path) -> None:
+    """Remove an empty folder from the place of a kept file, with a `DataWarning`; raise where it is not."""
+    if not path.is_dir() or path.is_symlink():
+        return
+    try:
+        path.rmdir()
+    except OSError as error:
+        raise InvalidParameter(
+            f"finished results are kept as files, but '{path}' is a folder that cannot be removed "
+            f"({error.strerror or error}). Move it away, or keep results in another folder."
+        ) from None
+    tell_damaged(path)
 
 
 def tell_damaged(path: Path) -> None:
@@ -512,18 +534,8 @@ MOST_UNPACKED, MOST_RATIO = 1 << 28, 100
 
 #: What reading a damaged file raises, in JSON and in archives of arrays.
 DAMAGED = (
-    *(
-        OSError,
-        ValueError,
-        EOFError,
-        KeyError,
-        TypeError,
-        RuntimeError,
-        SyntaxError,
-        OverflowError,
-        MemoryError,
-    ),
-    *(UserWarning, zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError),
+    *(OSError, ValueError, EOFError, KeyError, TypeError, RuntimeError, SyntaxError, OverflowError),
+    *(MemoryError, UserWarning, zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError),
 )
 
 
@@ -553,10 +565,8 @@ def read_archive(path: Path) -> dict[str, np.ndarray]:
     """
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
-        size, most = (
-            sum(one.file_size for one in members),
-            max(MOST_UNPACKED, MOST_RATIO * path.stat().st_size),
-        )
+        size = sum(one.file_size for one in members)
+        most = max(MOST_UNPACKED, MOST_RATIO * path.stat().st_size)
         if size > most:
             raise ValueError(f"it would unpack to {size:,} bytes, and at most {most:,} are allowed")
         for member in members:

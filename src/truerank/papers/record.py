@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
-from truerank.core.checkpoint import make_folder, replace_file, replace_text
+from truerank.core.checkpoint import clear_place, make_folder, replace_file, replace_text
 from truerank.core.digest import content_digest
 from truerank.core.errors import DataWarning, InvalidData
 from truerank.core.provenance import from_fields, parse_json
@@ -179,8 +179,10 @@ def keep_run(folder: Path, run: Run) -> None:
     make_folder(runs, "the last run")
     text = runs_to_json([run])
     kept = f'{{"blake2b": "{content_digest([text])}", "runs":\n{text}}}\n'
+    clear_place(runs / f"{run.name}.json")
     replace_text(runs / f"{run.name}.json", kept, "the last run")
     for stem, figure in run.outcome.figures.items():
+        clear_place(runs / f"{stem}.svg")
         replace_file(runs / f"{stem}.svg", partial(save_svg, figure), "a figure")
 
 

@@ -106,7 +106,7 @@ class PaperStore(Store):
     def _fitted(self, key: str, model: Model, parts: Split, seed: int, progress: Progress) -> Scorer:
         """Fit a model; one that trains in epochs is kept as a file."""
         path = self.path_of(key, ".truerank") if isinstance(model, EpochModel) else None
-        if path is not None and path.is_file():
+        if path is not None and self.kept_file(key, ".truerank") is not None:
             try:
                 kept = load_scorer(path)
             except InvalidData:

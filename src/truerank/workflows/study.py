@@ -278,6 +278,7 @@ def study(
             f"cutoffs must lie in 1..{split.train.n_items}, the items of the data, got "
             f"{outside[0] if outside else 'none'}. Leave out what lies outside."
         )
+    named = name_models(models)
     job = _Job(
         split=split,
         sampler=SAMPLERS.make(sampler),
@@ -288,10 +289,10 @@ def study(
         seen=seen,
         seed=seed,
         n_threads=n_threads,
-        store=as_store(store) or Store(),
+        store=Store(),
         progress=progress,
     )
-    named = name_models(models)
+    job = replace(job, store=as_store(store) or job.store)  # a folder is made when all else is right
     found: dict[str, Mapping[str, FloatArray]] = {}
     metrics = _metrics(families, winner_cutoffs(cutoffs)) if posterior and len(named) > 1 else ()
     parts = list(job.run(named, metrics, found))

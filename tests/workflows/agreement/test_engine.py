@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import pickle
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from tests.distributed.attacks import Meddling, Planted
 from tests.distributed.cluster import CallOnce, kill, loopback
-from truerank.core.errors import InvalidData, InvalidParameter, JobFailed, UnknownName
+from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, JobFailed, UnknownName
 from truerank.core.progress import SILENT
 from truerank.data.demo import demo
 from truerank.distributed.dask import Dask
@@ -92,6 +93,27 @@ def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         JobFailed, match=r"must write their results to .*, but those of 1 of 1 tasks are not th"
     ):
         measure(engine="local", keep=tmp_path / "kept")
+
+
+class KillAtFirstFit(CallOnce):
+    """Kills a worker process of this machine when the first fit is reported; sub-samples cost 1 each."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: kill(multiprocessing.active_children()[0].pid or 0))
+
+    def advance(self, steps: int = 1) -> None:
+        if steps > 1:
+            super().advance(steps)
+
+
+@pytest.mark.slow
+def test_a_killed_worker_process() -> None:
+    rows = KillAtFirstFit()
+    with pytest.warns(DataWarning, match=r"a worker process ended .*; the \d+ tasks that are left are given"):
+        killed = measure_agreement(SMALL, "random", FRACTIONS, workers=2, progress=rows, **ASKED)
+    assert rows.function is None
+    assert rows.rows == 3 * (100 + 50 + 20)  # percent of a full fit: each counts once
+    assert plain(killed) == plain(measure_agreement(SMALL, "random", FRACTIONS, **ASKED))
 
 
 @pytest.mark.cluster

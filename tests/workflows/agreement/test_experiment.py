@@ -243,6 +243,37 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
         measure(keep=tmp_path / "letters" / "letter.txt")
 
 
+@pytest.mark.parametrize("damage", ["lost", "half", "other kind", "other data", "folder"])
+def test_a_damaged_manifest_is_written_again(tmp_path: Path, damage: str) -> None:
+    def small() -> Agreement:
+        models = "popularity,item-knn(neighbours=5)"
+        return measure(keep=tmp_path, seeds=1, fractions=[0.5], strategies="random", models=models)
+
+    first, manifest = small(), tmp_path / "experiment.json"
+    whole = manifest.read_text()
+    manifest.unlink()
+    if damage == "folder":
+        manifest.mkdir()
+    elif damage != "lost":
+        changes = {
+            "half": whole[:20],
+            "other kind": whole.replace("agreement", "agreemint"),
+            "other data": whole.replace('"data": "', '"data": "0'),
+        }
+        manifest.write_text(changes[damage])
+    with pytest.warns(DataWarning, match=r"experiment\.json' is damaged") as notes:
+        assert plain(small()) == plain(first)
+    assert len(notes) == 1  # what was finished is not computed again
+    assert manifest.read_text() == whole
+
+
+def test_a_manifest_of_others_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "experiment.json").write_text('{"kind": "of somebody else"}')
+    with pytest.raises(InvalidParameter, match="must be kept in an empty folder"):
+        measure(keep=tmp_path)
+    assert (tmp_path / "experiment.json").read_text() == '{"kind": "of somebody else"}'
+
+
 def test_a_fraction_that_keeps_nothing_is_refused() -> None:
     with pytest.raises(InvalidParameter, match=r"0.0001 keeps none of the \d+ of scenario"):
         measure(fractions=[0.5, 0.0001])

@@ -7,12 +7,13 @@ evaluated on the same test events. ``measure_agreement`` returns Kendall's tau b
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from truerank.core.checkpoint import make_folder, replace_text
-from truerank.core.digest import events_hash
+from truerank.core.checkpoint import DAMAGED, clear_place, make_folder, replace_bytes, tell_damaged
+from truerank.core.digest import content_digest, events_hash
 from truerank.core.errors import (
     MOST_THREADS,
     InvalidData,
@@ -184,28 +185,57 @@ class AgreementExperiment:
 
 
 def _check_folder(folder: Path, digest: str, name: str) -> None:
-    """Write a manifest to an empty folder; raise where the folder is not one of the same data."""
+    """Write a manifest to an empty folder; raise where the folder is not one of the same data.
+
+    A manifest that is lost or damaged is written again where results of an agreement lie beside it: each of
+    them says itself which data it belongs to.
+    """
     manifest = folder / _MANIFEST
-    try:
-        is_empty = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
-        content = json.loads(manifest.read_text(encoding="utf-8")) if manifest.is_file() else None
-    except (OSError, ValueError):
-        is_empty, content = False, None
-    if is_empty:
+    written = {"kind": _KIND, "data": digest, "name": name}
+    found = _read_manifest(manifest)
+    if found is None:
+        names = _names_in(folder)
+        is_kept = any(re.fullmatch(r"agreement-.*\.npz", name) for name in names)
+        if names and not is_kept:
+            raise InvalidParameter(
+                f"results must be kept in an empty folder or one of an earlier agreement, but '{folder}' "
+                "contains something else. Choose another folder."
+            )
         make_folder(folder, "finished results")
-        text = json.dumps({"kind": _KIND, "data": digest, "name": name}, indent=2)
-        replace_text(manifest, text + "\n", "what the folder is for")
-        return
-    if not isinstance(content, dict) or content.get("kind") != _KIND:
+        if manifest.is_dir():
+            clear_place(manifest)
+        elif is_kept:
+            tell_damaged(manifest)
+        text = json.dumps(written | {"blake2b": _manifest_digest(written)}, indent=2)
+        replace_bytes(manifest, f"{text}\n".encode(), "what the folder is for", through_links=False)
+    elif found["data"] != digest:
         raise InvalidParameter(
-            f"results must be kept in an empty folder or one of an earlier agreement, but '{folder}' "
-            "contains something else. Choose another folder."
-        )
-    if content.get("data") != digest:
-        raise InvalidParameter(
-            f"folder '{folder}' keeps an experiment on other data ({content.get('name')!r}, not this "
+            f"folder '{folder}' keeps an experiment on other data ({found['name']!r}, not this "
             f"{name!r}). Choose another folder, or the data it was started with."
         )
+
+
+def _read_manifest(path: Path) -> dict[str, str] | None:
+    """Return what a manifest says, None where there is none that is as it was written."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        told = {key: content[key] for key in ("kind", "data", "name")}
+        is_whole = told["kind"] == _KIND and content["blake2b"] == _manifest_digest(told)
+        return told if is_whole else None
+    except DAMAGED:
+        return None
+
+
+def _manifest_digest(told: dict[str, str]) -> str:
+    return content_digest([json.dumps(told, sort_keys=True)])
+
+
+def _names_in(folder: Path) -> list[str]:
+    """Return what lies in a folder; nothing where there is none, its own name where that cannot be read."""
+    try:
+        return [path.name for path in folder.iterdir()] if folder.exists() else []
+    except (OSError, ValueError):
+        return [folder.name]
 
 
 @suggests_arguments

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from truerank.core.errors import InvalidParameter, JobFailed, NotConverged, TruerankError
+from truerank.core.errors import DataWarning, InvalidParameter, JobFailed, NotConverged, TruerankError
 from truerank.core.progress import ProgressTask
 from truerank.distributed.engine import Engine, EngineTask, Job
 from truerank.distributed.lifetime import end_with_driver
@@ -25,6 +26,8 @@ from truerank.distributed.sealed import SealedPickle, private_folder, write_pick
 from truerank.workflows.agreement.runner import TaskRunner
 from truerank.workflows.agreement.tasks import AgreementTask
 
+#: processes are started again after losses, until so many in a row have come without a finished task
+_MOST_LOSSES = 3
 _worker_runner: TaskRunner | None = None  # set in worker processes only
 
 
@@ -54,7 +57,34 @@ def run_tasks(
     # The splits travel in a file. Handed to a process that is started, they would be more than a pipe takes
     # at once, and a process that dies before it has read them would leave this one waiting.
     with _sealed_splits(runner, runner.folder) as splits:
-        _run_in_processes(splits, runner.folder, missing, workers, progress)
+        n_losses = 0
+        while missing:
+            n_before, lost = (
+                len(missing),
+                _run_in_processes(splits, runner.folder, missing, workers, progress),
+            )
+            missing = [task for task in lost if not runner.is_done(task)]
+            progress.advance(sum(task.cost for task in lost) - sum(task.cost for task in missing))
+            if missing:
+                n_losses = n_losses + 1 if len(missing) == n_before else 1
+                _tell_loss(n_losses, len(missing))
+
+
+def _tell_loss(n_losses: int, n_missing: int) -> None:
+    """Warn that tasks are run again; raise where the loss of a process is no accident."""
+    if n_losses == _MOST_LOSSES:
+        raise NotConverged(
+            f"a worker process ended before its task was finished, {n_losses} times in a row, possibly "
+            "because memory ran out; finished tasks are kept where a folder was named for them. Run it again "
+            "with fewer workers.",
+            None,
+        )
+    warnings.warn(
+        "a worker process ended before its task was finished, possibly because memory ran out; the "
+        f"{n_missing} tasks that are left are given to new ones.",
+        DataWarning,
+        stacklevel=3,
+    )
 
 
 @contextmanager
@@ -71,7 +101,11 @@ def _run_in_processes(
     tasks: Sequence[AgreementTask],
     workers: int,
     progress: ProgressTask,
-) -> None:
+) -> list[AgreementTask]:
+    """Run tasks in new processes; return those that were not reported as finished because one was lost.
+
+    The loss of one process ends the others, too.
+    """
     children = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
         min(workers, len(tasks)),
@@ -79,14 +113,15 @@ def _run_in_processes(
         initializer=_start_worker,
         initargs=(splits, folder),
     )
+    waiting = iter(tasks)
+    running: dict[Future[str | None], AgreementTask] = {}
     try:
-        waiting = iter(tasks)
 
         def submit(most: int) -> dict[Future[str | None], AgreementTask]:
             with _undisturbed():  # processes are started as they are needed
                 return {pool.submit(_run_in_worker, task): task for task in islice(waiting, most)}
 
-        running = submit(2 * workers)
+        running.update(submit(2 * workers))
         while running:
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 message = future.result()
@@ -95,17 +130,14 @@ def _run_in_processes(
                 progress.advance(running.pop(future).cost)
                 running.update(submit(1))
     except BrokenProcessPool:
-        raise NotConverged(
-            "a worker process ended before its task was finished, possibly because memory ran out; finished "
-            "tasks are kept where a folder was named for them. Run it again with fewer workers.",
-            None,
-        ) from None
+        return [*running.values(), *waiting]
     except BaseException:
         for child in set(multiprocessing.active_children()) - children:
             child.terminate()
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+    return []
 
 
 @contextmanager
