@@ -20,7 +20,7 @@ from truerank.cli import options as opt
 from truerank.cli.options import Format
 from truerank.cli.output import SUFFIXES, Parts, check_file, say, show, shown_progress, table_of
 from truerank.core.errors import MOST_ITEMS, MOST_USERS, InvalidParameter, check_at_least
-from truerank.core.table import about
+from truerank.core.table import about, duration
 
 if TYPE_CHECKING:
     from truerank.core.ranks import SampledRanks
@@ -119,19 +119,6 @@ def parse_size(text: str) -> tuple[int, int, int]:
     for name, (number, most) in limits.items():
         check_at_least(f"--scale: {name}", number, 1, most)
     return users, items, dims
-
-
-def duration(seconds: float) -> str:
-    """Return seconds with a unit that suits their size.
-
-    Examples
-    --------
-    >>> duration(4.2), duration(600), duration(16_500)
-    ('4.2 s', '10 min', '4.58 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.2g} s"
-    return f"{seconds / 60:.3g} min" if seconds < 6000 else f"{seconds / 3600:.3g} h"
 
 
 def size_text(n_bytes: float) -> str:

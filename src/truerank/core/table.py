@@ -117,6 +117,19 @@ def count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def duration(seconds: float) -> str:
+    """Return seconds with a unit that suits their size.
+
+    Examples
+    --------
+    >>> duration(4.2), duration(600), duration(16_500)
+    ('4.2 s', '10 min', '4.58 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.2g} s"
+    return f"{seconds / 60:.3g} min" if seconds < 6000 else f"{seconds / 3600:.3g} h"
+
+
 def round_up(number: float, *, digits: int) -> int:
     """Return an integer at least as large as the number, with so many leading digits that are not zero.
 

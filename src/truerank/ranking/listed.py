@@ -249,15 +249,15 @@ class SinglePairs:
 
     Parameters
     ----------
-    scorer : what is asked for pairs
+    scorer : what is asked for pairs; an attribute ``block`` says how many it is asked for at once
     rows : users with their targets
     """
 
-    most_negatives = MOST_NEGATIVES
     is_thread_safe = False
 
     def __init__(self, scorer: ScoresPairs, rows: Rows) -> None:
         self.scorer, self.rows = scorer, rows
+        self.most_negatives = int(getattr(scorer, "block", MOST_NEGATIVES))
 
     def scores(self, row: IntArray, codes: IntArray, indptr: IntArray) -> tuple[NDArray[Any], int]:
         """Return the score of every code, and their number; list i belongs to ``row[i]``."""

@@ -72,7 +72,9 @@ def evaluate(
     bounds: bool | None = False,
     check: bool = False,
     precision: float | None = None,
-    budget: int | None = None,
+    budget: int | str | None = None,
+    price: float | None = None,
+    scores: str | Path | None = None,
     gain: str | Gain | None = None,
     proxy: Any = None,
     ties: TiePolicy = "expected",
@@ -116,7 +118,11 @@ def evaluate(
     check : whether to rank all items too, and show the exact values beside the estimates
     precision : half-width that every interval shall have, such as 0.01; the users and items that are scored
         are then chosen by the evaluation itself, see ``truerank.workflows.precision.precision``
-    budget : with ``precision``, the scores that may be computed for each model
+    budget : with ``precision``, what each model may cost: a number of scores, a time (``600s``, ``10min``,
+        ``2h``) or, with a ``price``, money (``20usd``)
+    price : with ``precision``, what 1,000 scores cost, to show what was spent and what is left
+    scores : with ``precision``, the file in which scores of slow models (``slow_scorer``, ``http``) are kept,
+        so that no score is asked for twice, by this run or another one
     gain : how much a target is worth to ``ndcg`` and ``err``: ``rating`` takes the rating of the test event,
         ``rating(form=exp2)`` 2^rating - 1; events of gain 0 are no targets. None counts all targets alike
     proxy : with ``precision``, cheap models that say which items are asked for first, such as ``item-knn``,
@@ -160,6 +166,8 @@ def evaluate(
         check=check,
         precision=precision,
         budget=budget,
+        price=price,
+        scores=scores,
         gain=gain,
         proxy=proxy,
         ties=ties,
@@ -252,6 +260,8 @@ def _evaluate_to_precision(
         options.metrics,
         precision=options.precision or 0.0,
         budget=options.budget,
+        price=options.price,
+        scores=options.scores,
         proxy=DEFAULT_PROXY if options.proxy is None else options.proxy,
         level=options.level,
         target=options.target,

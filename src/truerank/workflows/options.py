@@ -128,8 +128,9 @@ class EvaluateOptions(RunSettings):
     estimators, uncertainty : what to make of sampled ranks, and how intervals of that are made
     bounds : whether to add identification bounds of sampled ranks; None where they do not take long
     check : whether to rank all items too, and show the exact values beside the estimates
-    precision, budget : half-width that every interval shall have, and the scores that each model may take;
-        users and items are then chosen by the evaluation itself
+    precision, budget : half-width that every interval shall have, and the scores, time or money that each
+        model may take; users and items are then chosen by the evaluation itself
+    price, scores : of 1,000 scores, and the file in which those of slow models are kept
     proxy : with ``precision``, cheap models whose scores say which items are asked for first
     engine : where ranks are computed; None for threads of this process
     work_dir : for engines with workers, a folder or URL that all of them can read
@@ -148,7 +149,9 @@ class EvaluateOptions(RunSettings):
     bounds: bool | None = False
     check: bool = False
     precision: float | None = None
-    budget: int | None = None
+    budget: int | str | None = None
+    price: float | None = None
+    scores: str | Path | None = None
     proxy: Any = None
     engine: Engine | None = None
     work_dir: str | Path | None = None
@@ -174,8 +177,8 @@ class EvaluateOptions(RunSettings):
                 "by needs the ranks of all users, got keep='sums'. Use keep='ranks', or leave by out."
             )
         if self.precision is None:
-            for name, value in (("budget", self.budget), ("proxy", self.proxy)):
-                if value is not None:
+            for name in ("budget", "proxy", "price", "scores"):
+                if getattr(self, name) is not None:
                     raise InvalidParameter(f"{name} needs precision, the half-width to reach, such as 0.01.")
             return
         if self.gain is not None:
@@ -248,7 +251,9 @@ def make_options(
     n_threads: int | None = None,
     device: str = "cpu",
     precision: float | None = None,
-    budget: int | None = None,
+    budget: int | str | None = None,
+    price: float | None = None,
+    scores: str | Path | None = None,
     proxy: Any = None,
     engine: str | Engine | None = None,
     work_dir: str | Path | None = None,
@@ -277,6 +282,8 @@ def make_options(
         check=check,
         precision=precision,
         budget=budget,
+        price=price,
+        scores=scores,
         proxy=proxy,
         engine=where,
         work_dir=work_dir,

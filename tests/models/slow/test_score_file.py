@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +10,7 @@ import pytest
 
 from tests.models.slow.world import N_ITEMS, N_USERS, all_pairs, make_split, score_pairs, table
 from truerank.core.errors import DataWarning, InvalidData, InvalidParameter
-from truerank.models.slow.score_file import KeptScores, ScoreFile, told_versions
+from truerank.models.slow.score_file import KeptScores, ScoreFile
 from truerank.models.slow.slow_scorer import SlowScorer, slow_scorer
 
 SPLIT = make_split()
@@ -48,8 +44,6 @@ def test_versions_and_names_are_kept_apart(tmp_path: Path) -> None:
         assert file.versions("net") == ["1", "2"]
         assert len(file.scores("other", "1", N_ITEMS)) == 0
         assert file.versions("other") == []
-    assert told_versions("net", "2", ["1", "2"]).startswith("net: kept scores of version 1 are not used")
-    assert told_versions("net", "2", ["2"]) == ""
 
 
 def test_scores_come_back_to_the_bit(tmp_path: Path) -> None:
@@ -174,43 +168,3 @@ def test_places_that_take_no_file(tmp_path: Path) -> None:
         ScoreFile(tmp_path / "none" / "s.db", SPLIT)
     (tmp_path / "empty.db").touch()
     assert asked(tmp_path / "empty.db").n_asked == N_USERS * N_ITEMS
-
-
-def killed_model(log: Path, dies_at: int) -> SlowScorer:
-    """A model that writes down each pair it answers, and kills its process when it is called so often."""
-    calls = [0]
-
-    def model(users: list[str], items: list[str]) -> list[float]:
-        calls[0] += 1
-        if calls[0] == dies_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-        with log.open("a") as file:
-            file.writelines(f"{user} {item}\n" for user, item in zip(users, items, strict=True))
-        return score_pairs(users, items)
-
-    return slow_scorer(model, SPLIT.train, batch=5, name="net", version="1")
-
-
-def run_killed(path: str, log: str, dies_at: str) -> None:
-    """Ask for everything; for a process of its own."""
-    scorer = killed_model(Path(log), int(dies_at))
-    with ScoreFile(path, SPLIT) as file:
-        scorer.keep_in(file, "net")
-        np.testing.assert_array_equal(scorer.score_pairs(*all_pairs()), table().ravel())
-
-
-@pytest.mark.slow
-def test_kill_9_loses_no_score(tmp_path: Path) -> None:
-    """Three runs, two of them killed while a call is about to be answered: no pair is asked for twice."""
-    path, log = tmp_path / "s.db", tmp_path / "log"
-    codes = [
-        subprocess.run([sys.executable, "-m", "tests.models.slow.test_score_file", path, log, n]).returncode
-        for n in ("3", "8", "0")
-    ]
-    assert codes == [-signal.SIGKILL, -signal.SIGKILL, 0]
-    lines = log.read_text().splitlines()
-    assert len(lines) == len(set(lines)) == N_USERS * N_ITEMS
-
-
-if __name__ == "__main__":
-    run_killed(*sys.argv[1:])

@@ -351,12 +351,17 @@ def _row_digests(model: int, users: IntArray, items: IntArray, scores: FloatArra
     return digests
 
 
-def told_versions(name: str, version: str, others: list[str]) -> str:
-    """Return the sentence about scores of other versions of a model, which are not used; nothing without."""
-    others = [one for one in others if one != version]
+def told_versions(version: str, versions: list[str]) -> list[str]:
+    """Return a sentence where there are scores of other versions of a model, which are not used.
+
+    Examples
+    --------
+    >>> told_versions("3", ["1", "2", "3"]), told_versions("3", ["3"])
+    (['Kept scores of version 1 and 2 are not used, because this is version 3.'], [])
+    """
+    others = [one for one in versions if one != version]
     if not others:
-        return ""
-    return (
-        f"{name}: kept scores of version {listed_in_words(others)} are not used, because this is version "
-        f"{version}."
-    )
+        return []
+    return [
+        f"Kept scores of version {listed_in_words(others)} are not used, because this is version {version}."
+    ]

@@ -47,15 +47,20 @@ class TimeIsUp(Exception):  # noqa: N818
 class SlowScorer:
     """A slow model behind a function of users and items, see ``slow_scorer``.
 
+    ``is_slow`` tells evaluations that its scores may be kept.
+
     Attributes
     ----------
     kept : all scores that are known
     n_asked : scores that were asked for by this object, not read from a file
     n_calls, n_failed : calls of the function, and how many of them failed
     seconds : how long asking took
+    block : pairs that evaluations ask for at once, enough to keep all calls busy
     deadline : ``time.monotonic()`` after which no further call is made; None for no limit
     watch : called after each call, perhaps from another thread
     """
+
+    is_slow = True
 
     def __init__(
         self,
@@ -74,6 +79,7 @@ class SlowScorer:
         self.layout, self.batch, self.concurrency = layout, batch, concurrency
         self.retries, self.timeout, self.name, self.version = retries, timeout, name, version
         self.n_items = train.n_items
+        self.block = 16 * batch * concurrency
         self.kept = KeptScores(self.n_items)
         self.n_asked = self.n_calls = self.n_failed = 0
         self.seconds = 0.0

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from truerank.core.errors import InvalidParameter, check_choice
+from truerank.core.result import Estimate
 from truerank.core.types import FloatArray
 from truerank.estimation.base import Estimator
 from truerank.metrics.base import Metric
 from truerank.workflows.options import RunSettings
 from truerank.workflows.plan.cost import RankingSeconds
+from truerank.workflows.precision.budget import Budget
 
 #: ``exact`` ranks all items for all users, ``rows`` for some users, ``negatives`` some items for all users.
 PrecisionDesign: TypeAlias = Literal["auto", "exact", "rows", "negatives"]
@@ -24,15 +25,21 @@ DEFAULT_PROXY = "ials(factors=32),item-knn"
 
 @dataclass(frozen=True)
 class PrecisionGoal(RunSettings):
-    """Wanted precision and how to reach it: the parameters of ``evaluate_to_precision``, checked."""
+    """Wanted precision and how to reach it: the parameters of ``evaluate_to_precision``, checked.
+
+    Parameters
+    ----------
+    limit : the budget: scores, or seconds, and the price of scores
+    metrics, precision, estimator, design, proxy, costs : as in ``evaluate_to_precision``
+    """
 
     metrics: tuple[Metric, ...]
     precision: float
-    budget: int | None
     estimator: Estimator
     design: PrecisionDesign = "auto"
     proxy: Any = DEFAULT_PROXY
     costs: RankingSeconds | None = None
+    limit: Budget = field(default_factory=Budget)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -41,19 +48,17 @@ class PrecisionGoal(RunSettings):
                 "precision is the wanted half-width of the intervals and must lie in (0, 0.5), got "
                 f"{self.precision!r}. Use for example 0.01."
             )
-        budget = self.budget
-        if budget is not None and (
-            isinstance(budget, bool) or not isinstance(budget, numbers.Integral) or budget < 1
-        ):
-            raise InvalidParameter(
-                f"budget must be a number of scores >= 1, got {budget!r}. Leave it out for no limit."
-            )
         check_choice("design", self.design, DESIGNS)
         if self.design == "negatives" and self.target == "population":
             raise InvalidParameter(
                 "design='negatives' gives bounds for the test users, got target='population'. Use "
                 "design='rows' for a population."
             )
+
+    @property
+    def budget(self) -> int | None:
+        """Scores that may be used, None for no limit."""
+        return self.limit.scores
 
     @property
     def cutoff(self) -> int | None:
@@ -89,6 +94,9 @@ class PrecisionTrace:
     n_users : users with known values in the end
     screened : items that were scored for all users first, at most; 0 for none
     proxies : the cheap models that said which items to score first
+    n_asked : scores that the model was asked for in this run; others were kept from earlier ones
+    cost : of the scores that were asked for, by the price; None without one
+    further : about how many more scores the wanted precision takes; None where it is reached
     """
 
     design: str
@@ -100,6 +108,9 @@ class PrecisionTrace:
     n_users: int = 0
     screened: int = 0
     proxies: tuple[str, ...] = ()
+    n_asked: int = 0
+    cost: float | None = None
+    further: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary for JSON."""
@@ -131,3 +142,23 @@ class PrecisionResult:
     estimator: str = "exact"
     n_negatives: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+
+    def estimates(self, name: str, goal: PrecisionGoal) -> tuple[Estimate, ...]:
+        """Return an estimate per metric, under the name of the model."""
+        return tuple(
+            Estimate(
+                model=name,
+                metric=str(metric),
+                value=float(self.value[column]),
+                low=float(self.limits[column, 0]),
+                high=float(self.limits[column, 1]),
+                level=goal.level,
+                kind=self.kind,
+                method=self.method,
+                estimator=self.estimator,
+                n_users=self.trace.n_users,
+                n_negatives=self.n_negatives,
+                target=goal.target,
+            )
+            for column, metric in enumerate(goal.metrics)
+        )

@@ -6,7 +6,8 @@ ends once K items are ranked above the best target: the gain beyond the cut-off 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import NoReturn, TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from truerank.core.ranks import Ranks, SeenPolicy
 from truerank.core.scorer import Scorer, check_scorer, nan_score
 from truerank.core.split import Split
 from truerank.core.types import BoolArray, FloatArray, IntArray
+from truerank.models.slow.slow_scorer import TimeIsUp
 from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets, order_within_rows
 from truerank.ranking.exact import make_queries
 from truerank.ranking.listed import SLACK, ListedCounts, compare_scores, make_lists, ranges
@@ -48,6 +50,7 @@ class PartialRows:
 
     Attributes
     ----------
+    deadline : ``time.monotonic()`` after which `TimeIsUp` is raised instead of scoring; None for no limit
     above, tied : per target: items found so far that are ranked above it, or tied with it
     depth : per row: candidates scored so far; -1 before its targets are scored
     n_scores : scores computed so far
@@ -83,6 +86,7 @@ class PartialRows:
         self.target_scores: NDArray[np.float64] = np.full(n_pairs, np.nan)
         self.depth: IntArray = np.full(len(self.rows), -1)  # -1: nothing scored yet
         self.n_scores = 0
+        self.deadline: float | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -245,9 +249,14 @@ class PartialRows:
         self.depth[row] += size
         return np.concatenate(found)
 
-    def _map_blocks(self, work: Callable[[RowBlock], ResultT], sizes: IntArray) -> list[ResultT]:
+    def _map_blocks(self, work: Callable[[RowBlock], ResultT], sizes: IntArray) -> Iterator[ResultT]:
+        def in_time(block: RowBlock) -> ResultT:
+            if self.deadline is not None and time.monotonic() >= self.deadline:
+                raise TimeIsUp
+            return work(block)
+
         blocks = list(row_blocks(sizes, self.lists.most_negatives))
-        return list(ordered_map(work, blocks, n_threads=self.n_threads))
+        return ordered_map(in_time, blocks, n_threads=self.n_threads)
 
     def _raise_nan(self, row: int) -> NoReturn:
         raise nan_score(self.rows.user_id(int(row))) from None

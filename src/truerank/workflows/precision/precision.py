@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,17 +19,19 @@ import numpy as np
 from truerank.core.digest import data_hash
 from truerank.core.errors import InvalidParameter, suggests_arguments
 from truerank.core.model import Model, Validate, interrupted_training
-from truerank.core.progress import SILENT, Progress, tracked
+from truerank.core.progress import SILENT, Progress, ProgressTask, note, tracked
 from truerank.core.ranks import SeenPolicy, TiePolicy
-from truerank.core.result import SAMPLED_USERS, Estimate, Result
+from truerank.core.result import SAMPLED_USERS, Result
 from truerank.core.scorer import DenseScores, HasFactors, HasSparseRows, Scorer
 from truerank.core.split import Split
 from truerank.core.table import listed_in_words
-from truerank.core.types import IntArray
+from truerank.core.types import FloatArray, IntArray
 from truerank.inference.estimate_interval.registry import Target
 from truerank.inference.user_interval import INTERVALS
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import make_metrics, values
+from truerank.models.slow.score_file import ScoreFile
+from truerank.models.slow.slow_scorer import TimeIsUp
 from truerank.ranking.exact import exact_ranks
 from truerank.workflows.assembly import EvaluatedModel, assemble_result
 from truerank.workflows.estimate import BoundsWithMessages
@@ -47,6 +51,7 @@ from truerank.workflows.precision.bounded_sample import (
     negatives_for_bounds,
     sample_with_bounds,
 )
+from truerank.workflows.precision.budget import Budget, Spending, kept_scores, open_scores
 from truerank.workflows.precision.goal import (
     DEFAULT_PROXY,
     PrecisionDesign,
@@ -72,6 +77,7 @@ ROUNDS = 10
 _SMALLEST_ROUND = 16
 _SMALLEST_ROWS = 4  # of a round after screening, when rows are whole ones
 _LOOK = 4  # items of the first look at some users, as a multiple of the cut-off
+_TIMED = 2  # users that tell how long a score takes, where the budget is a time
 _GUESSED_DROP = 0.1  # of values below their ceilings, before anything is known
 _SHARE = 0.5  # of the cost of avoidable rows that going deeper may cost, each time
 
@@ -85,7 +91,7 @@ def evaluate_model(scorer: Scorer, split: Split, goal: PrecisionGoal, progress: 
     if goal.design == "exact" or (goal.design == "auto" and is_cheap and is_allowed):
         if not is_allowed:
             raise InvalidParameter(
-                f"exact evaluation takes {exact_scores:,} scores, the budget is {goal.budget:,}. "
+                f"exact evaluation takes {exact_scores:,} scores, the budget is {goal.limit}. "
                 "Raise the budget or use design='rows'."
             )
         why = (
@@ -163,6 +169,9 @@ class PrecisionSearch:
         self.why: list[str] = []
         self.bounded: BoundedSample | None = None
         self.n_negatives = self.screened = 0
+        self.spending = Spending(scorer, goal.limit)
+        self.limits: FloatArray = np.tile([0.0, 1.0], (len(goal.metrics), 1))
+        self.expected_end: float | None = None  # scores that the goal takes in all, forecast after each round
         self.expected = (0.0, 0.0)  # scores of screening all users first, and of sampling users alone
 
     @property
@@ -172,33 +181,53 @@ class PrecisionSearch:
 
     def run(self) -> PrecisionResult:
         """Sample users until the precision is reached, the budget is spent or every user is known."""
-        sample, goal = self.sample, self.goal
+        sample = self.sample
         self._check_budget()
+        sample.rows.deadline = self.spending.deadline
         with tracked(self.progress, "deciding users", len(sample.queue)) as task:
-            before = len(sample.queue)
-            self._begin()
-            self.update_limits()
-            task.advance(before - len(sample.queue))
-            if not self.is_reached and goal.costs is not None and self._is_exact_quicker():
-                why = (
-                    "all items were ranked for all users: by the measured costs that is quicker than "
-                    "sampling further users."
-                )
-                return _exact(self.scorer, self.split, goal, why, self.progress, self.n_scores)
-            if not self.is_reached and goal.may_bound:
-                self._bound(sample.missing_rows() * self._row_scores())
-            while not self.is_reached and not sample.is_complete:
-                before = len(sample.queue)
-                if self.screened:
-                    self._go_deeper()
-                n = sample.affordable(self._step(), self._left())
-                if n == 0:
-                    self.why.append(f"The budget of {goal.budget:,} scores allows no further user.")
-                    break
-                sample.add_users(n)
-                task.advance(before - len(sample.queue))
+            try:
+                with self.spending.watched(partial(self._tell, task)):
+                    exact = self._search(task)
+            except TimeIsUp:
+                exact = None
+                self.why.append(f"The budget of {self.goal.limit} has ended.")
+                sample.settle()
                 self.update_limits()
-        return self._result()
+        return self._result() if exact is None else exact
+
+    def _search(self, task: ProgressTask) -> PrecisionResult | None:
+        """Sample users until there is a reason to stop; return a result where exact evaluation is quicker."""
+        sample, goal = self.sample, self.goal
+        before = len(sample.queue)
+        self._begin()
+        self.update_limits()
+        task.advance(before - len(sample.queue))
+        if not self.is_reached and goal.costs is not None and self._is_exact_quicker():
+            why = (
+                "all items were ranked for all users: by the measured costs that is quicker than "
+                "sampling further users."
+            )
+            return _exact(self.scorer, self.split, goal, why, self.progress, self.n_scores)
+        if not self.is_reached and goal.may_bound:
+            self._bound(sample.missing_rows() * self._row_scores())
+        while not self.is_reached and not sample.is_complete:
+            self._tell(task)
+            before = len(sample.queue)
+            if self.screened:
+                self._go_deeper()
+            n = sample.affordable(self._step(), self._left())
+            if n == 0:
+                self.why.append(f"The budget of {goal.limit} allows no further user.")
+                break
+            sample.add_users(n)
+            task.advance(before - len(sample.queue))
+            self.update_limits()
+        return None
+
+    def _tell(self, task: ProgressTask) -> None:
+        """Show the scores asked for, the widest interval, and about what is left."""
+        width = float((self.limits[:, 1] - self.limits[:, 0]).max() / 2)
+        note(task, self.spending.progress(self.n_scores, width, self.expected_end))
 
     def update_limits(self) -> None:
         """Compute the intervals from all users sampled so far, intersected with bounds if there are any."""
@@ -208,11 +237,20 @@ class PrecisionSearch:
             high = np.minimum(self.limits[:, 1], self.bounded.limits[:, 1])
             self.limits = np.sort(np.stack([low, high], axis=1), axis=1)
         self.rounds.append(len(self.sample.rows) - len(self.sample.queue))
+        self.expected_end = self.n_scores + self._further_scores()
 
     @property
     def is_reached(self) -> bool:
         """Whether all intervals are narrow enough."""
         return bool((self.limits[:, 1] - self.limits[:, 0]).max() <= 2 * self.goal.precision)
+
+    def _further_scores(self) -> float:
+        """Return about how many more scores the wanted precision takes."""
+        if self.is_reached or self.sample.is_complete:
+            return 0.0
+        if len(self.sample.sampled) == 0 and not self.screened and any(self.expected):
+            return max(min(self.expected) - self.n_scores, 0.0)
+        return self.sample.missing_rows() * max(self._cost_per_user(), 1.0)
 
     def _left(self) -> int | None:
         """Return the budget for scores of rows."""
@@ -226,7 +264,7 @@ class PrecisionSearch:
             needed = int(sample.rows.most_scores(sample.queue[:least]).sum())
             raise InvalidParameter(
                 f"budget must allow a first round of {least} users, which may take {needed:,} scores, got "
-                f"{self.goal.budget:,}. Raise the budget."
+                f"{self.goal.limit}. Raise the budget."
             )
 
     def _begin(self) -> None:
@@ -239,8 +277,11 @@ class PrecisionSearch:
             return
         depth = _LOOK * goal.cutoff
         n_looked = min(FIRST_USERS, len(sample.queue))
-        if goal.budget is not None:
-            n_looked = min(n_looked, max(goal.budget // (10 * depth), 1))
+        if goal.limit.seconds is not None:
+            sample.rows.advance(sample.queue[:_TIMED], goal.cutoff)  # tells how long a score takes
+        budget = self.spending.affordable(self.n_scores)
+        if budget is not None:
+            n_looked = min(n_looked, max(budget // (10 * depth), 1))
         looked = sample.queue[:n_looked]
         sample.rows.advance(looked, depth)
         self.expected = screening, sampling = self._forecasts(looked)
@@ -308,9 +349,9 @@ class PrecisionSearch:
         """Return the users of the next round, and aim the bets at what the budget can reach."""
         sample = self.sample
         needed = sample.missing_rows()
-        budget = self._left()
+        budget = self.spending.affordable(self.n_scores)
         if budget is not None:
-            allowed = int((budget - sample.rows.n_scores) / max(self._cost_per_user(), 1.0))
+            allowed = int((budget - self.n_scores) / max(self._cost_per_user(), 1.0))
             if allowed < needed:
                 sample.aim_at(allowed)
         return max(_SMALLEST_ROWS if self.screened else _SMALLEST_ROUND, -(-needed // ROUNDS))
@@ -322,14 +363,16 @@ class PrecisionSearch:
 
     def _is_exact_quicker(self) -> bool:
         costs = self.goal.costs
-        if costs is None or (self.goal.budget or np.inf) < self.n_scores + self.exact_scores:
+        if costs is None or self.goal.limit.seconds is not None:
+            return False
+        if (self.goal.budget or np.inf) < self.n_scores + self.exact_scores:
             return False
         return costs.exact < self.sample.missing_rows() * self._cost_per_user() * costs.sampled_score
 
     def _may_screen(self, depth: int) -> bool:
-        budget = self._left()
+        budget = self.spending.affordable(self.n_scores)
         most = int(self.sample.rows.most_scores(self.sample.queue, depth).sum())
-        return budget is None or self.sample.rows.n_scores + most <= budget
+        return budget is None or self.n_scores + most <= budget
 
     def _bound(self, expected: float) -> bool:
         """Bound the metrics from sampled negatives where that is cheaper; return whether that is enough."""
@@ -394,9 +437,13 @@ class PrecisionSearch:
             self.why.append(f"Every interval is within +-{goal.precision:g}.")
         else:
             self.why.append(f"The widest interval is +-{width:.2g}, not the wanted +-{goal.precision:g}.")
+            if goal.target == "test-users":
+                self.why += self.spending.what_more_takes(
+                    self._further_scores(), self.n_scores, goal.precision
+                )
         self.why.append(
             f"It took {self.n_scores:,} scores, {fraction:.1%} of the {self.exact_scores:,} of exact "
-            "evaluation."
+            f"evaluation{self.spending.told(self.n_scores)}."
         )
         value, method = sample.means(), "exact" if is_exact else "betting"
         estimator, n_negatives = "exact" if sample.is_complete else SAMPLED_USERS, None
@@ -413,6 +460,9 @@ class PrecisionSearch:
             n_known,
             self.screened,
             tuple(self.proxies),
+            self.spending.asked(self.n_scores),
+            self.spending.cost(self.n_scores),
+            None if self.is_reached else round(self._further_scores()),
         )
         return PrecisionResult(
             np.clip(value, self.limits[:, 0], self.limits[:, 1]),
@@ -432,7 +482,9 @@ def evaluate_to_precision(
     metrics: str | Metric | Sequence[str | Metric] = DEFAULT_METRICS,
     *,
     precision: float,
-    budget: int | None = None,
+    budget: int | str | None = None,
+    price: float | None = None,
+    scores: str | Path | None = None,
     level: float = 0.95,
     target: Target = "test-users",
     estimator: Estimators = DEFAULT_ESTIMATOR,
@@ -467,7 +519,12 @@ def evaluate_to_precision(
     ----------
     models, split, metrics : as in ``evaluate``
     precision : wanted half-width of every interval, such as 0.01
-    budget : scores that may be computed for each model; None for no limit
+    budget : what each model may cost: a number of scores (those kept from earlier runs count too, so that a
+        run that was interrupted ends as one that was not), a time of this run (``600s``, ``10min``, ``2h``)
+        or, with a price, money (``20usd``); None for no limit
+    price : of 1,000 scores
+    scores : file in which the scores of slow models (``slow_scorer``, ``http``) are kept, made where there is
+        none
     level, target : of the intervals, for each metric separately. ``test-users`` is the value that exact
         evaluation would print, ``population`` its expectation for the population of users
     estimator : gives the value, not the interval, where negatives are sampled
@@ -484,7 +541,10 @@ def evaluate_to_precision(
     Notes
     -----
     *Optional stopping.* Intervals from sampled users are a confidence sequence: they hold for all sample
-    sizes at once (proof in ``ConfidenceSequence``), so they hold at the end, whatever the reason to stop.
+    sizes at once (proof in ``ConfidenceSequence``), so they hold at the end, whatever the reason to stop: the
+    precision, a number of scores, or the clock, even where slow answers and values have to do with each
+    other. When the clock ends a round, no bet is placed on its users; what is known of them (values and
+    ceilings) is a fact and is used as such.
     Where bounds from negatives may be used as well, which depends on the metrics alone, each kind gets half
     of 1 - level, so both hold together with probability at least ``level``, whichever is reported.
 
@@ -507,11 +567,11 @@ def evaluate_to_precision(
     goal = PrecisionGoal(
         make_metrics(metrics),
         precision,
-        budget,
         single_estimator(estimator, "evaluation to a precision"),
         design=design,
         proxy=proxy,
         costs=costs,
+        limit=Budget.read(budget, price=price),
         level=level,
         target=target,
         ties=ties,
@@ -524,18 +584,18 @@ def evaluate_to_precision(
     validate = make_validate(split, seen=goal.seen, n_threads=goal.n_threads)
     done: list[EvaluatedModel] = []
     traces: dict[str, PrecisionTrace] = {}
-    for name, model in named.items():
-        try:
-            scorer, result = _fit_and_evaluate(model, split, goal, validate, progress)
-        except KeyboardInterrupt:
-            if not done:
-                raise
-            break
-        traces[name] = result.trace
-        evaluated = _evaluated(name, described(model), result, goal)
-        done.append(replace(evaluated, unknown=unknown_of(scorer), interrupted=interrupted_training(scorer)))
-        if was_interrupted(scorer):
-            break
+    with open_scores(scores, split, named) as file:
+        for name, model in named.items():
+            try:
+                scorer, result = _fit_and_evaluate(name, model, split, goal, validate, progress, file)
+            except KeyboardInterrupt:
+                if not done:
+                    raise
+                break
+            traces[name] = result.trace
+            done.append(_evaluated(name, described(model), scorer, result, goal))
+            if was_interrupted(scorer):
+                break
     is_exact = all(estimate.kind == "exact" for model in done for estimate in model.estimates)
     return assemble_result(
         done,
@@ -546,40 +606,43 @@ def evaluate_to_precision(
         interval="betting",
         sampler=None if is_exact else "users in random order",
         precision=goal.precision,
-        budget=goal.budget,
+        budget=budget,
+        **({} if price is None else {"price": price}),
+        **({} if scores is None else {"scores": str(scores)}),
         design=goal.design,
         ways={name: trace.to_dict() for name, trace in traces.items()},
     )
 
 
 def _fit_and_evaluate(
-    model: Model | Scorer, split: Split, goal: PrecisionGoal, validate: Validate | None, progress: Progress
+    name: str,
+    model: Model | Scorer,
+    split: Split,
+    goal: PrecisionGoal,
+    validate: Validate | None,
+    progress: Progress,
+    file: ScoreFile | None,
 ) -> tuple[Scorer, PrecisionResult]:
     started = time.perf_counter()
     scorer = fit_scorer(model, split, validate=validate, seed=goal.seed, progress=progress, keeps_part=True)
     fitted = time.perf_counter()
-    result = evaluate_model(scorer, split, goal, progress)
+    with kept_scores(scorer, file, name) as told:
+        result = evaluate_model(scorer, split, goal, progress)
     result.seconds.update(fit=fitted - started, rank=time.perf_counter() - fitted)
-    return scorer, result
+    return scorer, replace(result, trace=replace(result.trace, why=(*result.trace.why, *told)))
 
 
-def _evaluated(name: str, spec: str, result: PrecisionResult, goal: PrecisionGoal) -> EvaluatedModel:
-    estimates = tuple(
-        Estimate(
-            model=name,
-            metric=str(metric),
-            value=float(result.value[column]),
-            low=float(result.limits[column, 0]),
-            high=float(result.limits[column, 1]),
-            level=goal.level,
-            kind=result.kind,
-            method=result.method,
-            estimator=result.estimator,
-            n_users=result.trace.n_users,
-            n_negatives=result.n_negatives,
-            target=goal.target,
-        )
-        for column, metric in enumerate(goal.metrics)
+def _evaluated(
+    name: str, spec: str, scorer: Scorer, result: PrecisionResult, goal: PrecisionGoal
+) -> EvaluatedModel:
+    return EvaluatedModel(
+        name,
+        spec,
+        result.estimates(name, goal),
+        None,
+        result.seconds,
+        result.trace.n_scores,
+        BoundsWithMessages(notes=(f"{name}: {' '.join(result.trace.why)}",)),
+        unknown=unknown_of(scorer),
+        interrupted=interrupted_training(scorer),
     )
-    reasons = BoundsWithMessages(notes=(f"{name}: {' '.join(result.trace.why)}",))
-    return EvaluatedModel(name, spec, estimates, None, result.seconds, result.trace.n_scores, reasons)

@@ -215,6 +215,22 @@ class UserSample:
         fallen -= self.known + self.ceiling.sum(axis=0)
         self.last_drop = np.clip(fallen / max(len(self.queue), 1), 0.0, 1.0)
 
+    def settle(self) -> None:
+        """Take in what is known of users whose scoring was broken off: values, and ceilings of the others.
+
+        Both are facts, whatever broke it off, so intervals stay valid; no bet is placed on them.
+        """
+        if self.n_users is None:
+            return
+        is_begun = self.rows.depth[self.queue] >= 0
+        ceiling = self.ceilings(self.queue[is_begun])
+        self.ceiling[is_begun] = np.minimum(self.ceiling[is_begun], ceiling)
+        is_open = self.rows.is_open[self.queue]
+        decided = self.queue[~is_open]
+        if len(decided):
+            self.known = self.known + self._values(decided).sum(axis=0)
+        self.queue, self.ceiling = self.queue[is_open], self.ceiling[is_open]
+
     def missing_rows(self) -> int:
         """Return about how many further users must be sampled for the wanted half-width.
 
