@@ -33,8 +33,9 @@ Results = Mapping[str, np.ndarray]
 class Board:
     """Values of all models of one scenario, at the configuration that is chosen for each train set.
 
-    A width of a model that was not trained on all fractions is left out on all of them, so that no train set
-    has a wider search than another.
+    A width of a model that was not trained on all fractions under a seed is left out on all of them under
+    that seed, so that no train set has a wider search than the one it is compared with. The full data under
+    two seeds are compared too, ``again``: there a width counts that they have under all seeds.
 
     Parameters
     ----------
@@ -53,16 +54,18 @@ class Board:
         outer = (len(plan.strategies), len(plan.fractions), len(plan.seeds))
         inner = (len(self.metrics), len(self.models))
         self.full, self.small = np.full((outer[2], *inner), np.nan), np.full((*outer, *inner), np.nan)
+        self.again = self.full.copy()
         self.full_work, self.small_work = np.zeros(outer[2]), np.zeros(outer)
         self.missing: list[str] = []
         self.holes: list[str] = []
         stacks = list(stack_names(*name, scenario.key, plan.fractions))
         tested = {stack: results[f"{stack}/test"] for stack in stacks if f"{stack}/test" in results}
-        counted = {stack.fraction for stack, test in tested.items() if np.isfinite(test).any()}
-        lost = sorted({(s.model, s.width) for s in stacks if s.fraction in counted and s not in tested})
-        self.missing += [f"{model} of width {width}" for model, width in lost]
+        self.lost = _lost(stacks, tested, len(plan.seeds))
+        self._note_missing(plan.seeds)
         for column, model in enumerate(self.models):
-            widths = {s.width for s in stacks if s.model == model and (model, s.width) not in lost}
+            widths = {
+                width for (of, width), is_lost in self.lost.items() if of == model and not is_lost.all()
+            }
             if not widths:
                 self.holes.append(model)
                 continue
@@ -76,6 +79,9 @@ class Board:
                     continue  # no sub-sample of this size counts
                 values, work = self._chosen(found, results)
                 if f == 0:
+                    whole = [stack for stack in found if np.isfinite(tested[stack]).any(axis=(0, 2, 3)).all()]
+                    again, _ = self._chosen(whole, results, all_seeds=True) if whole else (values, work)
+                    self.again[:, :, column] = again[0]
                     self.full[:, :, column] = values[0]
                     self.full_work += work[0]
                 else:
@@ -83,16 +89,57 @@ class Board:
                     self.small_work[:, f - 1] += fraction * work
         self.small[np.isnan(self.small).any(axis=(-2, -1))] = np.nan  # a model without a value has no place
 
-    def _chosen(self, found: Sequence[StackName], results: Results) -> tuple[FloatArray, FloatArray]:
+    def _note_missing(self, seeds: Sequence[int]) -> None:
+        for (model, width), is_lost in sorted(self.lost.items()):
+            if is_lost.any():
+                under = " and ".join(str(seed) for seed, lost in zip(seeds, is_lost, strict=True) if lost)
+                which = "" if is_lost.all() else f" under seed {under}"
+                self.missing.append(f"{model} of width {width}{which}")
+
+    def _chosen(
+        self, found: Sequence[StackName], results: Results, *, all_seeds: bool = False
+    ) -> tuple[FloatArray, FloatArray]:
         """Return (strategies, seeds, metrics) values, and the epochs that all configurations took."""
         part = "test" if self.scenario.selection == "test" else "valid"
-        test = np.concatenate([results[f"{stack}/test"] for stack in found], axis=2)
-        by = np.concatenate([results[f"{stack}/{part}"] for stack in found], axis=2)
+        test, by, last = (
+            np.concatenate(
+                [self._used(stack, results[f"{stack}/{key}"], all_seeds) for stack in found], axis=2
+            )
+            for key in ("test", part, "last")
+        )
         by = self.sign * by[..., self.metrics.index(self.scenario.select_by)]
         best = np.where(np.isnan(by), -np.inf, by).argmax(axis=-1)
         values = self.sign * np.take_along_axis(test, best[..., None, None], axis=2)[..., 0, :]
-        work = np.concatenate([results[f"{stack}/last"] for stack in found], axis=2).sum(axis=-1)
-        return values, work.astype(np.float64)
+        return values, np.nansum(last, axis=-1)
+
+    def _used(self, stack: StackName, array: np.ndarray, all_seeds: bool) -> FloatArray:
+        """Return values or epochs of a stack, NaN under the seeds for which its width is left out."""
+        used = array.astype(np.float64)
+        if not all_seeds:
+            used[:, self.lost[stack.model, stack.width]] = np.nan
+        return used
+
+
+def _lost(
+    stacks: Sequence[StackName], tested: Mapping[StackName, np.ndarray], n_seeds: int
+) -> dict[tuple[str, int], np.ndarray]:
+    """Return under which seeds a width of a model is left out: it lacks a fraction that other stacks have.
+
+    A seed under which no width of the model has all fractions was not run; it leaves out the widths alone
+    that no seed has.
+    """
+    none = np.zeros(n_seeds, dtype=bool)
+    has = {
+        stack: np.isfinite(tested[stack]).any(axis=(0, 2, 3)) if stack in tested else none for stack in stacks
+    }
+    counted = {stack.fraction: none for stack in stacks}
+    for stack, there in has.items():
+        counted[stack.fraction] = counted[stack.fraction] | there
+    lacks = {(stack.model, stack.width): none for stack in stacks}
+    for stack, there in has.items():
+        lacks[stack.model, stack.width] = lacks[stack.model, stack.width] | counted[stack.fraction] & ~there
+    run = {model: ~np.all([x for (of, _), x in lacks.items() if of == model], axis=0) for model, _ in lacks}
+    return {key: lost if lost.all() else lost & run[key[0]] for key, lost in lacks.items()}
 
 
 def collect(
@@ -131,11 +178,11 @@ def assembled(plan: AgreementPlan, boards: Sequence[Board], remarks: list[str]) 
     metric_taus, taus = [], []
     for board in boards:
         for k, metric in enumerate(board.metrics):
-            full, small = board.full[:, k], board.small[..., k, :]
+            full, small, again = board.full[:, k], board.small[..., k, :], board.again[:, k]
             tau = kendall(full, small)
             first, second = np.triu_indices(len(plan.seeds), k=1)
             empty = nested_lists(np.full(tau.shape, np.nan))
-            ceiling = none_if_nan(mean_ignoring_nan(kendall(full[first], full[second])))
+            ceiling = none_if_nan(mean_ignoring_nan(kendall(again[first], again[second])))
             metric_taus.append(
                 MetricTaus(
                     scenario=str(board.scenario),

@@ -99,6 +99,29 @@ def test_only_seeds_that_were_run_count() -> None:
     assert np.isnan(np.array(agreement.boards[0].small, dtype=np.float64)[:, :, 1:]).all()
 
 
+def test_a_width_that_one_seed_lacks_is_left_out_under_that_seed() -> None:
+    plan = plan_of(DATA[1], "published", fractions=(0.5,))
+    scenario = list(plan.model_grids)[1]
+    results = random_results(np.random.default_rng(3))
+    both = Board(NAME, scenario, plan, results)
+    narrow = {key: array for key, array in results.items() if " mf 32 " not in key}
+    alone = Board(NAME, scenario, plan, narrow)
+    for part in ("valid", "test"):
+        results[f"ml-100k published implicit mf 32 0.5/{part}"][:, 1] = np.nan
+    results["ml-100k published implicit mf 32 0.5/last"][:, 1] = 0
+    board = Board(NAME, scenario, plan, results)
+    assert (board.missing, board.holes) == (["mf of width 32 under seed 1"], [])
+    assert (alone.missing, alone.holes) == (["mf of width 32"], [])
+    for seed in range(3):
+        expected = alone if seed == 1 else both
+        np.testing.assert_array_equal(board.full[seed], expected.full[seed])
+        np.testing.assert_array_equal(board.small[:, :, seed], expected.small[:, :, seed])
+        assert board.full_work[seed] == expected.full_work[seed]
+        np.testing.assert_array_equal(board.small_work[..., seed], expected.small_work[..., seed])
+    np.testing.assert_array_equal(board.again, both.full)  # the full data have both widths under all seeds
+    np.testing.assert_array_equal(alone.again, alone.full)
+
+
 def test_models_that_read_histories_are_as_coded_under_the_published_protocol_alone() -> None:
     for protocol, is_coded in (("published", True), ("ours", False)):
         for grids in plan_of(DATA[1], protocol).model_grids.values():
