@@ -10,9 +10,11 @@ Before anything is counted, one run with a precision that needs everybody must g
 MovieLens alone, for time). A seed decides which users are drawn first; coverage counts intervals that hold
 the exact value.
 
-Results of data sets that were not measured anew stay in the file.
+Results of data sets that were not measured anew stay in the file. With ``--keep`` every run is kept in a
+folder, so that another start goes on; ``--minutes`` ends it early, and the file then holds the seeds so far.
 
     python -m benchmarks.precision [--quick] [--seeds 100] [--only ml-1m] [--large-seeds 10]
+                                   [--keep FOLDER] [--minutes 9]
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from benchmarks.machine import folder_name, machine
+from truerank.core.checkpoint import replace_text
 from truerank.core.interactions import Interactions
 from truerank.core.scorer import CallableScores, DenseScores, Factors, Scorer
 from truerank.core.split import Split
@@ -122,8 +125,10 @@ def measure(
     precisions: Sequence[float],
     n_seeds: int,
     is_checked: bool = False,
+    keep: Path | None = None,
+    deadline: float = np.inf,
 ) -> list[dict[str, Any]]:
-    """Count scores and covered values of one model."""
+    """Count scores and covered values of one model; no seed is begun after the deadline."""
     scorer, per_user = model
     exact = per_user.mean(axis=0)
     if is_checked:
@@ -133,19 +138,21 @@ def measure(
     all_rows = rows_of_all(scorer, split) / n_exact if is_checked else None
     found = []
     for precision in precisions:
-        shares, hits, widths, screened, started = [], [], [], 0, time.perf_counter()
+        runs: list[dict[str, Any]] = []
         for seed in range(n_seeds):
-            run = evaluate_to_precision(
-                {name: scorer}, split, METRICS, precision=precision, seed=seed, proxy=proxies
-            )
-            low = np.array([e.low for e in run.estimates])
-            high = np.array([e.high for e in run.estimates])
-            assert ((high - low) / 2 <= precision + 1e-12).all()
-            hits.append((low - 1e-12 <= exact) & (exact <= high + 1e-12))
-            widths.append((high - low) / 2)
-            way = run.provenance["ways"][name]
-            shares.append(way["n_scores"] / n_exact)
-            screened += way["screened"] > 0
+            kept = None if keep is None else keep / f"{data}.{name}.{precision}.{seed}.json"
+            if kept is not None and kept.exists():
+                runs.append(json.loads(kept.read_text()))
+            elif time.perf_counter() < deadline:
+                runs.append(run_once(name, scorer, split, proxies, precision, seed))
+                if kept is not None:
+                    replace_text(kept, json.dumps(runs[-1]), "--keep")
+        if not runs:
+            continue
+        shares = [run["n_scores"] / n_exact for run in runs]
+        low, high = (np.array([run[side] for run in runs]) for side in ("low", "high"))
+        assert ((high - low) / 2 <= precision + 1e-12).all()
+        hits = (low - 1e-12 <= exact) & (exact <= high + 1e-12)
         row = {
             "data": data,
             "model": name,
@@ -159,14 +166,30 @@ def measure(
             "rows_of_all_users": all_rows,
             "whole_rows_one_look": whole_rows(per_user, precision, split.train.n_items) / n_exact,
             "coverage": np.mean(hits, axis=0).tolist(),
-            "mean_half_width": np.mean(widths, axis=0).tolist(),
-            "looked_at_all_users_first": screened / n_seeds,
-            "seeds": n_seeds,
-            "seconds_per_run": (time.perf_counter() - started) / n_seeds,
+            "mean_half_width": ((high - low) / 2).mean(axis=0).tolist(),
+            "looked_at_all_users_first": float(np.mean([run["screened"] > 0 for run in runs])),
+            "seeds": len(runs),
+            "seconds_per_run": float(np.mean([run["seconds"] for run in runs])),
         }
         found.append(row)
         show(row)
     return found
+
+
+def run_once(
+    name: str, scorer: Scorer, split: Split, proxies: list[Any], precision: float, seed: int
+) -> dict[str, Any]:
+    """Return scores, limits and seconds of one evaluation up to a precision."""
+    started = time.perf_counter()
+    run = evaluate_to_precision({name: scorer}, split, METRICS, precision=precision, seed=seed, proxy=proxies)
+    way = run.provenance["ways"][name]
+    return {
+        "n_scores": way["n_scores"],
+        "screened": way["screened"],
+        "low": [e.low for e in run.estimates],
+        "high": [e.high for e in run.estimates],
+        "seconds": time.perf_counter() - started,
+    }
 
 
 def show(row: dict[str, Any]) -> None:
@@ -191,7 +214,12 @@ def main() -> None:
     parser.add_argument(
         "--only", choices=["ml-1m", *LARGE], help="one data set; others stay as they were written"
     )
+    parser.add_argument("--keep", type=Path, help="folder where finished runs are kept")
+    parser.add_argument("--minutes", type=float, default=np.inf, help="begin no further run after this time")
     options = parser.parse_args()
+    deadline = time.perf_counter() + 60 * options.minutes
+    if options.keep is not None:
+        options.keep.mkdir(parents=True, exist_ok=True)
     print(f"scores in percent of exact evaluation; {METRICS}; level 0.95")
     print(
         f"{'data':>12} {'model':>16} {'precision':>9} {'mean':>8} [least, most] {'all rows':>9} "
@@ -223,6 +251,8 @@ def main() -> None:
                 precisions=(0.01,) if data in LARGE else PRECISIONS,
                 n_seeds=5 if options.quick else options.large_seeds if data in LARGE else options.seeds,
                 is_checked=data not in LARGE,
+                keep=options.keep,
+                deadline=deadline,
             )
     if options.quick:
         return

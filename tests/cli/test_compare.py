@@ -268,3 +268,44 @@ def test_results_come_in_twos(truerank: Truerank, weeks: tuple[Path, Path], file
         done = truerank("compare", *paths)
         assert (done.code, done.out) == (2, "")
         assert sentence in done.err.replace("\n", " ")
+
+
+def test_decide_ends_with_a_sentence_and_json(truerank: Truerank) -> None:
+    """Models at hand are ranked, so the decision is exact."""
+    options = ("--data", "demo", "--model", "item-knn", "--model", "popularity", "--metrics", "recall@10")
+    done = truerank("compare", *options, "--decide", "--format", "json")
+    assert done.code == 0
+    said = done.err.replace("\n", " ")
+    assert "item-knn beats popularity in recall@10 on these 2,500 users, exactly: +0.1462; over all" in said
+    found = json.loads(done.out)
+    assert found["provenance"]["decide"] is True
+    assert found["provenance"]["ways"]["item-knn"]["design"] == "exact"
+    (one,) = found["differences"]
+    assert (one["verdict"], one["strength"], one["method"]) == ("A beats B", "exactly", "exact")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--decide", "--sampler", "uni100"), "Leave out --sampler, or leave out --decide."),
+        (("--decide", "--users", "50", "--by", "history"), "Leave out --users, --by, or leave out --decide."),
+        (("--decide", "--target", "population"), "Leave out --target, or leave out --decide."),
+        (("--decide", "--margin", "2"), "--margin must lie between 0 and 1, got 2.0."),
+        (("--decide", "--proxy", "eas"), "Did you mean 'ease'"),
+        (("--decide", "--baseline", "nobody"), "unknown baseline 'nobody'"),
+        (("--proxy", "ease"), "--proxy needs --decide"),
+    ],
+)
+def test_options_that_do_not_go_with_a_decision(
+    truerank: Truerank, options: tuple[str, ...], sentence: str
+) -> None:
+    done = truerank("compare", "--data", "demo", "--model", "ease", "--model", "popularity", *options)
+    assert done.code == 2
+    assert done.out == ""
+    assert sentence in done.err.replace("\n", " ")
+
+
+def test_ranks_cannot_be_asked(truerank: Truerank, files: tuple[Path, Path]) -> None:
+    done = truerank("compare", *files, "--decide")
+    assert done.code == 2
+    assert "--decide asks models for scores, which needs --data and --model." in done.err

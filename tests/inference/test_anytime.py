@@ -50,6 +50,38 @@ def test_ends_are_those_of_the_literal_bets(n_users: int | None, aim: float) -> 
     assert found[1] == pytest.approx(min([literal[1], *known[1:]]), abs=1 / 2000)
 
 
+@pytest.mark.parametrize("n_users", [None, 60])
+def test_differences_are_values_on_another_scale(n_users: int | None) -> None:
+    """Differences in [-1, 1] are bet on as (1 + difference)/2 in [0, 1] is, with twice the bets there."""
+    rng = np.random.default_rng(6)
+    difference = rng.choice([-1.0, 0.0, 0.0, 0.5, 1.0], 40)
+    halves = ConfidenceSequence.simple((1 + difference) / 2, 0.1, n_users=n_users)
+    total = float(40 if n_users is None else n_users)
+    whole = ConfidenceSequence(
+        difference,
+        2 * halves.sum_before - np.arange(40),
+        halves.n_remaining,
+        halves.bet / 2,
+        n_users,
+        2 * halves.known_sum - 40,
+        total - 40,
+        40 - total,
+        -1.0,
+        1.0,
+        -1.0,
+    )
+    low, high = halves.limits(level=0.9)
+    assert whole.limits(level=0.9) == pytest.approx((2 * low - 1, 2 * high - 1), abs=1e-6)
+
+
+def test_known_values_outweigh_bets() -> None:
+    """A capital that was won against the true mean does not matter once all values are known."""
+    value = np.concatenate([np.ones(30), np.zeros(30)])
+    sequence = ConfidenceSequence.simple(value, 0.2, n_users=60)
+    assert sequence.limits(level=0.9) == (0.5, 0.5)
+    assert ConfidenceSequence.simple(value[:30], 0.2, n_users=60).limits(level=0.9)[0] > 0.5
+
+
 @settings(max_examples=40, deadline=None)
 @given(value=st.lists(st.floats(0, 1), min_size=1, max_size=30), more=st.integers(0, 50))
 def test_more_users_never_widen_the_interval(value: list[float], more: int) -> None:

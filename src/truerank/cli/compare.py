@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -82,6 +83,20 @@ def compare(
     margin: Annotated[
         float | None, typer.Option(help="Models whose difference is at most this count as equivalent.")
     ] = None,
+    decide: Annotated[
+        bool,
+        typer.Option(
+            "--decide",
+            help="With --data: ask slow models only until it is known which is better, or --margin is held.",
+        ),
+    ] = False,
+    proxy: Annotated[
+        str | None,
+        typer.Option(
+            help="With --decide: cheap models that say which items to score first, which saves scores.",
+            autocompletion=plugin_names("models"),
+        ),
+    ] = None,
     fail_on: Annotated[
         str | None,
         typer.Option(
@@ -135,6 +150,20 @@ def compare(
     from truerank.workflows.segments.grouping import make_groupings, split_of_ids
 
     _check(ranks, data, model, sampler)
+    _check_decide(
+        data,
+        decide,
+        proxy,
+        {
+            "--negatives": negatives,
+            "--sampler": sampler,
+            "--estimator": estimator,
+            "--shape": shape,
+            "--users": users,
+            "--by": by or None,
+            "--target": None if target == "test-users" else target,
+        },
+    )
     is_results = any(path.suffix == ".json" for path in ranks or ())
     _check_gate(fail_on, baseline, margin, is_results=is_results)
     check_file(out, "--out", SUFFIXES)
@@ -222,6 +251,8 @@ def compare(
                 seen=seen,  # type: ignore[arg-type]  # checked with a sentence inside
                 n_threads=threads,
                 by=groupings,
+                decide=decide,
+                proxy=proxy,
                 progress=progress,
                 **options,
             )
@@ -288,6 +319,22 @@ def _check_gate(fail_on: str | None, baseline: str | None, margin: float | None,
     make_gate(fail_on, margin)
     if not is_results and baseline is None:
         raise InvalidParameter("--fail-on needs --baseline, the model that the others are held against.")
+
+
+def _check_decide(data: str | None, decide: bool, proxy: str | None, chosen: Mapping[str, object]) -> None:
+    """Raise before any work where options do not go with ``--decide``."""
+    if not decide:
+        if proxy is not None:
+            raise InvalidParameter("--proxy needs --decide, without which every model is asked everything.")
+        return
+    if data is None:
+        raise InvalidParameter("--decide asks models for scores, which needs --data and --model.")
+    given = [name for name, value in chosen.items() if value is not None]
+    if given:
+        raise InvalidParameter(
+            "--decide chooses items and users by itself, and is about all test users. Leave out "
+            f"{', '.join(given)}, or leave out --decide."
+        )
 
 
 def _check(

@@ -16,6 +16,7 @@ SOURCE = Source("waudbysmith2024", "Sec. 4 and 5")
 LARGEST_BET = 0.75
 _PRIOR = 0.25  # variance before any user is seen: the largest that values in [0, 1] can have
 _ROUNDING = 1e-9
+_SUMMING = 1e-12  # by which means of the same values may differ, added in another order
 _HALVINGS = 24  # bisection finds limits to 6e-8, rounded outwards
 
 
@@ -25,7 +26,7 @@ class ConfidenceSequence:
 
     Parameters
     ----------
-    value : (n,) in [0, 1], in the order of the draws
+    value : (n,) in [least, most], in the order of the draws
     sum_before : (n,) sum of all values known before the draw, those that needed no draw included
     n_remaining : (n,) users whose value was not known before the draw, from whom it is uniform
     bet : (n,) bet per unit of weight N/n_remaining, fixed before the draw: the half-width that is aimed at
@@ -33,6 +34,9 @@ class ConfidenceSequence:
     n_users : size N of the finite population; None for an infinite population
     known_sum : sum of all values known at the end
     most_unknown : the largest sum that the values of all other users can have: their number, or less
+    least_unknown : the smallest sum that they can have
+    least, most : limits of the values, fixed before each draw: (n,) or the same for all
+    smallest : the smallest mean that is possible: 0, or -1 for differences
 
     Notes
     -----
@@ -45,7 +49,7 @@ class ConfidenceSequence:
     .. math:: \mu_i(m) = (N m - \text{sum before}_i) / \text{remaining}_i
 
     exactly, and mu = m for an infinite population. Bets of :math:`\lambda_i` with
-    :math:`\lambda_i \mu_i \le 3/4` on x being larger have the capital
+    :math:`\lambda_i (\mu_i - \text{least}_i) \le 3/4` on x being larger have the capital
     :math:`K_i = K_{i-1} (1 + \lambda_i (x_i - \mu_i))`. The factor is positive and has mean 1, because
     lambda_i was fixed before the draw: K is a nonnegative martingale that starts at 1. By Ville's inequality
     it ever reaches 2/(1 - level) with probability (1 - level)/2 at most. The same holds for bets on x being
@@ -62,6 +66,10 @@ class ConfidenceSequence:
     Its mean over the remaining users is mu_i(m) + 1 - mean(c), so ``value`` is x + 1 - c and ``sum_before``
     is larger by the sum of c_j - 1 over the remaining users, the drawn one included. The ceilings must be
     fixed before the draw, as the bets; they may fall from draw to draw.
+
+    *Differences* of two models lie in [-1, 1], or between narrower limits where the ceilings of both are
+    known: with x the difference and c the difference of the ceilings, x + 1 - c lies between 1 minus the
+    largest ceiling of the first model and 1 plus that of the second.
     """
 
     value: FloatArray
@@ -71,6 +79,10 @@ class ConfidenceSequence:
     n_users: int | None
     known_sum: float
     most_unknown: float
+    least_unknown: float = 0.0
+    least: FloatArray | float = 0.0
+    most: FloatArray | float = 1.0
+    smallest: float = 0.0
 
     def limits(self, *, level: float = 0.95) -> tuple[float, float]:
         """Return the lower and the upper limit after the last draw.
@@ -81,16 +93,19 @@ class ConfidenceSequence:
         >>> sequence.limits()  # all users were drawn: the mean is known
         (0.75, 0.75)
         """
-        if len(self.value) and not (self.value.min() >= 0 and self.value.max() <= 1 + _ROUNDING):
+        if not ((self.value >= self.least - _ROUNDING).all() and (self.value <= self.most + _ROUNDING).all()):
             raise InvalidData(
                 "values per user must lie in [0, 1] for a betting confidence sequence, got "
                 f"{self.value.min():g} to {self.value.max():g}. Use a metric with values in [0, 1]."
             )
+        if self.n_users is not None and self.most_unknown == self.least_unknown:  # bets have no say
+            mean = (self.known_sum + self.most_unknown) / self.n_users
+            return mean, mean
         threshold = float(np.log(2 / (1 - level)))
         low, high = self._limit(True, threshold), self._limit(False, threshold)
         if self.n_users is not None:
-            low = max(low, self.known_sum / self.n_users)
-            high = min(high, (self.known_sum + self.most_unknown) / self.n_users)
+            low = max(low, (self.known_sum + self.least_unknown) / self.n_users - _SUMMING)
+            high = min(high, (self.known_sum + self.most_unknown) / self.n_users + _SUMMING)
         return (low, high) if low <= high else (high, low)
 
     @classmethod
@@ -110,8 +125,8 @@ class ConfidenceSequence:
         )
 
     def _limit(self, is_lower: bool, threshold: float) -> float:
-        """Return the innermost mean that is rejected, or the extreme of [0, 1] when none is."""
-        outside, inside = (0.0, 1.0) if is_lower else (1.0, 0.0)
+        """Return the innermost mean that is rejected, or the extreme of all means when none is."""
+        outside, inside = (self.smallest, 1.0) if is_lower else (1.0, self.smallest)
         if self._log_capital(outside, is_lower) < threshold:
             return outside
         for _ in range(_HALVINGS):
@@ -129,9 +144,9 @@ class ConfidenceSequence:
             expected = np.full(len(self.value), mean)
         else:
             expected = (self.n_users * mean - self.sum_before) / self.n_remaining
-        room, gain = expected, self.value - expected
+        room, gain = expected - self.least, self.value - expected
         if not is_lower:
-            room, gain = 1 - expected, -gain
+            room, gain = self.most - expected, -gain
         if (room < -_ROUNDING).any():  # impossible given the values known so far
             return np.inf
         bets = np.minimum(weight * self.bet, LARGEST_BET / np.maximum(room, _ROUNDING))

@@ -22,6 +22,7 @@ from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.exact import exact_ranks
 from truerank.workflows.evaluate import evaluate
 from truerank.workflows.plan.cost import RankingSeconds
+from truerank.workflows.precision.model_values import AskedModel
 from truerank.workflows.precision.partial_rows import PartialRows
 from truerank.workflows.precision.precision import evaluate_to_precision
 from truerank.workflows.precision.user_sample import UserSample, fewest_rows, needed_rows
@@ -179,16 +180,16 @@ def test_screening_after_sampling_is_about_the_same_mean() -> None:
     metrics = make_metrics(METRICS)
     exact = values(metrics, exact_ranks(as_scorer(SCORES), SPLIT))
     rows = PartialRows(Counting(SCORES), SPLIT, cutoff=10)
-    sample = UserSample(rows, metrics, precision=0.03, level=0.95)
+    sample = UserSample([AskedModel(rows, metrics)], precision=0.03, level=0.95)
     sample.add_users(50)
     np.testing.assert_allclose(sample.value, exact[sample.sampled], atol=1e-12)
     sample.screen(48)
     settled = np.setdiff1d(np.arange(N_USERS), np.concatenate([sample.sampled, sample.queue]))
     assert len(settled) > 50
     np.testing.assert_allclose(
-        sample.known, exact[settled].sum(axis=0) + exact[sample.sampled].sum(axis=0), atol=1e-12
+        sample.known[0], exact[settled].sum(axis=0) + exact[sample.sampled].sum(axis=0), atol=1e-12
     )
-    ceiling = sample.ceiling[:20]
+    ceiling = sample.ceiling[:20, 0]
     sample.add_users(20)
     np.testing.assert_allclose(sample.value[50:], exact[sample.sampled[50:]] + 1 - ceiling, atol=1e-12)
     assert sample.left[50] == N_USERS - 50 - len(settled)
@@ -207,7 +208,7 @@ def test_sampling_is_unbiased_and_covers_at_every_moment(depths: tuple[int, ...]
     metrics = make_metrics("recall@10,ndcg@10")
     exact = values(metrics, exact_ranks(as_scorer(SCORES), SPLIT)).mean(axis=0)
     rows = PartialRows(Counting(SCORES), SPLIT, cutoff=10)
-    first = UserSample(rows, metrics, precision=0.03, level=0.8)
+    first = UserSample([AskedModel(rows, metrics)], precision=0.03, level=0.8)
     for depth in depths:
         first.screen(depth)
     assert len(first.queue) > 200
@@ -216,7 +217,8 @@ def test_sampling_is_unbiased_and_covers_at_every_moment(depths: tuple[int, ...]
     for _ in range(n_runs):
         sample = copy.copy(first)  # rows that are decided in one run are not asked for again in the next
         order = rng.permutation(len(first.queue))
-        sample.queue, sample.ceiling = first.queue[order], first.ceiling[order]
+        sample.queue = first.queue[order]
+        sample.ceiling, sample.slack = first.ceiling[order], first.slack[order]
         left = np.zeros(2, np.bool_)
         for _ in range(6):
             sample.add_users(15)
@@ -243,15 +245,17 @@ def test_ceilings_are_never_below_values(ties: TiePolicy, n_targets: int) -> Non
     metrics = make_metrics("ndcg@10,recall@10,ap@10,mrr@10,hit@10,precision@10,auc@10,ap(norm=hits)@10")
     exact = values(metrics, exact_ranks(as_scorer(scores), split), ties=ties)
     rows = PartialRows(Counting(scores), split, cutoff=10)
-    sample = UserSample(rows, metrics, precision=0.03, level=0.95, ties=ties)
-    before = sample.ceiling.sum(axis=0)
+    sample = UserSample([AskedModel(rows, metrics, ties=ties)], precision=0.03, level=0.95)
+    before = sample.ceiling.sum(axis=0)[0]
     for depth in (10, 20, 40):
         sample.screen(depth)
-        assert (sample.ceiling >= exact[sample.queue] - 1e-12).all()
-        assert (sample.ceiling[:, -1] == 1).all()  # precision over the hits may grow with further items above
-    assert (sample.ceiling.sum(axis=0)[:-1] < before[:-1]).all()
+        assert (sample.ceiling[:, 0] >= exact[sample.queue] - 1e-12).all()
+        assert (
+            sample.ceiling[:, 0, -1] == 1
+        ).all()  # precision over the hits may grow with further items above
+    assert (sample.ceiling.sum(axis=0)[0, :-1] < before[:-1]).all()
     known = np.setdiff1d(np.arange(len(exact)), sample.queue)
-    np.testing.assert_allclose(sample.known, exact[known].sum(axis=0), atol=1e-9)
+    np.testing.assert_allclose(sample.known[0], exact[known].sum(axis=0), atol=1e-9)
     sample.add_users(len(sample.queue))
     np.testing.assert_allclose(sample.means(), exact.mean(axis=0), atol=1e-12)
 
@@ -267,7 +271,7 @@ def test_a_metric_that_grows_with_the_rank_has_no_ceiling() -> None:
             return np.ones(np.shape(n_relevant))
 
     rows = PartialRows(Counting(SCORES), SPLIT, cutoff=10)
-    sample = UserSample(rows, [Late(10)], precision=0.03, level=0.95)
+    sample = UserSample([AskedModel(rows, [Late(10)])], precision=0.03, level=0.95)
     sample.screen(20)
     assert (sample.ceiling == 1).all()
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtr
 
-from truerank.core.errors import InvalidParameter, suggests_arguments
+from truerank.core.errors import MOST_RESAMPLES, InvalidParameter, suggests_arguments
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress, as_progress
 from truerank.core.provenance import ranks_hash, versions
@@ -452,6 +452,8 @@ def compare(
     n_threads: int | None = None,
     n_test_users: int | None = None,
     by: By = None,
+    decide: bool = False,
+    proxy: Any = None,
     progress: Progress | bool = SILENT,
 ) -> Comparison:
     """Return the differences between models with simultaneous confidence intervals and a verdict for each.
@@ -490,6 +492,11 @@ def compare(
     by : groupings of users or targets, such as ``history``, one or a list; ``found.by("history")`` then has
         the differences in each group, with intervals that hold for all its groups at once. Where ranks are
         given, it needs the split that they were ranked on
+    decide : whether to ask models, on the same users, only until it is known which is better on the test
+        users, or that they differ by at most ``tie_margin``: for models that are slow to score, see
+        ``evaluate_to_precision``. Without a baseline the best one is looked for, and others are asked no more
+        once they have lost; intervals are valid whenever it stops, and share 1 - level
+    proxy : with ``decide``, cheap models whose scores say which items are asked for first
     progress : where fitting, ranking, resampling and bounds are reported; True shows bars
 
     Raises
@@ -506,6 +513,7 @@ def compare(
     A beats B in recall@1 on these 4 users, exactly: +0.2500. In the population of users: ...
     """
     progress = as_progress(progress)
+    _check_decide(decide, split, proxy, {"sampler": sampler, "by": by, "shape": shape, "target": target})
     options = CompareOptions(
         make_metrics(metrics),
         single_estimator(estimator, "compare"),
@@ -520,7 +528,7 @@ def compare(
         common_users=common_users,
         ties=ties,
         seed=seed,
-        resamples=resamples,
+        resamples=MOST_RESAMPLES if decide else resamples,  # a decision draws none
         by=make_groupings(by),
     )
     groups: Sequence[GroupLabels] = ()
@@ -531,6 +539,12 @@ def compare(
         named = name_models(models)
         split = as_split(split, seed=seed, progress=progress)
         options.pairs(list(named))  # raises before any model is fitted
+        if decide:
+            from truerank.workflows.compare.decide import decide_models
+
+            return decide_models(
+                named, split, options, proxy=proxy, seen=seen, n_threads=n_threads, progress=progress
+            )
         groups = label_split(options.by, split)
         ranks: Mapping[str, AnyRanks] = rank_models(
             named,
@@ -567,6 +581,24 @@ def compare(
 
     grouped = GroupComparison(aligned, pairs, options, n_test_users, progress, known_seen)
     return replace(found, segments=tuple(grouped.run(labels, found) for labels in groups))
+
+
+def _check_decide(decide: bool, split: Any, proxy: Any, others: Mapping[str, Any]) -> None:
+    if not decide:
+        if proxy is not None:
+            raise InvalidParameter("proxy needs decide=True: without it all models are asked for everything.")
+        return
+    if split is None:
+        raise InvalidParameter(
+            "decide asks models for scores, which needs models and a split, but ranks were given. Leave "
+            "decide out, or give models and a split."
+        )
+    given = [name for name, value in others.items() if value not in (None, (), [], "test-users")]
+    if given:
+        raise InvalidParameter(
+            f"decide chooses items and users itself, and is about all test users. Leave out "
+            f"{', '.join(given)}, or leave out decide."
+        )
 
 
 def _holds_ranks(models: Any) -> bool:

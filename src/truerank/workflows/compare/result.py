@@ -49,6 +49,8 @@ class Verdict(StrEnum):
 class Strength(StrEnum):
     """Evidence for a verdict: exact ranks, bounds over all compatible ranks, users, posterior, estimator.
 
+    Sampled users are those that slow models were asked about until they could be told apart.
+
     Of a posterior it says whether the sample resolves the ranks that the metric counts, or the prior decides
     how targets are spread over them.
     """
@@ -60,6 +62,7 @@ class Strength(StrEnum):
     PRIOR = "by the posterior, the prior decides"
     ESTIMATOR = "by the estimator"
     INTERVALS = "by the intervals of both results"
+    SAMPLED_USERS = "by sampled users"
     NONE = ""
 
 
@@ -507,6 +510,9 @@ def _evidence(difference: Difference, context: SentenceContext) -> str:
             f"in the population of users: {value} {interval}. On these {difference.n_users:,} users the "
             "difference is exact."
         )
+    if difference.strength is Strength.SAMPLED_USERS:
+        level = percent(difference.level, space=" ")
+        return f"on these {difference.n_users:,} users: {value} {interval} at {level} confidence."
     if difference.strength in (Strength.SAMPLE, Strength.PRIOR):
         text = f"by the posterior: {interval}. {_ground(difference, context)}"
         if difference.target == "test-users" and difference.by_interval is Verdict.NOISE:

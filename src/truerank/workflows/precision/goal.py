@@ -1,4 +1,4 @@
-"""Options, trace and result of an evaluation that stops at a wanted precision."""
+"""Goals of evaluations that stop by themselves, at a wanted precision or a decision; trace and result."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from truerank.core.result import Estimate
 from truerank.core.types import FloatArray
 from truerank.estimation.base import Estimator
 from truerank.metrics.base import Metric
+from truerank.models.registry import MODELS
 from truerank.workflows.options import RunSettings
 from truerank.workflows.plan.cost import RankingSeconds
 from truerank.workflows.precision.budget import Budget
@@ -24,20 +25,75 @@ DEFAULT_PROXY = "ials(factors=32),item-knn"
 
 
 @dataclass(frozen=True)
-class PrecisionGoal(RunSettings):
+class SampleGoal(RunSettings):
+    """What is asked of slow models, and in which order of items.
+
+    Parameters
+    ----------
+    metrics : in the order of the result
+    proxy : cheap models whose scores say which items are asked for first
+    """
+
+    metrics: tuple[Metric, ...]
+    proxy: Any = field(default=DEFAULT_PROXY, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.proxy, str):
+            MODELS.make_all(self.proxy)  # raises where a name is wrong, before anything is fitted
+
+    @property
+    def cutoff(self) -> int | None:
+        """The largest cut-off; None when some metric has none."""
+        cutoffs = [metric.cutoff for metric in self.metrics]
+        return None if None in cutoffs else max(c for c in cutoffs if c is not None)
+
+
+@dataclass(frozen=True)
+class DecisionGoal(SampleGoal):
+    """A decision between models: which has the larger value, or that they differ by less than a margin.
+
+    Parameters
+    ----------
+    pairs : indices of the models of each difference
+    margin : models that differ by at most this are equivalent; None where every difference matters
+    is_joint : whether 1 - level is shared by all differences
+    is_contest : whether the best model is looked for, so that models that have lost are asked no more; else
+        every difference is decided
+    """
+
+    pairs: tuple[tuple[int, int], ...]
+    margin: float | None = None
+    is_joint: bool = True
+    is_contest: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.target == "population":
+            raise InvalidParameter(
+                "a decision is about the test users, got target='population'. Leave target out, or leave out "
+                "decide."
+            )
+
+    @property
+    def pair_level(self) -> float:
+        """Level of each interval."""
+        return 1 - (1 - self.level) / (len(self.pairs) * len(self.metrics) if self.is_joint else 1)
+
+
+@dataclass(frozen=True)
+class PrecisionGoal(SampleGoal):
     """Wanted precision and how to reach it: the parameters of ``evaluate_to_precision``, checked.
 
     Parameters
     ----------
     limit : the budget: scores, or seconds, and the price of scores
-    metrics, precision, estimator, design, proxy, costs : as in ``evaluate_to_precision``
+    precision, estimator, design, costs : as in ``evaluate_to_precision``
     """
 
-    metrics: tuple[Metric, ...]
     precision: float
     estimator: Estimator
     design: PrecisionDesign = "auto"
-    proxy: Any = DEFAULT_PROXY
     costs: RankingSeconds | None = None
     limit: Budget = field(default_factory=Budget)
 
@@ -59,12 +115,6 @@ class PrecisionGoal(RunSettings):
     def budget(self) -> int | None:
         """Scores that may be used, None for no limit."""
         return self.limit.scores
-
-    @property
-    def cutoff(self) -> int | None:
-        """The largest cut-off; None when some metric has none."""
-        cutoffs = [metric.cutoff for metric in self.metrics]
-        return None if None in cutoffs else max(c for c in cutoffs if c is not None)
 
     @property
     def may_bound(self) -> bool:

@@ -60,6 +60,7 @@ from truerank.workflows.precision.goal import (
     PrecisionTrace,
 )
 from truerank.workflows.precision.item_order import make_order
+from truerank.workflows.precision.model_values import AskedModel
 from truerank.workflows.precision.partial_rows import PartialRows
 from truerank.workflows.precision.user_sample import (
     UserSample,
@@ -79,7 +80,6 @@ _SMALLEST_ROWS = 4  # of a round after screening, when rows are whole ones
 _LOOK = 4  # items of the first look at some users, as a multiple of the cut-off
 _TIMED = 2  # users that tell how long a score takes, where the budget is a time
 _GUESSED_DROP = 0.1  # of values below their ceilings, before anything is known
-_SHARE = 0.5  # of the cost of avoidable rows that going deeper may cost, each time
 
 
 def evaluate_model(scorer: Scorer, split: Split, goal: PrecisionGoal, progress: Progress) -> PrecisionResult:
@@ -103,12 +103,10 @@ def evaluate_model(scorer: Scorer, split: Split, goal: PrecisionGoal, progress: 
         scorer, split, cutoff=goal.cutoff, order=order, seen=goal.seen, n_threads=goal.n_threads
     )
     sample = UserSample(
-        rows,
-        goal.metrics,
+        [AskedModel(rows, goal.metrics, ties=goal.ties, seed=goal.seed)],
         precision=goal.precision,
         level=goal.row_level,
         target=goal.target,
-        ties=goal.ties,
         seed=goal.seed,
     )
     return PrecisionSearch(scorer, split, goal, sample, exact_scores, proxies, progress).run()
@@ -168,7 +166,7 @@ class PrecisionSearch:
         self.rounds: list[int] = []
         self.why: list[str] = []
         self.bounded: BoundedSample | None = None
-        self.n_negatives = self.screened = 0
+        self.n_negatives = 0
         self.spending = Spending(scorer, goal.limit)
         self.limits: FloatArray = np.tile([0.0, 1.0], (len(goal.metrics), 1))
         self.expected_end: float | None = None  # scores that the goal takes in all, forecast after each round
@@ -178,6 +176,11 @@ class PrecisionSearch:
     def n_scores(self) -> int:
         """Scores computed so far."""
         return self.sample.rows.n_scores + (self.bounded.n_scores if self.bounded is not None else 0)
+
+    @property
+    def screened(self) -> int:
+        """Items that were scored for all users first, at most; 0 for none."""
+        return self.sample.depth
 
     def run(self) -> PrecisionResult:
         """Sample users until the precision is reached, the budget is spent or every user is known."""
@@ -214,7 +217,7 @@ class PrecisionSearch:
             self._tell(task)
             before = len(sample.queue)
             if self.screened:
-                self._go_deeper()
+                sample.deepen(self._may_screen)
             n = sample.affordable(self._step(), self._left())
             if n == 0:
                 self.why.append(f"The budget of {goal.limit} allows no further user.")
@@ -303,7 +306,7 @@ class PrecisionSearch:
             fewest_rows(n_open, goal.precision, goal.row_level, n_users),
         )
         screening = n_left * asked + n_rows * self._row_scores()
-        ceilings = sample.ceilings(looked)
+        ceilings = sample.models[0].ceilings(looked)
         variance = max(predicted_variance(ceilings[:, c]) for c in range(ceilings.shape[1]))
         n_sampled = needed_rows(n_left, variance, missing, n_users)
         per_user = asked + share * self._row_scores()
@@ -311,24 +314,8 @@ class PrecisionSearch:
 
     def _screen(self) -> None:
         """Score the most promising items of all users, as deep as that is expected to pay."""
-        self.screened = min(self.goal.cutoff or 1, self.sample.rows.depths[-1])
-        self.sample.screen(self.screened)
-        self._go_deeper()
-
-    def _go_deeper(self) -> None:
-        """Screen further as long as that costs at most a share of the rows that it may make unnecessary."""
-        sample, goal = self.sample, self.goal
-        for depth in sample.rows.depths:
-            if depth <= self.screened or sample.is_complete:
-                continue
-            fewest = fewest_rows(len(sample.queue), goal.precision, goal.row_level, len(sample.rows))
-            avoidable = max(sample.missing_rows() - fewest, 0) * self._row_scores()
-            if len(sample.queue) * (depth - self.screened) > _SHARE * avoidable:
-                return
-            if not self._may_screen(depth):
-                return
-            self.screened = depth
-            sample.screen(depth)
+        self.sample.screen(min(self.goal.cutoff or 1, self.sample.rows.depths[-1]))
+        self.sample.deepen(self._may_screen)
 
     def _how_screened(self) -> str:
         screening, sampling = self.expected

@@ -1,0 +1,307 @@
+"""Asks slow models until it is known which of them is better.
+
+A decision is a goal like a precision: the same users are sampled for all models, rows end early, and bets are
+placed on the differences of the models. A model that has certainly lost is asked no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from truerank.core.progress import Progress, tracked
+from truerank.core.scorer import DenseScores, HasFactors, HasSparseRows, Scorer
+from truerank.core.split import Split
+from truerank.core.types import BoolArray, FloatArray, IntArray
+from truerank.ranking.exact import exact_ranks
+from truerank.workflows.compare.result import Verdict, verdict_of_interval
+from truerank.workflows.precision.budget import Budget, Spending
+from truerank.workflows.precision.goal import DecisionGoal, PrecisionTrace
+from truerank.workflows.precision.item_order import make_order
+from truerank.workflows.precision.model_values import AskedModel, ExactModel, ModelValues
+from truerank.workflows.precision.partial_rows import PartialRows
+from truerank.workflows.precision.user_sample import (
+    UserSample,
+    fewest_rows,
+    needed_information,
+    needed_rows,
+    predicted_variance,
+)
+
+#: Difference that the first bets are chosen for, before anything is known.
+FIRST_AIM = 0.05
+FIRST_USERS = 32
+ROUNDS = 10
+_MOST_ROUNDS = 100
+_SMALLEST_ROUND = 16
+_SMALLEST_ROWS = 4  # of a round after screening, when rows are whole ones
+_LOOK = (
+    4  # items of the look at a sampled user before its row is scored further, as a multiple of the cut-off
+)
+_CAUTION = 0.8  # of the distance that is believed to be there: bets that are too high cost more than low ones
+_LEAST_AIM = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class DecisionResult:
+    """What was decided between models, and what it took.
+
+    Parameters
+    ----------
+    value : (n_models, n_metrics) estimates, exact where every user is known
+    limits : (n_pairs, n_metrics, 2) intervals of the differences
+    is_exact : (n_pairs,) whether the differences are known
+    verdicts : one per pair and metric
+    traces : what each model was asked, by name
+    n_users : test users that it is about
+    """
+
+    value: FloatArray
+    limits: FloatArray
+    is_exact: BoolArray
+    verdicts: tuple[tuple[Verdict, ...], ...]
+    traces: dict[str, PrecisionTrace]
+    n_users: int
+
+
+def ask_until_decided(
+    scorers: Mapping[str, Scorer], split: Split, goal: DecisionGoal, progress: Progress
+) -> DecisionResult:
+    """Ask fitted models until every difference that matters is decided; those at hand are ranked exactly."""
+    slow = [name for name, scorer in scorers.items() if not _is_at_hand(scorer)]
+    proxies: list[str] = []
+    models: dict[str, ModelValues] = {}
+    for name, scorer in scorers.items():
+        if name not in slow:
+            ranks = exact_ranks(scorer, split, seen=goal.seen, n_threads=goal.n_threads, progress=progress)
+            n_scores = ranks.n_users * split.train.n_items
+            models[name] = ExactModel(ranks, goal.metrics, ties=goal.ties, seed=goal.seed, n_scores=n_scores)
+            continue
+        if not proxies:
+            order, proxies = make_order(goal.proxy, split, seed=goal.seed, progress=progress)
+        rows = PartialRows(
+            scorer,
+            split,
+            cutoff=goal.cutoff,
+            order=copy(order),  # each model learns how far it trusts the proxies
+            seen=goal.seen,
+            n_threads=goal.n_threads,
+        )
+        models[name] = AskedModel(rows, goal.metrics, ties=goal.ties, seed=goal.seed)
+    spending = {name: Spending(scorer, Budget()) for name, scorer in scorers.items()}
+    found = DecisionSearch(models, goal, proxies, split.train.n_items, progress).run()
+    traces = {
+        name: replace(trace, n_asked=spending[name].asked(trace.n_scores))
+        for name, trace in found.traces.items()
+    }
+    return replace(found, traces=traces)
+
+
+def _is_at_hand(scorer: Scorer) -> bool:
+    return isinstance(scorer, HasFactors | HasSparseRows | DenseScores)
+
+
+class DecisionSearch:
+    """Samples users of several models, round by round, until every difference that matters is decided.
+
+    Parameters
+    ----------
+    models : their values, by name
+    goal : what is to be decided
+    proxies : names of the cheap models that order the items
+    n_items : size of the catalogue
+    progress : where sampled users are reported
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, ModelValues],
+        goal: DecisionGoal,
+        proxies: Sequence[str],
+        n_items: int,
+        progress: Progress,
+    ) -> None:
+        self.models, self.goal, self.progress = dict(models), goal, progress
+        self.proxies, self.n_items = tuple(proxies), n_items
+        self.live = list(range(len(models)))  # models that are still asked
+        self.pairs = list(range(len(goal.pairs)))  # pairs between them
+        contrasts = np.zeros((len(goal.pairs), len(models)))
+        for row, (a, b) in enumerate(goal.pairs):
+            contrasts[row, a], contrasts[row, b] = 1.0, -1.0
+        self.sample = UserSample(
+            list(models.values()),
+            precision=goal.margin or FIRST_AIM,
+            level=goal.pair_level,
+            seed=goal.seed,
+            contrasts=contrasts,
+        )
+        shape = (len(goal.pairs), len(goal.metrics))
+        self.limits: FloatArray = np.zeros((*shape, 2))
+        self.value: FloatArray = np.zeros((len(models), len(goal.metrics)))
+        self.verdict = np.full(shape, Verdict.NOISE, dtype=object)
+        self.is_exact: BoolArray = np.zeros(len(goal.pairs), np.bool_)
+        self.n_known = np.zeros(len(models), np.int64)
+        self.screened = np.zeros(len(models), np.int64)
+        self.rounds: list[int] = []
+        self.looks: list[
+            FloatArray
+        ] = []  # of sampled users: items asked and open rows, per model, and drops below ceilings
+
+    def run(self) -> DecisionResult:
+        """Sample users until everything that matters is decided; at the latest when every user is known."""
+        sample = self.sample
+        sample.release()
+        with tracked(self.progress, "deciding users", sample.n_all) as task:
+            reported = 0
+            while self.update():
+                self._aim()
+                if not sample.depth and self.goal.cutoff is not None and self._is_screening_cheaper():
+                    sample.screen(self.goal.cutoff)
+                if sample.depth:
+                    sample.deepen(lambda depth: True)
+                if not sample.is_complete:
+                    self._add_users()
+                task.advance(sample.n_all - len(sample.queue) - reported)
+                reported = sample.n_all - len(sample.queue)
+        return self._result()
+
+    def update(self) -> bool:
+        """Compute intervals and verdicts, ask models no more that need not be, return whether any is left."""
+        sample, goal = self.sample, self.goal
+        n_metrics = len(goal.metrics)
+        self.rounds.append(sample.n_all - len(sample.queue))
+        self.limits[self.pairs] = sample.limits().reshape(-1, n_metrics, 2)
+        self.value[self.live] = np.clip(sample.estimates(), 0.0, 1.0)
+        at_hand = np.array([isinstance(model, ExactModel) for model in self.models.values()])
+        for pair in self.pairs:
+            self.is_exact[pair] = sample.is_complete or at_hand[list(goal.pairs[pair])].all()
+        self.n_known[self.live] = self.rounds[-1]
+        self.screened[self.live] = sample.depth
+        for pair in self.pairs:
+            for metric in range(n_metrics):
+                low, high = self.limits[pair, metric]
+                self.verdict[pair, metric] = verdict_of_interval(low, high, goal.margin)
+        needed = self._open_pairs()
+        if not needed.any():
+            return False
+        pairs = [pair for pair in self.pairs if needed[pair].any()]
+        live = sorted({model for pair in pairs for model in goal.pairs[pair]})
+        if live != self.live:
+            sample.keep(
+                [self.live.index(model) for model in live],
+                [at for at, pair in enumerate(self.pairs) if set(goal.pairs[pair]) <= set(live)],
+            )
+            self.looks = [look[:, [self.live.index(model) for model in live]] for look in self.looks]
+            self.pairs = [pair for pair in self.pairs if set(goal.pairs[pair]) <= set(live)]
+            self.live = live
+        return True
+
+    def has_lost(self) -> BoolArray:
+        """Return which models are worse than another one, per metric, (n_models, n_metrics)."""
+        lost = np.zeros((len(self.models), len(self.goal.metrics)), np.bool_)
+        for pair, (a, b) in enumerate(self.goal.pairs):
+            lost[b] |= self.verdict[pair] == Verdict.FIRST
+            lost[a] |= self.verdict[pair] == Verdict.SECOND
+        return lost
+
+    def _open_pairs(self) -> BoolArray:
+        """Return which differences still matter and are not decided, (n_pairs, n_metrics)."""
+        is_open: BoolArray = np.vectorize(lambda verdict: not verdict.is_decided)(self.verdict)
+        if self.goal.is_contest:
+            lost = self.has_lost()
+            for pair, (a, b) in enumerate(self.goal.pairs):
+                is_open[pair] &= ~(lost[a] | lost[b])
+        return is_open
+
+    def _aim(self) -> None:
+        """Choose bets for the distance between the differences as they look now and what is to be excluded.
+
+        A difference is decided when 0 is excluded, or all that lies beyond the margin: whichever is farther
+        away. Distances below the standard error are not believed.
+        """
+        sample, margin = self.sample, self.goal.margin
+        if len(sample.sampled) == 0:
+            return
+        size = np.abs(np.clip(sample.means(), *self.limits[self.pairs].reshape(-1, 2).T))
+        distance = size if margin is None else np.maximum(size, margin - size)
+        error = 1 / np.sqrt(np.maximum(sample.gained(), 1.0))
+        distance = np.maximum(np.maximum(distance, error), _LEAST_AIM)
+        is_open = self._open_pairs()[self.pairs].ravel()
+        sample.aim[:] = _CAUTION * distance
+        sample.wanted[:] = sample.excluded[:] = np.where(is_open, distance, 1.0)
+
+    def _add_users(self) -> None:
+        """Sample the users of the next round, and see what a first look at them would have shown."""
+        sample = self.sample
+        least = _SMALLEST_ROWS if sample.depth else _SMALLEST_ROUND if len(sample.sampled) else FIRST_USERS
+        least = max(least, len(sample.queue) // _MOST_ROUNDS)
+        n = min(max(least, -(-sample.missing_rows() // ROUNDS)), len(sample.queue))
+        row, is_look = sample.queue[:n], not sample.depth and self.goal.cutoff is not None
+        if is_look:
+            self.looks.append(self._look(row, _LOOK * (self.goal.cutoff or 0)))
+        ceiling = sample.ceiling[:n]
+        sample.add_users(n)
+        if is_look:
+            self.looks[-1][:, :, 2:] -= ceiling - sample.drop[-n:]
+
+    def _look(self, row: IntArray, depth: int) -> FloatArray:
+        """Score users up to a depth.
+
+        Returns (n_users, n_models, 2 + n_metrics): scores, whether the row is open, and ceilings.
+        """
+        found = np.zeros((len(row), len(self.sample.models), 2 + len(self.goal.metrics)))
+        for k, model in enumerate(self.sample.models):
+            before = model.n_scores
+            model.advance(row, depth)
+            found[:, k, 0] = (model.n_scores - before) / len(row)
+            found[:, k, 1] = model.is_open[row]
+            found[:, k, 2:] = model.ceilings(row)
+        return found
+
+    def _is_screening_cheaper(self) -> bool:
+        """Whether screening all users and sampling among the open ones is expected to take fewer scores."""
+        sample = self.sample
+        if not self.looks or sample.is_complete:
+            return False
+        look = np.concatenate(self.looks)
+        asked, is_open, drop = look[:, :, 0].mean(axis=0).sum(), look[:, :, 1], look[:, :, 2:]
+        row = np.array([model.row_scores() for model in sample.models])
+        is_left = is_open.any(axis=1)
+        share = max(float(is_left.mean()), 1 / len(look))
+        n_left = len(sample.queue)
+        per_row = float((is_open @ row).sum() / max(is_left.sum(), 1)) or float(row.sum())
+        per_user = float(asked + (is_open @ row).mean())
+        below = sample.contrast(-drop)[is_left]
+        missing = [needed_information(wanted, sample.level) for wanted in sample.wanted] - sample.gained()
+        n_rows, n_sampled = 0, 0
+        for column, need in enumerate(missing):
+            variance = predicted_variance(below[:, column])
+            n_rows = max(n_rows, needed_rows(round(share * n_left), variance, float(need), sample.n_all))
+            variance = predicted_variance(sample.value[:, column])
+            n_sampled = max(n_sampled, needed_rows(n_left, variance, float(need), sample.n_all))
+        n_rows = max(
+            n_rows,
+            fewest_rows(round(share * n_left), float(sample.excluded.min()) / 2, sample.level, sample.n_all),
+        )
+        return bool(n_left * asked + n_rows * per_row < n_sampled * per_user)
+
+    def _result(self) -> DecisionResult:
+        exact_scores = self.sample.n_all * self.n_items
+        traces = {
+            name: PrecisionTrace(
+                "exact" if isinstance(model, ExactModel) else "rows",
+                tuple(n for n in self.rounds if n <= self.n_known[k]),
+                model.n_scores,
+                exact_scores,
+                True,
+                n_users=int(self.n_known[k]),
+                screened=0 if isinstance(model, ExactModel) else int(self.screened[k]),
+                proxies=() if isinstance(model, ExactModel) else self.proxies,
+            )
+            for k, (name, model) in enumerate(self.models.items())
+        }
+        verdicts = tuple(tuple(row) for row in self.verdict)
+        return DecisionResult(self.value, self.limits, self.is_exact, verdicts, traces, self.sample.n_all)
