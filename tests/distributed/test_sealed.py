@@ -8,6 +8,7 @@ import stat
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,24 @@ def test_a_damaged_manifest_is_written_anew(split: Split, factors: Factors, tmp_
     with pytest.warns(DataWarning, match=r"complete\.json did not hold what belongs there and was written"):
         write_files(str(tmp_path), factors, split, "remove")
     assert "items.npy" in json.loads((folder / MANIFEST).read_text())["files"]
+
+
+@pytest.mark.parametrize("name", [MANIFEST, "items.npy"])
+def test_a_folder_in_the_place_of_a_work_file(
+    split: Split, factors: Factors, tmp_path: Path, name: str
+) -> None:
+    files = write_files(str(tmp_path), factors, split, "remove")
+    (folder,) = tmp_path.glob("truerank-*")
+    (folder / name).unlink()
+    (folder / name).mkdir()
+    is_told = name != MANIFEST  # without one the folder is taken for half-written
+    told = pytest.warns(DataWarning, match=f"{name} did not hold") if is_told else nullcontext()
+    with told:
+        assert write_files(str(tmp_path), factors, split, "remove") == files
+    (folder / name).unlink()
+    (folder / name / "more").mkdir(parents=True)
+    with pytest.raises(InvalidParameter, match=rf"{name}' is a folder that cannot be removed"):
+        write_files(str(tmp_path), factors, split, "remove")
 
 
 def test_a_pickle_in_place_of_a_model_file_is_refused(split: Split, tmp_path: Path, trap: Planted) -> None:

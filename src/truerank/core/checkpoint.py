@@ -497,7 +497,8 @@ class Store:
         path = self.path_of(key, suffix)
         if path is None:
             return None
-        clear_place(path)
+        if clear_place(path):
+            tell_damaged(path)
         return path if path.is_file() else None
 
     def _read(self, key: str, suffix: str, read: Callable[[Path, str], Any]) -> Any:
@@ -510,10 +511,16 @@ class Store:
         return found
 
 
-def clear_place(path: Path) -> None:
-    """Remove an empty folder from the place of a kept file, with a `DataWarning`; raise where it is not."""
+def clear_place(path: Path) -> bool:
+    """Remove an empty folder from the place of a kept file, and return whether there was one.
+
+    Raises
+    ------
+    InvalidParameter
+        When there is a folder that holds something: it is not ours to remove.
+    """
     if not path.is_dir() or path.is_symlink():
-        return
+        return False
     try:
         path.rmdir()
     except OSError as error:
@@ -521,7 +528,7 @@ def clear_place(path: Path) -> None:
             f"finished results are kept as files, but '{path}' is a folder that cannot be removed "
             f"({error.strerror or error}). Move it away, or keep results in another folder."
         ) from None
-    tell_damaged(path)
+    return True
 
 
 def tell_damaged(path: Path) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from truerank.core.checkpoint import clear_place
 from truerank.core.digest import content_digest
 from truerank.core.errors import DataWarning, InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions, Lists, Vocabulary
@@ -38,6 +39,7 @@ from truerank.distributed.storage import (
     fetch_bytes,
     for_polars,
     is_intact,
+    is_remote,
     join,
     map_array,
     parquet_files,
@@ -387,11 +389,11 @@ def _write_sealed(
         if was_complete and is_intact(join(folder, name), seals[name]):
             continue
         damaged += [name] if was_complete else []
-        write_bytes(join(folder, name), data)
+        _write_in_place(join(folder, name), data)
     told = json.dumps({**counts, "files": seals}).encode()
     if not (was_complete and is_intact(manifest, seal_of(told))):
         damaged += [MANIFEST] if was_complete and not damaged else []
-        write_bytes(manifest, told)
+        _write_in_place(manifest, told)
     if damaged:
         warnings.warn(
             f"the work folder '{folder}' was damaged or comes from other versions: {', '.join(damaged[:3])}"
@@ -401,6 +403,12 @@ def _write_sealed(
             stacklevel=3,
         )
     return seals
+
+
+def _write_in_place(path: str, data: bytes) -> None:
+    if not is_remote(path):
+        clear_place(Path(path))
+    write_bytes(path, data)
 
 
 def is_made_of_arrays(scorer: Scorer) -> bool:

@@ -202,9 +202,8 @@ def _check_folder(folder: Path, digest: str, name: str) -> None:
                 "contains something else. Choose another folder."
             )
         make_folder(folder, "finished results")
-        if manifest.is_dir():
+        if is_kept:
             clear_place(manifest)
-        elif is_kept:
             tell_damaged(manifest)
         text = json.dumps(written | {"blake2b": _manifest_digest(written)}, indent=2)
         replace_bytes(manifest, f"{text}\n".encode(), "what the folder is for", through_links=False)
