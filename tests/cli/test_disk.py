@@ -23,6 +23,7 @@ import polars as pl
 import pytest
 
 from tests.cli.conftest import Truerank
+from tests.models.slow.server import serving
 from truerank.cli.main import run, whole_command
 
 resource = pytest.importorskip("resource", reason="limits of file sizes are those of Unix")
@@ -30,6 +31,7 @@ resource = pytest.importorskip("resource", reason="limits of file sizes are thos
 SHOWN = (".json", ".csv", ".md", ".tex", ".txt")
 TABLES = (".parquet", ".csv", ".tsv")
 EVALUATE = ("evaluate", "EVENTS", "--model", "popularity", "--metrics", "mrr")
+PRECISE = ("--metrics", "recall@5", "--precision", "0.1", "--proxy", "popularity")
 AGREEMENT = (
     *(
         "agreement",
@@ -51,6 +53,7 @@ CASES: dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]] = {
     ("evaluate", "--out"): (EVALUATE, SHOWN),
     ("evaluate", "--ranks-out"): (EVALUATE, (".parquet", ".csv")),
     ("evaluate", "--report"): (EVALUATE, (".html",)),
+    ("evaluate", "--scores"): (("evaluate", "EVENTS", "--model", "SERVICE", *PRECISE), (".db",)),
     ("evaluate", "--work-dir"): ((*EVALUATE, "--engine", "local(threads=1)"), ("",)),
     ("sample", "--out"): (("sample", "EVENTS", "--model", "popularity"), TABLES),
     ("estimate", "--out"): (("estimate", "PILOT", "--no-bounds", "--estimator", "naive"), SHOWN[:1]),
@@ -113,13 +116,20 @@ def test_every_option_that_writes_has_a_case() -> None:
 
 
 @pytest.fixture
-def places(files: dict[str, str], tmp_path: Path) -> dict[str, str]:
-    """The files that calls read, and a folder for what they write beside the option in question."""
+def places(files: dict[str, str], tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The files that calls read, a service, and a folder for what they write beside the option."""
     folder, other = tmp_path / "folder", tmp_path / "other.csv"
     folder.mkdir()
     pl.read_csv(files["EVENTS"]).write_parquet(folder / "one.parquet")
     pl.read_csv(files["RANKS"]).with_columns(rank=1 + pl.col("rank") // 2).write_csv(other)
-    return {**files, "FOLDER": str(folder), "OTHER": str(other), "ELSEWHERE": str(tmp_path / "elsewhere")}
+    with serving(lambda users, items: [float(len(item)) for item in items]) as server:
+        yield {
+            **files,
+            "FOLDER": str(folder),
+            "OTHER": str(other),
+            "ELSEWHERE": str(tmp_path / "elsewhere"),
+            "SERVICE": f"http(url={server.url}, version=1)",
+        }
 
 
 def arguments(call: tuple[str, ...], option: str, path: Path, places: dict[str, str]) -> list[str]:
@@ -129,11 +139,18 @@ def arguments(call: tuple[str, ...], option: str, path: Path, places: dict[str, 
 def prepared(folder: Path, call: tuple[str, ...], option: str, suffix: str) -> Path:
     """Return where to write: over an earlier file, or into a folder that is new where it may be."""
     path = folder / f"there{suffix}"
-    if suffix:
+    if suffix == ".db":
+        path.touch()  # scores are added to what is there, and nothing but nothing can be
+    elif suffix:
         path.write_text("earlier")
     elif (*call[:2], option) == ("paper", "run", "--out"):
         path.mkdir()
     return path
+
+
+def before_it(suffix: str) -> dict[str, str]:
+    """What `left_in` finds where nothing was written."""
+    return {f"there{suffix}": "" if suffix == ".db" else "earlier"} if suffix else {}
 
 
 def left_in(folder: Path) -> dict[str, str]:
@@ -181,13 +198,13 @@ def test_quota(
     path = prepared(roomy, call, option, suffix)
     done = truerank(*arguments(call, option, path, {**places, "ELSEWHERE": str(roomy / "elsewhere")}))
     assert done.code == 0, done.err
-    assert path.read_bytes() != b"earlier" if suffix else any(path.rglob("*"))
+    assert path.read_bytes() not in (b"earlier", b"") if suffix else any(path.rglob("*"))
     monkeypatch.setattr(tempfile, "tempdir", str(small))  # a work folder without a name lies there
     path = prepared(small, call, option, suffix)
     with limited(1):
         done = truerank(*arguments(call, option, path, places))
     assert done.code == 2 and refusal(done.err, "File too large").startswith(str(small)), done.err
-    assert left_in(small) == ({path.name: "earlier"} if suffix else {})
+    assert left_in(small) == before_it(suffix)
 
 
 @pytest.mark.slow
@@ -239,7 +256,7 @@ def test_full_and_read_only_disks(places: dict[str, str], tmp_path: Path) -> Non
     for disk, call, option, suffix, code, said, left in rows:
         reason = {"full": "No space left on device", "locked": "Read-only file system"}[disk]
         assert (code, bool(refusal(said, reason))) == (2, True), (disk, call, option, said)
-        assert left == ({f"there{suffix}": "earlier"} if suffix else {}), (disk, call, option)
+        assert left == before_it(suffix), (disk, call, option)
 
 
 def attempt_all(disks: list[str], places: dict[str, str]) -> None:

@@ -69,7 +69,20 @@ def evaluate(
         typer.Option(help="Compute scores until every interval has this half-width, such as 0.01."),
     ] = None,
     budget: Annotated[
-        int | None, typer.Option(help="With --precision: compute at most this many scores per model.")
+        str | None,
+        typer.Option(
+            help="With --precision: what each model may cost, in scores (50000), time (600s, 10min, 2h) or "
+            "money (20usd)."
+        ),
+    ] = None,
+    price: Annotated[
+        float | None, typer.Option(help="With --precision: what 1,000 scores cost, to show the cost.")
+    ] = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --precision: keep scores of slow models (http) in this file, and ask for none twice."
+        ),
     ] = None,
     proxy: Annotated[
         str | None,
@@ -106,9 +119,10 @@ def evaluate(
     check_file(out, "--out", SUFFIXES)
     check_file(ranks_out, "--ranks-out", (".parquet", ".csv"))
     check_file(report, "--report")
+    check_file(scores, "--scores")
     _check_precision(
         precision,
-        {"--budget": budget, "--proxy": proxy},
+        {"--budget": budget, "--price": price, "--scores": scores, "--proxy": proxy},
         {
             "--negatives": negatives,
             "--sampler": sampler,
@@ -132,6 +146,8 @@ def evaluate(
         check=check,
         precision=precision,
         budget=budget,
+        price=price,
+        scores=scores,
         gain=gain,
         proxy=proxy,
         ties=cast("TiePolicy", ties),

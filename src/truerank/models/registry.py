@@ -11,6 +11,7 @@ MODELS: Registry[Model] = Registry(
         "arrays": "truerank.models.arrays:Arrays",
         "bias-only": "truerank.models.bias_only:BiasOnly",
         "ease": "truerank.models.ease:Ease",
+        "http": "truerank.models.slow.http:Http",
         "ials": "truerank.models.ials:IALS",
         "item-knn": "truerank.models.item_knn:ItemKNN",
         "mf": "truerank.models.mf:MF",

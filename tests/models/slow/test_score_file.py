@@ -168,3 +168,17 @@ def test_places_that_take_no_file(tmp_path: Path) -> None:
         ScoreFile(tmp_path / "none" / "s.db", SPLIT)
     (tmp_path / "empty.db").touch()
     assert asked(tmp_path / "empty.db").n_asked == N_USERS * N_ITEMS
+
+
+def test_a_disk_that_is_full_keeps_what_it_holds(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource", reason="limits of file sizes are those of Unix")
+    path = tmp_path / "s.db"
+    asked(path, n=20)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, hard))
+    try:
+        with pytest.raises(InvalidParameter, match=r"scores must be written to .*, but that failed \(.*\)\."):
+            asked(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert 0 < asked(path).n_asked < N_USERS * N_ITEMS - 20

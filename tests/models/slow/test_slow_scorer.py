@@ -181,7 +181,7 @@ def test_what_was_answered_before_a_failure_is_known() -> None:
     ("answer", "sentence"),
     [
         ([1.0], r"user 'u1' and item 'i02' \(and 1 further pair of this call\) it gave 1 score instead of 2"),
-        ([1.0, float("nan")], "it gave NaN for user 'u1' and item 'i05'"),
+        ([1.0, float("nan")], "but for user 'u1' and item 'i05' it gave NaN"),
         ([[1.0, 2.0], [3.0, 4.0]], r"it gave an array of shape \(2, 2\) instead of 2 scores"),
         (["high", "low"], "it gave list of <U4 instead of numbers"),
         ([True, False], "it gave list of bool instead of numbers"),

@@ -112,7 +112,7 @@ def test_kept_scores_cost_nothing(tmp_path: Path) -> None:
     path = tmp_path / "scores.db"
     first = run(slow(), scores=path, price=2.0)
     assert way(first)["cost"] == pytest.approx(way(first)["n_asked"] * 2.0 / 1000)
-    assert f"({way(first)['cost']:,.2f})." in way(first)["why"][-1]
+    assert f"(cost {way(first)['cost']:,.2f})." in way(first)["why"][-1]
     again = run(slow(), scores=path)
     assert again.estimates == first.estimates
     assert way(again)["n_asked"] == 0
@@ -145,9 +145,9 @@ def test_another_version_is_asked_anew(tmp_path: Path) -> None:
             Counting(SCORES),
             {"scores": "s.db"},
             InvalidParameter,
-            r"scores are kept of slow models.* net is none",
+            r"only scores of slow models, .* are kept, but net is none",
         ),
-        ("popularity", {"scores": "s.db"}, InvalidParameter, r"net is none\. Leave out scores"),
+        ("popularity", {"scores": "s.db"}, InvalidParameter, r"net is none\. Leave scores out"),
         (
             "bare",
             {"scores": "s.db"},

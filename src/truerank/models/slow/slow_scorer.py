@@ -37,7 +37,17 @@ _GOLDEN = 0.618033988749895  # multiples of it, without their integers, lie even
 
 
 class BadAnswer(Exception):  # noqa: N818 - named for what came
-    """An answer that is not what was asked for; a second call would not mend it."""
+    """An answer that is not what was asked for; a second call would not mend it.
+
+    Parameters
+    ----------
+    reason : what came
+    pair : the place of the pair that it came for; None for all pairs of the call
+    """
+
+    def __init__(self, reason: str, pair: int | None = None) -> None:
+        super().__init__(reason)
+        self.pair = pair
 
 
 class TimeIsUp(Exception):  # noqa: N818
@@ -190,12 +200,13 @@ class SlowScorer:
         """Call the function until it answers, and keep what it says."""
         for attempt in range(self.retries + 1):
             try:
-                scores = self._checked(self._call(users, items), users, items)
+                scores = _checked(self._call(users, items), len(users))
                 break
             except BadAnswer as error:
+                of = slice(None) if error.pair is None else slice(error.pair, error.pair + 1)
                 raise InvalidData(
-                    f"{self._what()} must give a number for each pair, but for {self._pairs(users, items)} "
-                    f"{error}."
+                    f"{self._what()} must give a number for each pair, but for "
+                    f"{self._pairs(users[of], items[of])} {error}."
                 ) from None
             except Exception as error:
                 with self._lock:
@@ -258,27 +269,6 @@ class SlowScorer:
         except TimeoutError as error:
             raise TimeoutError(str(error) or f"no answer within {self.timeout:g} s") from None
 
-    def _checked(self, answer: Any, users: IntArray, items: IntArray) -> FloatArray:
-        """Return the numbers of an answer; raise `BadAnswer` unless there is one for each pair."""
-        torch = sys.modules.get("torch")
-        if torch is not None and isinstance(answer, torch.Tensor):
-            answer = answer.detach().float().cpu() if answer.dtype != torch.float64 else answer.detach().cpu()
-        try:
-            scores = np.asarray(answer)
-        except (ValueError, TypeError) as error:
-            raise BadAnswer(f"it gave no list of numbers ({error})") from None
-        if scores.dtype.kind not in "fiu":
-            raise BadAnswer(f"it gave {type(answer).__name__} of {scores.dtype} instead of numbers")
-        if scores.shape == (len(users), 1):
-            scores = scores[:, 0]
-        if scores.shape != (len(users),):
-            raise BadAnswer(f"it gave {_shape(scores)} instead of {count_of(len(users), 'score')}")
-        scores = scores.astype(np.float64)
-        if np.isnan(scores).any():
-            at = int(np.argmax(np.isnan(scores)))
-            raise BadAnswer(f"it gave NaN for {self._pairs(users[at : at + 1], items[at : at + 1])}")
-        return scores
-
     def _give_up(self, error: Exception, users: IntArray, items: IntArray) -> NoReturn:
         n_calls = self.retries + 1
         tried = "the call failed with" if n_calls == 1 else f"{n_calls} calls failed, the last one with"
@@ -297,6 +287,26 @@ class SlowScorer:
         first = f"user {self.users.decode(users[:1])[0]!r} and item {self.items.decode(items[:1])[0]!r}"
         more = len(users) - 1
         return first if more == 0 else f"{first} (and {count_of(more, 'further pair')} of this call)"
+
+
+def _checked(answer: Any, n: int) -> FloatArray:
+    """Return the numbers of an answer; raise `BadAnswer` unless there are n."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(answer, torch.Tensor):
+        answer = answer.detach().float().cpu() if answer.dtype != torch.float64 else answer.detach().cpu()
+    try:
+        scores = np.asarray(answer)
+    except (ValueError, TypeError) as error:
+        raise BadAnswer(f"it gave no list of numbers ({error})") from None
+    if scores.dtype.kind not in "fiu":
+        raise BadAnswer(f"it gave {type(answer).__name__} of {scores.dtype} instead of numbers")
+    if scores.shape == (n, 1):
+        scores = scores[:, 0]
+    if scores.shape != (n,):
+        raise BadAnswer(f"it gave {_shape(scores)} instead of {count_of(n, 'score')}")
+    if np.isnan(scores).any():
+        raise BadAnswer("it gave NaN", int(np.argmax(np.isnan(scores))))
+    return scores.astype(np.float64)
 
 
 def _shape(scores: FloatArray) -> str:

@@ -90,11 +90,12 @@ class Budget:
         Examples
         --------
         >>> Budget.read("20usd", price=0.5).cost(12_345), Budget.read(None, price=2).cost(10)
-        ('6.17 usd', '0.02')
+        ('6.17 usd', 'cost 0.02')
         """
         if self.price is None:
             return ""
-        return f"{n_scores * self.price / 1000:,.2f} {self.currency}".strip()
+        amount = f"{n_scores * self.price / 1000:,.2f}"
+        return f"{amount} {self.currency}" if self.currency else f"cost {amount}"
 
     def __str__(self) -> str:
         if self.seconds is not None:
@@ -204,7 +205,7 @@ class Spending:
         if expected_end is None:
             return told
         left = self.left(max(expected_end - max(n_scores, n_asked), 0.0), n_scores)
-        return f"{told}, about {left} left" if left else told
+        return f"{told}, {left} left" if left else told
 
     def left(self, further: float, n_scores: int) -> str:
         """Return in words how long further scores take and what they cost; nothing where neither is known.
@@ -212,7 +213,7 @@ class Spending:
         Examples
         --------
         >>> Spending(None, Budget.read(None, price=0.5)).left(40_000, 0)
-        '20.00'
+        'cost 20.00'
         """
         pace = self.seconds_per_score(n_scores)
         told = [] if pace is None else [duration(further * pace)]
@@ -233,8 +234,8 @@ def open_scores(
         return nullcontext()
     if not any(getattr(model, "is_slow", False) for model in models.values()):
         raise InvalidParameter(
-            "scores are kept of slow models, those of http and truerank.slow_scorer, but "
-            f"{listed_in_words(list(models))} {'is' if len(models) == 1 else 'are'} none. Leave out scores."
+            "only scores of slow models, those of http and truerank.slow_scorer, are kept, but "
+            f"{listed_in_words(list(models))} {'is' if len(models) == 1 else 'are'} none. Leave scores out."
         )
     return ScoreFile(path, split)
 

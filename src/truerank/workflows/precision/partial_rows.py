@@ -21,7 +21,7 @@ from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.models.slow.slow_scorer import TimeIsUp
 from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets, order_within_rows
 from truerank.ranking.exact import make_queries
-from truerank.ranking.listed import SLACK, ListedCounts, compare_scores, make_lists, ranges
+from truerank.ranking.listed import SLACK, ListedCounts, SinglePairs, compare_scores, make_lists, ranges
 from truerank.ranking.negatives import RowBlock, Rows, row_blocks
 from truerank.workflows.precision.item_order import Asked, ItemOrder, PopularFirst
 
@@ -119,7 +119,8 @@ class PartialRows:
         stop = self.rows.n_free[row] if depth is None else np.minimum(self.rows.n_free[row], depth)
         items = np.maximum(stop - np.maximum(self.depth[row], 0), 0)
         targets = np.where(self.depth[row] < 0, self.n_targets[row], 0)
-        most: IntArray = np.ceil(SLACK * np.where(self.is_open[row], items + targets, 0)).astype(np.int64)
+        slack = 1.0 if isinstance(self.lists, SinglePairs) else SLACK  # padding of rows
+        most: IntArray = np.ceil(slack * np.where(self.is_open[row], items + targets, 0)).astype(np.int64)
         return most
 
     def advance(self, row: IntArray, depth: int | None = None) -> None:

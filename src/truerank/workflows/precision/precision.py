@@ -187,7 +187,7 @@ class PrecisionSearch:
         sample = self.sample
         self._check_budget()
         sample.rows.deadline = self.spending.deadline
-        with tracked(self.progress, "deciding users", len(sample.queue)) as task:
+        with tracked(self.progress, "users", len(sample.queue)) as task:
             try:
                 with self.spending.watched(partial(self._tell, task)):
                     exact = self._search(task)
