@@ -90,6 +90,11 @@ def test_defaults_are_not_written() -> None:
         ("toy(size=1.5)", InvalidParameter, "toy(size=...) must be an integer, got 1.5."),
         ("toy(size=true)", InvalidParameter, "must be an integer, got true"),
         ("toy(rate=fast)", InvalidParameter, "must be a number, got 'fast'"),
+        (
+            "toy(rate=9007199254740993)",
+            InvalidParameter,
+            "9007199254740993. Write 9007199254740992.0, the nearest",
+        ),
         ("toy(mode=diagonal)", InvalidParameter, "must be row or column, got 'diagonal'"),
         ("toy(deep=1)", InvalidParameter, "must be true or false, got 1"),
         ("toy(top=x)", InvalidParameter, "must be an integer or none, got 'x'"),

@@ -485,7 +485,7 @@ def _coerce(where: str, hint: Any, value: Value) -> Any:
         if option is type(None) and value is None:
             return None
         if option is float and isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+            return _as_float(where, value)
         if option is Spec and isinstance(value, str):
             return Spec(value)
         if isinstance(option, type) and type(value) is option:
@@ -495,6 +495,16 @@ def _coerce(where: str, hint: Any, value: Value) -> Any:
     wanted = " or ".join(_wanted(option) for option in options)
     shown = "none" if value is None else repr(value) if isinstance(value, str) else str(value).lower()
     raise InvalidParameter(f"{where} must be {wanted}, got {excerpt(shown)}.")
+
+
+def _as_float(where: str, value: float) -> float:
+    """Return a number as float64; raise where that would change an integer."""
+    number = float(value)
+    if isinstance(value, int) and number != value:  # Python compares all digits
+        raise InvalidParameter(
+            f"{where} must be a number that float64 holds, got {value}. Write {number!r}, the nearest."
+        )
+    return number
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
