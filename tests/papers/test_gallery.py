@@ -42,6 +42,8 @@ def test_rows_of_the_table() -> None:
         "kr20.table3": Run("kr20.table3", outcome, date="2026-01-02"),
         "l23.table1": Run("l23.table1", short, date="2026-01-02"),
         "r19.figure3": Run("r19.figure3", RecipeOutcome(), ("pic",), "2026-01-02"),
+        "r19.table1": Run("r19.table1", RecipeOutcome((PaperNumber("A", "AUC", 0.5, 0.6),))),
+        "s21.figure1": Run("s21.figure1", RecipeOutcome((PaperNumber("enough", "x", 0.5, 0.6),), repeats=3)),
     }
     table = items_table(runs)
     assert (
@@ -52,6 +54,8 @@ def test_rows_of_the_table() -> None:
     assert "| 0 of 1 | p = 0.55, largest z 1.3 of 1 | 10 of 100 repeats, no evidence |" in table
     assert "| `r19.figure3` | 2026-01-02 | - | - | drawn, no printed numbers |" in table
     assert "| Li et al. 2020 | Table 1: Notation | - | - | - | - | holds no numbers |" in table
+    assert "| 0 of 1 | exact numbers | differs" in table
+    assert ", 3 x | 0 of 1 | no standard errors | differs" in table
     assert "| `kr20.table4` | no |  |  | not run in full |" in table
     with pytest.raises(InvalidData, match="the page must hold the comments"):
         with_items("# a page", runs)

@@ -282,7 +282,7 @@ def _row_of_run(run: Run) -> tuple[str, str, str, str]:
     compared = [cell for cell in outcome.cells if cell.printed is not None]
     agreeing = sum(outcome.cell_status(cell) in ("matches", WITHIN) for cell in compared)
     z_scores = [abs(cell.z) for cell in compared if cell.z is not None]
-    joint = "exact numbers" if compared else "-"
+    joint = "-" if not compared else "no standard errors" if repeats else "exact numbers"
     if outcome.joint is not None:
         joint = f"{equals_p(outcome.joint.p)}, largest z {max(z_scores):.1f} of {len(z_scores)}"
     missing = f"; without {'; '.join(outcome.without)}" if outcome.without else ""

@@ -529,7 +529,8 @@ def fit_x(settings: Settings) -> RecipeOutcome:
     with tracked(settings.progress, "fitting X", metrics_of_fit[:, :, 0].size) as task:
         for row, n_sweeps in enumerate(sweeps):
             for column, seed in enumerate(seeds):
-                metrics_of_fit[row, column] = _exact_row_of_x(settings, n_sweeps, seed)
+                ranks = _kept_ranks("X", settings.store, n_sweeps, seed)
+                metrics_of_fit[row, column] = 100 * values(metrics, ranks).mean(axis=0)
                 task.advance()
     spread = metrics_of_fit.reshape(-1, len(metrics)).std(axis=0)
     distance = (((metrics_of_fit - target) / spread) ** 2).sum(axis=2)
@@ -553,16 +554,3 @@ def fit_x(settings: Settings) -> RecipeOutcome:
         repeats=len(seeds),
         short=f"the nearest of {distance.size} fits",
     )
-
-
-def _exact_row_of_x(settings: Settings, sweeps: int, seed: int) -> FloatArray:
-    """Return the exact metrics of one fit of X in percent; the store keeps them."""
-    metrics = make_metrics(list(METRICS.values()))
-
-    def compute() -> dict[str, FloatArray]:
-        return {"row": 100 * values(metrics, _fit_of_x(sweeps, seed)).mean(axis=0)}
-
-    listed = " ".join(METRICS.values())
-    key = f"kr20 row of X {data_hash(movielens())} sweeps={sweeps} seed={seed} {listed}"
-    row: FloatArray = settings.store.arrays(key, compute)["row"]
-    return row
