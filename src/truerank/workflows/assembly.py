@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,10 +16,14 @@ from truerank.core.ranks import Ranks, SampledRanks
 from truerank.core.result import Estimate, Result, mark_best
 from truerank.core.types import BoolArray, FloatArray
 from truerank.inference.estimate_interval.registry import Target
+from truerank.inference.score_interval import ScoreTest
 from truerank.inference.user_interval import Band
 from truerank.split.notes import data_notes
 from truerank.workflows.estimate import BoundsWithMessages
 from truerank.workflows.options import EvaluateOptions, RunSettings
+
+if TYPE_CHECKING:
+    from truerank.workflows.compare.differences import PairedDifferences
 
 
 @dataclass(frozen=True)
@@ -188,9 +192,7 @@ def pair_intervals(
 ) -> PairIntervals:
     """Return the differences of all pairs of models in groups of users, with simultaneous intervals.
 
-    They hold at once for all groups, pairs and metrics. Draws of different groups are independent, which is
-    how disjoint groups of users are; where groups share users this makes intervals wider, never narrower (the
-    Gaussian correlation inequality).
+    They hold at once for all groups, pairs and metrics.
 
     Parameters
     ----------
@@ -198,38 +200,56 @@ def pair_intervals(
     level : simultaneous confidence level
     seed : of the draws
     """
-    from truerank.workflows.compare.differences import (
-        PairedDifferences,
-        simultaneous_intervals,
-        standard_error,
-    )
+    from truerank.workflows.compare.differences import simultaneous_intervals
     from truerank.workflows.compare.result import ROUNDING
+
+    paired = group_differences(groups, seed=seed)
+    found = simultaneous_intervals(paired, level=level, correction="max-t")
+    shape = (len(groups), -1, groups[0][0].shape[1])
+    low, high = (
+        np.where(np.abs(limit) <= ROUNDING, 0.0, limit).reshape(shape) for limit in (found.low, found.high)
+    )
+    return PairIntervals(paired.value.reshape(shape), low, high)
+
+
+def group_differences(groups: Sequence[Sequence[FloatArray]], *, seed: int = 0) -> PairedDifferences:
+    """Return the differences of all pairs of models in groups of users, those of one group after the other.
+
+    Draws of different groups are independent, which is how disjoint groups of users are; where groups share
+    users this makes intervals wider, never narrower (the Gaussian correlation inequality).
+
+    Parameters
+    ----------
+    groups, seed : as in ``pair_intervals``
+    """
+    from truerank.workflows.compare.differences import PairedDifferences, score_tests, standard_error
 
     pairs = list(combinations(range(len(groups[0])), 2))
     shape = (len(groups), len(pairs), groups[0][0].shape[1])
     value, error, shifts = np.zeros(shape), np.full(shape, np.nan), np.zeros((_DRAWS, *shape))
+    scores: list[ScoreTest | None] = []
     for place, per_user in enumerate(groups):
         means = [values.mean(axis=0) for values in per_user]
         value[place] = [means[a] - means[b] for a, b in pairs]
-        if len(per_user[0]) > 1:
-            draws = _normal_draws(per_user, seed, place)
-            for row, (a, b) in enumerate(pairs):
-                error[place, row] = standard_error(per_user[a] - per_user[b])
-                shifts[:, place, row] = draws[:, a] - draws[:, b]
+        if len(per_user[0]) < 2:
+            scores += [None] * (len(pairs) * shape[2])
+            continue
+        draws = _normal_draws(per_user, seed, place)
+        for row, (a, b) in enumerate(pairs):
+            differences = per_user[a] - per_user[b]
+            error[place, row] = standard_error(differences)
+            shifts[:, place, row] = draws[:, a] - draws[:, b]
+            scores += score_tests(differences)
     flat = (len(groups) * len(pairs), shape[2])
     n_users = np.repeat([len(per_user[0]) for per_user in groups], len(pairs))
-    paired = PairedDifferences(
+    return PairedDifferences(
         value.reshape(flat),
         error.reshape(flat),
         n_users,
         shifts.reshape(_DRAWS, *flat),
         np.full(flat, np.nan),
+        scores,
     )
-    found = simultaneous_intervals(paired, level=level, correction="max-t")
-    low, high = (
-        np.where(np.abs(limit) <= ROUNDING, 0.0, limit).reshape(shape) for limit in (found.low, found.high)
-    )
-    return PairIntervals(value, low, high)
 
 
 def _normal_draws(per_user: Sequence[FloatArray], seed: int, place: int) -> FloatArray:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import t as student
+from scipy.stats import t as student_t
 
 from tests.workflows.compare import literal
 from truerank.core.types import FloatArray
-from truerank.workflows.compare.differences import PairedDifferences, simultaneous_intervals
+from truerank.inference.score_interval import ScoreTest
+from truerank.workflows.compare.differences import PairedDifferences, score_tests, simultaneous_intervals
 from truerank.workflows.compare.options import CORRECTIONS, Correction
 
 
@@ -46,15 +49,15 @@ def test_holm_and_no_correction() -> None:
     value, error = [[0.1, 0.02], [-0.05, 0.3]], [[0.03, 0.02], [0.04, 0.1]]
     found = normal_differences(value, error, 20)
     t = found.value / found.error
-    p_value = 2 * student.sf(np.abs(t), 19)
+    p_value = 2 * student_t.sf(np.abs(t), 19)
     alone = simultaneous_intervals(found, level=0.95, correction="none")
     assert alone.p_value == pytest.approx(p_value)
     assert alone.p_adjusted == pytest.approx(p_value)
-    assert alone.high - found.value == pytest.approx(student.isf(0.025, 19) * found.error)
-    assert alone.probability == pytest.approx(student.cdf(t, 19))
+    assert alone.high - found.value == pytest.approx(student_t.isf(0.025, 19) * found.error)
+    assert alone.probability == pytest.approx(student_t.cdf(t, 19))
     holm = simultaneous_intervals(found, level=0.95, correction="holm")
     assert holm.p_adjusted.ravel() == pytest.approx(literal.holm(p_value.ravel().tolist()))
-    assert holm.high - found.value == pytest.approx(student.isf(0.025 / 4, 19) * found.error)
+    assert holm.high - found.value == pytest.approx(student_t.isf(0.025 / 4, 19) * found.error)
 
 
 def test_one_comparison_needs_no_correction() -> None:
@@ -97,7 +100,7 @@ def test_equal_differences() -> None:
     # the flat one takes half of the 5 %
     share = 1 - 0.0125 ** (1 / 50)
     assert same.high[0, 0] == pytest.approx(share)
-    assert same.high[0, 1] - 0.1 == pytest.approx(0.02 * student.isf(0.0125, 49), rel=0.03)
+    assert same.high[0, 1] - 0.1 == pytest.approx(0.02 * student_t.isf(0.0125, 49), rel=0.03)
 
 
 def test_one_user_has_no_interval() -> None:
@@ -140,3 +143,32 @@ def test_intervals_and_p_values_agree(
     assert np.array_equal(swapped.low, -family.high) and np.array_equal(swapped.high, -family.low)
     assert np.array_equal(swapped.p_adjusted, family.p_adjusted)
     assert swapped.probability == pytest.approx(1 - family.probability, abs=1e-12)
+
+
+def test_few_users_who_differ_widen_intervals() -> None:
+    """Three of 300 users differ: intervals end where the score test does, p-values agree with them."""
+    values = np.zeros((300, 2))
+    values[:3, 0], values[:150, 1], values[150:, 1] = 1.0, 0.4, -0.35
+    error = values.std(axis=0, ddof=1) / np.sqrt(300)
+    draw = np.random.default_rng(0).standard_normal((4000, 1, 2)) * error
+    found = PairedDifferences(
+        values.mean(axis=0)[None],
+        error[None],
+        np.array([300]),
+        draw,
+        np.full((1, 2), np.nan),
+        score_tests(values),
+    )
+    student = replace(found, scores=())
+    for correction in CORRECTIONS:
+        wide = simultaneous_intervals(found, level=0.95, correction=correction)  # type: ignore[arg-type]
+        narrow = simultaneous_intervals(student, level=0.95, correction=correction)  # type: ignore[arg-type]
+        assert (wide.low <= narrow.low).all() and (wide.high >= narrow.high).all()
+        assert (wide.p_adjusted >= narrow.p_adjusted).all()
+        critical = float((narrow.high - found.value)[0, 0] / error[0])
+        below, above = ScoreTest.of(values[:, 0]).distances(critical)
+        assert wide.high[0, 0] == pytest.approx(0.01 + above) and wide.low[0, 0] == pytest.approx(
+            0.01 - below
+        )
+        assert wide.high[0, 0] > narrow.high[0, 0]
+        assert wide.p_value[0, 0] == pytest.approx(2 * student_t.sf(np.sqrt(3 * 299 / 300), 299))  # McNemar's

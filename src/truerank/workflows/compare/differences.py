@@ -25,6 +25,7 @@ from truerank.core.ranks import Design, Ranks, SampledRanks
 from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.inference.estimate_interval.registry import PointEstimates
 from truerank.inference.resample import resample_counts
+from truerank.inference.score_interval import ScoreTest
 from truerank.workflows.compare.options import ComparedModel, CompareOptions, Correction
 from truerank.workflows.compare.result import ROUNDING
 
@@ -44,6 +45,8 @@ class PairedDifferences:
         deviation ``error``
     p_randomised : (n_pairs, n_metrics) p-values of the sign-flip test; NaN where users are not paired or
         values are not means over users
+    scores : score tests of the differences per user, pair by pair and metric by metric; None for those that
+        are equal, estimated, or between different users. Empty where there are none
     """
 
     value: FloatArray
@@ -51,6 +54,7 @@ class PairedDifferences:
     n_users: IntArray
     shifts: FloatArray
     p_randomised: FloatArray
+    scores: Sequence[ScoreTest | None] = ()
 
 
 def paired_differences(
@@ -84,7 +88,8 @@ def paired_differences(
     value = np.array([models[a].value - models[b].value for a, b in pairs])
     sizes = [len(model.users) for model in models]
     n_users = np.array([min(sizes[a], sizes[b]) for a, b in pairs])
-    return PairedDifferences(value, error, n_users, shifts, p_randomised)
+    scores = [score for a, b in pairs for score in resampled.score_tests(a, b)]
+    return PairedDifferences(value, error, n_users, shifts, p_randomised, scores)
 
 
 class _ResampledValues:
@@ -137,6 +142,13 @@ class _ResampledValues:
         error = np.hypot(standard_error(first.per_user), standard_error(second.per_user))
         return error, self.shifts[a] * scale[0] - self.shifts[b] * scale[1]
 
+    def score_tests(self, a: int, b: int) -> list[ScoreTest | None]:
+        """Return the score test of A - B in each metric, where both are exact values of the same users."""
+        models = self.models[a], self.models[b]
+        if self.digest[a] != self.digest[b] or any(model.estimated is not None for model in models):
+            return [None] * len(self.options.metrics)
+        return score_tests(self._per_user(a) - self._per_user(b))
+
     def sign_flip_p_values(self, pairs: Sequence[tuple[int, int]]) -> FloatArray:
         """Return the p-values of the sign-flip test, (n_pairs, n_metrics)."""
         width = len(self.options.metrics)
@@ -156,6 +168,11 @@ class _ResampledValues:
                 )
                 result[rows] = p_values.reshape(len(rows), width)
         return result
+
+
+def score_tests(values: FloatArray) -> list[ScoreTest | None]:
+    """Return the score test of each column of differences per user, None where all of them are equal."""
+    return [None if np.ptp(column) == 0 else ScoreTest.of(column) for column in values.T]
 
 
 def standard_error(values: FloatArray) -> FloatArray:
@@ -401,6 +418,10 @@ def simultaneous_intervals(
     * ``holm``: p-values by Holm's step-down procedure, intervals at Bonferroni's level, which may be wider.
     * ``none``: no correction.
 
+    Where few users differ, Student's statistic is too large for means far from 0. So t is the lesser of
+    Student's and that of the score test, and an interval the wider one on either side: all means whose
+    statistic, of both, does not exceed the critical one.
+
     A difference c that is equal for all n users has standard error 0. With confidence ``level`` at most a
     fraction :math:`s = 1 - ((1 - \text{level})/2)^{1/n}` of the population differs from c, by at most 1, so
     the mean lies within :math:`c (1 - s) \pm s`, and the p-value is that of the level whose interval ends at
@@ -418,8 +439,10 @@ def simultaneous_intervals(
 
     p_value = np.full(len(value), np.nan)
     p_value[is_flat] = np.minimum(2 * (1 + np.abs(value[is_flat])) ** -n_users[is_flat], 1.0)
-    t = value[varies] / error[varies]
     free = n_users[varies] - 1
+    every = paired.scores or [None] * len(value)
+    scores = [score for score, is_used in zip(every, varies, strict=True) if is_used]
+    t = _with_scores(value[varies] / error[varies], value[varies], scores)
     p_value[varies] = np.minimum(2 * stdtr(free, -np.abs(t)), 1.0)
 
     low, high = np.full(len(value), np.nan), np.full(len(value), np.nan)
@@ -430,10 +453,10 @@ def simultaneous_intervals(
     tail: FloatArray = np.full(len(t), single / 2)
     if correction == "max-t" and varies.any():
         part = n_comparisons / int(varies.sum())  # flat differences take their part of alpha
-        scores = np.abs(ndtri(stdtr(free, -np.abs(t))))
+        normal = np.abs(ndtri(stdtr(free, -np.abs(t))))
         shifts = paired.shifts.reshape(len(paired.shifts), -1)[:, varies]
         maxima = np.sort(np.abs(shifts / error[varies]).max(axis=1))
-        n_reached = len(maxima) - np.searchsorted(maxima, scores, side="left")
+        n_reached = len(maxima) - np.searchsorted(maxima, normal, side="left")
         fractions = part * (1 + n_reached) / (len(maxima) + 1)
         p_adjusted[varies] = np.minimum(np.maximum(fractions, part * p_value[varies]), 1.0)
         is_least_p[varies] = (n_reached == 0) & (fractions >= part * p_value[varies])
@@ -441,8 +464,9 @@ def simultaneous_intervals(
         p_adjusted[is_flat] = np.minimum(n_comparisons * p_value[is_flat], 1.0)
     elif correction != "none":
         p_adjusted[is_known] = _holm(p_value[is_known])
-    half = np.where(tail > 0, -stdtrit(free, np.maximum(tail, 1e-300)), np.inf) * error[varies]
-    low[varies], high[varies] = value[varies] - half, value[varies] + half
+    critical = np.where(tail > 0, -stdtrit(free, np.maximum(tail, 1e-300)), np.inf)
+    below, above = _widened(critical * error[varies], critical, scores)
+    low[varies], high[varies] = value[varies] - below, value[varies] + above
 
     probability = np.full(len(value), np.nan)
     probability[is_flat] = 0.5 + np.sign(value[is_flat]) * (0.5 - p_value[is_flat] / 2)
@@ -455,6 +479,28 @@ def simultaneous_intervals(
         probability.reshape(shape),
         is_least_p.reshape(shape),
     )
+
+
+def _with_scores(t: FloatArray, value: FloatArray, scores: Sequence[ScoreTest | None]) -> FloatArray:
+    """Return, with the sign of t, the lesser of Student's statistic of no difference and the score test's."""
+    size = [
+        abs(student) if score is None else min(abs(student), score.statistic(-difference))
+        for student, difference, score in zip(t, value, scores, strict=True)
+    ]
+    statistic: FloatArray = np.copysign(size, t)
+    return statistic
+
+
+def _widened(
+    half: FloatArray, critical: FloatArray, scores: Sequence[ScoreTest | None]
+) -> tuple[FloatArray, FloatArray]:
+    """Return how far intervals reach below and above: as far as Student's, or the score test's if farther."""
+    below, above = half.copy(), half.copy()
+    for place, score in enumerate(scores):
+        if score is not None and np.isfinite(critical[place]):
+            low, high = score.distances(float(critical[place]))
+            below[place], above[place] = max(half[place], low), max(half[place], high)
+    return below, above
 
 
 def _critical(maxima: FloatArray, alpha: float) -> float:
