@@ -147,8 +147,9 @@ def test_baseline_and_several_models(truerank: Truerank, files: tuple[Path, Path
         ((), "give either files of ranks, or --data and --model."),
         (("A", "B", "--data", "demo"), "give either files of ranks, or --data and --model."),
         (("A", "B", "--model", "ease"), "--model and --sampler need --data"),
-        (("A", "B", "--users", "0.5"), "--test, --users and filters of events need --data."),
-        (("A", "B", "--core", "5"), "--test, --users and filters of events need --data."),
+        (("A", "B", "--users", "0.5"), "--test, --users, --gain and filters of events need --data."),
+        (("A", "B", "--gain", "rating"), "--test, --users, --gain and filters of events need --data."),
+        (("A", "B", "--core", "5"), "--test, --users, --gain and filters of events need --data."),
         (("--data", "demo"), "--data needs models to compare"),
         (("--data", "demo", "--model", "ease"), "at least two models, got 1"),
         (

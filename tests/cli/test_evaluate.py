@@ -353,6 +353,11 @@ def test_gains_of_ratings(truerank: Truerank, tmp_path: Path) -> None:
     assert found["data"]["train_events_filtered"] == 108
     assert "108 of 180 train and validation events are rated below 4 and left out" in outcome.err
     assert "gain: rating." in outcome.err
+    given = ("--data", *asked[1:], "--model", "ials(factors=2)")
+    compared = json.loads(truerank("compare", *given).out)
+    assert compared["provenance"]["gain"] == "rating"
+    values = {one["metric"]: one["value"] for one in compared["estimates"] if one["model"] == "popularity"}
+    assert values == {one["metric"]: pytest.approx(one["value"]) for one in found["estimates"]}
     both = truerank(*asked[:-6], "--gain", "rating", "--precision", "0.1")
     assert both.code == 2 and "Leave out --gain, or leave out --precision" in both.err
     unknown = truerank(*asked[:-6], "--gain", "stars")

@@ -135,6 +135,7 @@ def compare(
     min_rating: Annotated[float | None, with_data(opt.MinRating)] = None,
     core: Annotated[int, with_data(opt.Core)] = 0,
     min_history: Annotated[int, with_data(opt.MinHistory)] = 0,
+    gain: Annotated[str | None, with_data(opt.Gain)] = None,
     by: opt.By = None,
     resamples: opt.Resamples = 2000,
     seed: opt.Seed = 0,
@@ -158,6 +159,7 @@ def compare(
             "--negatives": negatives,
             "--sampler": sampler,
             "--estimator": estimator,
+            "--gain": gain,
             "--shape": shape,
             "--users": users,
             "--by": by or None,
@@ -168,9 +170,10 @@ def compare(
     _check_gate(fail_on, baseline, margin, is_results=is_results)
     check_file(out, "--out", SUFFIXES)
     check_file(report, "--report")
-    if data is None and any((test, users is not None, min_rating is not None, core, min_history)):
+    if data is None and any((test, users is not None, min_rating is not None, core, min_history, gain)):
         raise InvalidParameter(
-            "--test, --users and filters of events need --data. Leave them out: the files already hold ranks."
+            "--test, --users, --gain and filters of events need --data. Leave them out: the files already "
+            "hold ranks."
         )
     if is_results and by:
         raise InvalidParameter(
@@ -236,6 +239,7 @@ def compare(
                 min_rating=min_rating,
                 core=core,
                 min_history=min_history,
+                graded=gain is not None,
                 seen=seen,
                 seed=seed,
                 progress=progress,
@@ -250,6 +254,7 @@ def compare(
                 sampler=sampler_spec(negatives, sampler),
                 seen=seen,  # type: ignore[arg-type]  # checked with a sentence inside
                 n_threads=threads,
+                gain=gain,
                 by=groupings,
                 decide=decide,
                 proxy=proxy,

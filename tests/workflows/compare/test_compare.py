@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from scipy.stats import t as student
 from scipy.stats import ttest_ind
 
-from truerank.core.errors import InvalidData
+from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.interactions import Interactions
 from truerank.core.ranks import Design, Ranks, SampledRanks
 from truerank.core.split import Split
 from truerank.core.table import about
@@ -395,3 +396,23 @@ def test_models_on_a_split(small: Split) -> None:
     assert apart.differences[0].pairing == "paired users"
     with pytest.raises(InvalidData, match="the test part must hold at least one target"):
         compare(names, Split(small.train, small.test.take(np.zeros(0, np.int64))), "auc")
+
+
+def test_gains_are_those_of_evaluate() -> None:
+    """Graded values are compared as ``evaluate`` finds them; ranks bring their own gains."""
+    rng = np.random.default_rng(4)
+    user, item = np.repeat(np.arange(30), 3), np.tile(np.arange(3), 30)
+    rating = rng.integers(1, 6, 90).astype(np.float64)
+    train = Interactions.from_codes(user, item + 3, n_users=30, n_items=8)
+    split = Split(train, Interactions.from_codes(user, item, n_users=30, n_items=8, value=rating))
+    models = {"a": rng.random((30, 8)), "b": rng.random((30, 8))}
+    found = run_compare(models, split, "err@3,ndcg@3", gain="rating(form=exp2)")
+    result = evaluate(models, split, "err@3,ndcg@3", gain="rating(form=exp2)")
+    for one in found.differences:
+        expected = result.value(one.metric, "a") - result.value(one.metric, "b")
+        assert one.value == pytest.approx(expected, abs=1e-12) and expected != 0
+    assert found.provenance["gain"] == "rating(form=exp2)"
+    from_ranks = run_compare(result, metrics="err@3").differences[0]
+    assert from_ranks.value == pytest.approx(found.differences[0].value, abs=1e-12)
+    with pytest.raises(InvalidParameter, match="Leave gain out, or give models and a split"):
+        run_compare(result, metrics="err@3", gain="rating")

@@ -30,6 +30,7 @@ from truerank.inference.bounds.problem import Shape
 from truerank.inference.estimate_interval.registry import Target
 from truerank.inference.posterior.prior import SeenItems
 from truerank.metrics.base import Metric
+from truerank.metrics.grades import GAINS, Gain, graded_split, with_gains
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.exact import exact_ranks
 from truerank.ranking.negatives import Sampler
@@ -42,6 +43,7 @@ from truerank.workflows.compare.differences import (
     PairedDifferences,
     SimultaneousIntervals,
     align_ranks,
+    count_wins,
     paired_differences,
     pairing,
     simultaneous_intervals,
@@ -369,20 +371,6 @@ def _probability(value: float, error: float, n_users: int, factor: float, popula
     return float(stdtr(n_users - 1, value / (factor * error)))
 
 
-def count_wins(
-    first: ComparedModel, second: ComparedModel, column: int
-) -> tuple[int, int, int] | tuple[None, None, None]:
-    """Return for how many users the first model has the larger value, an equal one, and the smaller one.
-
-    A sample does not show the value of a single user, so there are no counts where a model was sampled.
-    """
-    if first.per_user is None or second.per_user is None or first.estimated or second.estimated:
-        return None, None, None
-    ahead = first.per_user[:, column] - second.per_user[:, column]
-    wins, losses = int((ahead > ROUNDING).sum()), int((ahead < -ROUNDING).sum())
-    return wins, len(ahead) - wins - losses, losses
-
-
 def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
@@ -436,6 +424,7 @@ def compare(
     *,
     estimator: Estimators = DEFAULT_ESTIMATOR,
     sampler: str | Sampler | None = None,
+    gain: str | Gain | None = None,
     target: Target | None = None,
     level: float = 0.95,
     correction: Correction = "max-t",
@@ -471,6 +460,7 @@ def compare(
     metrics : spec strings or objects
     estimator : estimator of the metrics from sampled ranks; exact ranks need none
     sampler : how negatives are sampled where models are given; None ranks all items
+    gain : how much a target is worth, as in ``evaluate``, where models are given; ranks have their own gains
     target : what intervals and verdicts are about: the mean over the ``population`` of users that the test
         users come from, or over these ``test-users`` alone. None takes the population where all ranks are
         exact, and the test users where some are sampled: there their own ranks are the first question
@@ -513,7 +503,9 @@ def compare(
     A beats B in recall@1 on these 4 users, exactly: +0.2500. In the population of users: ...
     """
     progress = as_progress(progress)
-    _check_decide(decide, split, proxy, {"sampler": sampler, "by": by, "shape": shape, "target": target})
+    _check_decide(
+        decide, split, proxy, {"sampler": sampler, "gain": gain, "by": by, "shape": shape, "target": target}
+    )
     options = CompareOptions(
         make_metrics(metrics),
         single_estimator(estimator, "compare"),
@@ -531,6 +523,7 @@ def compare(
         resamples=MOST_RESAMPLES if decide else resamples,  # a decision draws none
         by=make_groupings(by),
     )
+    made_gain = None if gain is None else GAINS.make(gain)
     groups: Sequence[GroupLabels] = ()
     if options.by and _holds_ranks(models):
         groups, split = label_split(options.by, _split_of_ranks(split)), None
@@ -545,6 +538,8 @@ def compare(
             return decide_models(
                 named, split, options, proxy=proxy, seen=seen, n_threads=n_threads, progress=progress
             )
+        if made_gain is not None:
+            split = graded_split(split, made_gain)
         groups = label_split(options.by, split)
         ranks: Mapping[str, AnyRanks] = rank_models(
             named,
@@ -555,9 +550,11 @@ def compare(
             n_threads=n_threads,
             progress=progress,
         )
+        if made_gain is not None:
+            ranks = {name: with_gains(one, split.test) for name, one in ranks.items()}  # type: ignore[type-var]
         n_test_users = split.n_test_users
     else:
-        ranks = _given_ranks(models, sampler)
+        ranks = _given_ranks(models, sampler, made_gain)
     if target is None and not all(isinstance(model_ranks, Ranks) for model_ranks in ranks.values()):
         options = replace(options, target="test-users")
     pairs = options.pairs(list(ranks))
@@ -575,6 +572,8 @@ def compare(
     if split is not None:  # items at the bottom of the list take no rank from targets
         known_seen = "kept" if seen == "keep" else "removed"
     found = ComparisonBuilder(compared, options, n_test_users, progress, known_seen).run(pairs, notes)
+    if made_gain is not None:
+        found = replace(found, provenance={**found.provenance, "gain": str(made_gain)})
     if not groups:
         return found
     from truerank.workflows.compare.groups import GroupComparison
@@ -623,7 +622,7 @@ def _check_no_ranks(models: Any) -> None:
         )
 
 
-def _given_ranks(models: Any, sampler: object) -> Mapping[str, AnyRanks]:
+def _given_ranks(models: Any, sampler: object, gain: Gain | None) -> Mapping[str, AnyRanks]:
     if isinstance(models, Result):
         models = models.ranks or models.sampled
     if not isinstance(models, Mapping) or not all(
@@ -637,5 +636,10 @@ def _given_ranks(models: Any, sampler: object) -> Mapping[str, AnyRanks]:
         raise InvalidParameter(
             "sampler is used when models are ranked here, which needs a split, but ranks were given. Leave "
             "sampler out, or give models and a split."
+        )
+    if gain is not None:
+        raise InvalidParameter(
+            "gain is used when models are ranked here, which needs a split, but ranks were given, and these "
+            "have the gains that they were made with. Leave gain out, or give models and a split."
         )
     return models

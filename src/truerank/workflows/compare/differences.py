@@ -527,6 +527,20 @@ def _holm(p_value: FloatArray) -> FloatArray:
     return adjusted
 
 
+def count_wins(
+    first: ComparedModel, second: ComparedModel, column: int
+) -> tuple[int, int, int] | tuple[None, None, None]:
+    """Return for how many users the first model has the larger value, an equal one, and the smaller one.
+
+    A sample does not show the value of a single user, so there are no counts where a model was sampled.
+    """
+    if first.per_user is None or second.per_user is None or first.estimated or second.estimated:
+        return None, None, None
+    ahead = first.per_user[:, column] - second.per_user[:, column]
+    wins, losses = int((ahead > ROUNDING).sum()), int((ahead < -ROUNDING).sum())
+    return wins, len(ahead) - wins - losses, losses
+
+
 def users_needed(value: float, low: float, high: float, n_users: int) -> int | None:
     """Return about how many users would tell the difference from 0; None where no thousandfold number would.
 
