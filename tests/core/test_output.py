@@ -53,6 +53,8 @@ def test_respects_umask(tmp_path: Path) -> None:
         ("none/out.html", "the report needs an existing folder"),
         (".", "the report must be a file"),
         ("x" * 300 + ".html", "File name too long"),
+        ("\ud800.html", r"failed \(no file can have this name\)"),
+        ("a\0b.html", r"failed \(no file can have this name\)"),
     ],
 )
 def test_says_what_is_wrong_with_a_path(tmp_path: Path, name: str, sentence: str) -> None:

@@ -168,7 +168,7 @@ def run() -> None:
         if error.filename is None:  # of a stream
             _say(f"truerank: the output must be written, but that failed ({reason}). Make room for it.")
         else:
-            _say(f"truerank: '{error.filename}' cannot be used: {reason}. Check the path.")
+            _say(f"truerank: '{excerpt(str(error.filename))}' cannot be used: {reason}. Check the path.")
         sys.exit(2)
 
 

@@ -383,6 +383,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 @contextmanager
 def _named_failure(path: Path, what: str) -> Iterator[None]:
     try:
+        if not _is_name(path):
+            raise OSError(errno.EINVAL, "no file can have this name")
         yield
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
@@ -390,6 +392,12 @@ def _named_failure(path: Path, what: str) -> Iterator[None]:
         raise InvalidParameter(
             f"{what} must be written to '{path}', but that failed ({reason}). {advice}."
         ) from None
+
+
+def _is_name(path: Path) -> bool:
+    with suppress(UnicodeError):
+        return b"\0" not in os.fsencode(path)
+    return False
 
 
 _WHOLE: ContextVar[bool] = ContextVar("whole", default=False)
@@ -426,8 +434,7 @@ class Store:
 
     The key must say everything that the result depends on; the version of truerank is added. Each file holds
     a digest of its contents; what cannot be read or has another digest (a damaged file) is computed again,
-    with a `DataWarning`.
-    What is interrupted is not kept.
+    with a `DataWarning`. What is interrupted is not kept.
 
     Parameters
     ----------
@@ -495,11 +502,9 @@ class Store:
     def kept_file(self, key: str, suffix: str) -> Path | None:
         """Return the file of a key where there is one; what else lies in its place is removed or refused."""
         path = self.path_of(key, suffix)
-        if path is None:
-            return None
-        if clear_place(path):
+        if path is not None and clear_place(path):
             tell_damaged(path)
-        return path if path.is_file() else None
+        return path if path is not None and path.is_file() else None
 
     def _read(self, key: str, suffix: str, read: Callable[[Path, str], Any]) -> Any:
         path = self.kept_file(key, suffix)
@@ -512,13 +517,7 @@ class Store:
 
 
 def clear_place(path: Path) -> bool:
-    """Remove an empty folder from the place of a kept file, and return whether there was one.
-
-    Raises
-    ------
-    InvalidParameter
-        When there is a folder that holds something: it is not ours to remove.
-    """
+    """Remove a folder from the place of a kept file and return whether there was one; refuse a full one."""
     if not path.is_dir() or path.is_symlink():
         return False
     try:
