@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from truerank.ranking.gpu.cross import Cross
 from truerank.ranking.gpu.device import has_float8, interprets
 from truerank.ranking.gpu.error_bound import FILL, ItemSide, RowSide
+from truerank.ranking.gpu.hopper_tiles import HopperTiles
 from truerank.ranking.gpu.triton_pairs import (
     decide_kernel,
     dense_kernel,
@@ -133,6 +134,7 @@ class _Job:
         is_plain = width == shape.chunk <= 64 and items.weight is None and list_bytes is None
         self.in_float8 = is_plain and has_float8(device)
         self.crossed = self._crossed()
+        self.hopper: HopperTiles | None = None
         self.weight = nothing if items.weight is None else items.weight
         self.options: dict[str, Any] = {
             "D": width,
@@ -147,6 +149,10 @@ class _Job:
             marks, opened, near = list_bytes // 2, list_bytes // 4, list_bytes // 4
         self.step = max(1, min(self.n_blocks, marks // (self.most_tiles * shape.rows)))
         self.marks = torch.empty(self.most_tiles * self.step * shape.rows, dtype=torch.int8, device=device)
+        is_plain = self.in_float8 and items.bias is None and rows.is_exact is None
+        if is_plain and HopperTiles.pay(device, self.n_blocks, self.most_tiles):
+            crossed = self.crossed[:2]
+            self.hopper = HopperTiles(rows.high, crossed[0], items.high, crossed[1], items.n_items)
         n_open, n_near = max(1, opened // BYTES_PER_OPEN), max(1, near // BYTES_PER_NEAR)
         self.open = torch.empty((3, n_open), dtype=torch.int32, device=device)
         self.near_words = torch.empty((n_open, shape.items // 32), dtype=torch.int32, device=device)
@@ -186,11 +192,33 @@ class _Job:
         """Count ``step`` blocks of rows; return how many pairs float64 decided."""
         import torch
 
-        shape, rows, items = self.shape, self.rows, self.items
+        shape, rows = self.shape, self.rows
         n_blocks = min(self.step, self.n_blocks - start)
         mine = slice(start * shape.rows, (start + n_blocks) * shape.rows)
         n_rows = mine.stop - mine.start
         counts = torch.zeros((2, n_rows), dtype=torch.int32, device=self.above.device)
+        self._count_tiles(start, n_blocks, n_rows, counts)
+        n_decided = self._settle(start, n_rows)
+        if n_decided is None:  # nothing has been added yet
+            return self._count_densely(mine)
+        self.above.index_add_(0, rows.pair[mine], counts[0].long())
+        if rows.is_exact is not None:
+            self.tied.index_add_(0, rows.pair[mine], counts[1].long())
+        return n_decided
+
+    def _count_tiles(self, start: int, n_blocks: int, n_rows: int, counts: Tensor) -> None:
+        """Count what is surely above and tied, and mark open rows, by the faster of two kernels."""
+        rows, items, shape = self.rows, self.items, self.shape
+        sizes = (start, self.most_tiles, items.n_items, n_rows)
+        if self.hopper is not None:
+            bounds = (rows.target, rows.slack, *self.crossed[2:], self.n_tiles)
+            try:
+                self.hopper.count(n_blocks, self.most_tiles, *bounds, counts[0], self.marks, *sizes)
+            except Exception as error:  # whatever a version of an experimental language objects to
+                HopperTiles.refused(error)
+                self.hopper = None
+            else:
+                return
         n_parts = max(1, min(self.most_tiles // LEAST_TILES, PROGRAMS // n_blocks))
         count_kernel[(n_blocks, n_parts)](
             *self.sides,
@@ -200,23 +228,13 @@ class _Job:
             self.n_tiles,
             *counts,
             self.marks,
-            start,
-            self.most_tiles,
-            items.n_items,
-            n_rows,
+            *sizes,
             **self.options,
             HAS_EXACT=rows.is_exact is not None,
             HAS_ASM=not interprets(),
             IN_FLOAT8=self.in_float8,
             **{**shape.options, **({"num_warps": 8} if self.in_float8 else {})},
         )
-        n_decided = self._settle(start, n_rows)
-        if n_decided is None:  # nothing has been added yet
-            return self._count_densely(mine)
-        self.above.index_add_(0, rows.pair[mine], counts[0].long())
-        if rows.is_exact is not None:
-            self.tied.index_add_(0, rows.pair[mine], counts[1].long())
-        return n_decided
 
     def _settle(self, start: int, n_rows: int) -> int | None:
         """Count the open rows; return how many pairs float64 decided, None for more than it should."""
@@ -243,8 +261,10 @@ class _Job:
 
     def _list(self, start: int, n_rows: int, n_open: Tensor, ends: Tensor, first: int, stop: int) -> None:
         """Count open rows per tile and group or, where ends differ from counts, list some of them."""
+        import torch
+
         list_kernel[(len(n_open),)](
-            self.marks,
+            self.marks.view(torch.int64),
             self.n_tiles,
             n_open,
             ends,
