@@ -51,7 +51,7 @@ def test_equal_to_the_cpu(n_rows: int, n_items: int, width: int, monkeypatch: py
 
 def test_a_refused_kernel_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(HopperTiles, "_was_refused", False)
-    monkeypatch.setattr(hopper_tiles, "_is_here", True)
+    monkeypatch.setattr(hopper_tiles, "hopper", hopper_tiles)
     monkeypatch.setattr(hopper_tiles, "has_float8", lambda device: True)
     device = torch.device("cpu")
     assert not HopperTiles.pay(device, 2, 3)

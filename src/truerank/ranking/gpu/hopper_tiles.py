@@ -14,6 +14,7 @@ Items that fill up the last tile are zeros here. Each adds the q of the score 0 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from truerank.core.errors import DataWarning
@@ -24,37 +25,23 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 gl: Any
-mbarrier: Any
-tma: Any
-warpgroup_mma: Any
-warpgroup_mma_wait: Any
-fence_async_shared: Any
+hopper: Any
 
 try:
-    from triton.experimental import gluon  # type: ignore[import-not-found,unused-ignore]
-    from triton.experimental.gluon import language as gl  # type: ignore[import-not-found,unused-ignore]
-    from triton.experimental.gluon.language.nvidia.hopper import (  # type: ignore[import-not-found,unused-ignore]
-        fence_async_shared,
-        mbarrier,
-        tma,
-        warpgroup_mma,
-        warpgroup_mma_wait,
-    )
+    import triton.experimental.gluon.language.nvidia.hopper  # type: ignore[import-not-found,unused-ignore]
 except ImportError:
-    _is_here = False
+    gl = hopper = None
 
-    def _jit(*sizes: str) -> Any:
+    def _jit(*sizes: str) -> Callable[[Kernel], Any]:
+        """Return the function as it is."""
         return lambda function: function
 else:
-    _is_here = True
+    gl = triton.experimental.gluon.language
+    hopper = gl.nvidia.hopper
 
-    def _jit(*sizes: str) -> Any:
+    def _jit(*sizes: str) -> Callable[[Kernel], Any]:
         """Compile a kernel on first use, once for all values of the named sizes."""
-
-        def decorate(function: Kernel) -> Any:
-            return gluon.jit(function, do_not_specialize=list(sizes))
-
-        return decorate
+        return triton.experimental.gluon.jit(do_not_specialize=list(sizes))  # type: ignore[no-any-return,unused-ignore]
 
 
 # Rows of a group of warps, items of a tile, and tiles in the ring.
@@ -70,11 +57,11 @@ LEAST_TILES = 32
 def _start(cross, high, tile_cross, tile_high, OF_BYTES: gl.constexpr, OF_HALVES: gl.constexpr):  # type: ignore[no-untyped-def]
     """Start both products of a tile, into the same sums, and return what to wait for."""
     nothing = gl.full((cross.shape[0], tile_cross.shape[0]), 0.0, gl.float32, OF_BYTES)
-    score = warpgroup_mma(cross, tile_cross.permute((1, 0)), nothing, use_acc=False, is_async=True)
+    score = hopper.warpgroup_mma(cross, tile_cross.permute((1, 0)), nothing, use_acc=False, is_async=True)
     # This waits for all products but the last, so for none: the sums only get the type of the next product.
-    score = warpgroup_mma_wait(1, deps=[score])
+    score = hopper.warpgroup_mma_wait(1, deps=[score])
     score = gl.convert_layout(score, OF_HALVES, assert_trivial=True)
-    return warpgroup_mma(high, tile_high.permute((1, 0)), score, is_async=True)
+    return hopper.warpgroup_mma(high, tile_high.permute((1, 0)), score, is_async=True)
 
 
 @_jit()
@@ -122,12 +109,12 @@ def _count(  # type: ignore[no-untyped-def]
         b1 = gl.load(tile_bounds + tile * 4 + 1)
         b2 = gl.load(tile_bounds + tile * 4 + 2)
         b3 = gl.load(tile_bounds + tile * 4 + 3)
-        mbarrier.wait(is_full.index(slot), turn)
+        hopper.mbarrier.wait(is_full.index(slot), turn)
         coming = _start(cross, high, ring_cross.index(slot), ring_high.index(slot), OF_BYTES, OF_HALVES)
         slope = 0.25 / (absolute + a0 * b0 + a1 * b1 + a2 * b2 + a3 * b3)
         offset = 0.5 - middle * slope
-        score = warpgroup_mma_wait(0, deps=[coming])
-        mbarrier.arrive(is_free.index(slot), count=1)
+        score = hopper.warpgroup_mma_wait(0, deps=[coming])
+        hopper.mbarrier.arrive(is_free.index(slot), count=1)
         slot, turn = _next(slot, turn, SLOTS)
         # A product, a sum and the cut to [0, 1] in one instruction.
         share = gl.inline_asm_elementwise(
@@ -167,12 +154,12 @@ def _fetch(  # type: ignore[no-untyped-def]
     slot = gl.to_tensor(0)
     turn = gl.to_tensor(1)  # slots are free at first
     for tile in range(start, stop):
-        mbarrier.wait(is_free.index(slot), turn)
-        mbarrier.expect(is_full.index(slot), BYTES)
-        tma.async_copy_global_to_shared(
+        hopper.mbarrier.wait(is_free.index(slot), turn)
+        hopper.mbarrier.expect(is_full.index(slot), BYTES)
+        hopper.tma.async_copy_global_to_shared(
             items_cross, [tile * ITEMS, 0], is_full.index(slot), ring_cross.index(slot)
         )
-        tma.async_copy_global_to_shared(
+        hopper.tma.async_copy_global_to_shared(
             items_high, [tile * ITEMS, 0], is_full.index(slot), ring_high.index(slot)
         )
         slot, turn = _next(slot, turn, SLOTS)
@@ -211,19 +198,23 @@ def _kernel(  # type: ignore[no-untyped-def]
     high = gl.allocate_shared_memory(gl.float16, [2, ROWS, D], rows_high.layout)
     ring_cross = gl.allocate_shared_memory(gl.float8e4nv, [SLOTS, ITEMS, 2 * D], items_cross.layout)
     ring_high = gl.allocate_shared_memory(gl.float16, [SLOTS, ITEMS, D], items_high.layout)
-    is_full = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], mbarrier.MBarrierLayout())
-    is_free = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], mbarrier.MBarrierLayout())
-    has_rows = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    is_full = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], hopper.mbarrier.MBarrierLayout())
+    is_free = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], hopper.mbarrier.MBarrierLayout())
+    has_rows = gl.allocate_shared_memory(gl.int64, [1], hopper.mbarrier.MBarrierLayout())
     for slot in gl.static_range(SLOTS):
-        mbarrier.init(is_full.index(slot), count=1)
-        mbarrier.init(is_free.index(slot), count=2)
-    mbarrier.init(has_rows, count=1)
-    fence_async_shared()
-    mbarrier.expect(has_rows, 2 * ROWS * D * 4)
+        hopper.mbarrier.init(is_full.index(slot), count=1)
+        hopper.mbarrier.init(is_free.index(slot), count=2)
+    hopper.mbarrier.init(has_rows, count=1)
+    hopper.fence_async_shared()
+    hopper.mbarrier.expect(has_rows, 2 * ROWS * D * 4)
     for side in gl.static_range(2):
-        tma.async_copy_global_to_shared(rows_cross, [(block + side) * ROWS, 0], has_rows, cross.index(side))
-        tma.async_copy_global_to_shared(rows_high, [(block + side) * ROWS, 0], has_rows, high.index(side))
-    mbarrier.wait(has_rows, 0)
+        hopper.tma.async_copy_global_to_shared(
+            rows_cross, [(block + side) * ROWS, 0], has_rows, cross.index(side)
+        )
+        hopper.tma.async_copy_global_to_shared(
+            rows_high, [(block + side) * ROWS, 0], has_rows, high.index(side)
+        )
+    hopper.mbarrier.wait(has_rows, 0)
     ring = (ring_cross, ring_high, is_full, is_free)
     about = (target, slack, row_bounds, tile_bounds, n_tiles, n_above, is_open)
     sizes = (first_block, start, stop, stop_tile, n_items, n_rows)
@@ -267,7 +258,7 @@ class HopperTiles:
     def pay(cls, device: torch.device, n_blocks: int, n_tiles: int) -> bool:
         """Whether the kernel can be had, and there is enough to do for it."""
         is_large = n_blocks * n_tiles >= LEAST_WORK
-        return is_large and _is_here and not cls._was_refused and has_float8(device)
+        return is_large and hopper is not None and not cls._was_refused and has_float8(device)
 
     @classmethod
     def refused(cls, error: Exception) -> None:
