@@ -4,6 +4,8 @@
     python -m benchmarks.rank_prior CORPUS --leave-out
     python -m benchmarks.posterior_coverage CORPUS --keep FOLDER [--repeats 20] [--most 14] [--finished]
     python -m benchmarks.posterior_coverage CORPUS --keep FOLDER --designs 20,200,1000 [--users 100]
+    python -m benchmarks.rank_corpus --keep SEVERAL --targets several
+    python -m benchmarks.posterior_coverage CORPUS --keep FOLDER --targets SEVERAL --designs 50,100,500
 
 From the exact ranks of each model samples are drawn again and again: 99 and 499 negatives, and adaptive ones
 of 100 to 1,600, with seen items removed and kept. Each sample gives 95 % intervals of seven metrics, under
@@ -12,6 +14,10 @@ exact value lies inside. Widths are compared with those of the delta interval of
 identification bounds on the same first samples. Finished pieces (a model, a design) are kept, so the run can
 be interrupted and taken up again; ``--finished`` prints what there is. Other numbers of negatives are designs
 too, and with ``--users`` every sample is one of so many users, drawn anew; bounds are then left out.
+
+``--targets`` names a corpus of users with several targets. Their targets share negatives, ties are broken at
+random, there are more metrics, and neither bounds nor delta. ``one curve`` is then the posterior under a
+single curve for all targets, which takes a target's place among those of its user for no news about its rank.
 """
 
 from __future__ import annotations
@@ -27,6 +33,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import matplotlib as mpl
 import numpy as np
@@ -34,24 +41,32 @@ from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import machine
+from benchmarks.rank_corpus import SEVERAL
 from benchmarks.rank_prior import FAMILIES
 from truerank.core.chart import LIGHT
 from truerank.core.checkpoint import Store
 from truerank.core.errors import CannotEstimate
 from truerank.core.progress import SILENT
 from truerank.core.ranks import Ranks, SampledRanks
+from truerank.core.types import IntArray
 from truerank.estimation.registry import ESTIMATORS
 from truerank.estimation.tally import tally
 from truerank.inference.estimate_interval.base import IntervalRequest
 from truerank.inference.estimate_interval.registry import UNCERTAINTIES, PointEstimates
+from truerank.inference.posterior import interval as posterior_interval
 from truerank.inference.posterior.interval import posterior_band
 from truerank.inference.posterior.prior import RankPrior
 from truerank.inference.user_interval import Band
 from truerank.metrics.registry import make_metrics, values
-from truerank.ranking.simulate import simulate_adaptive, simulate_sample
+from truerank.ranking.simulate import simulate_adaptive, simulate_sample, simulate_shared
 from truerank.workflows.agreement.order import mean_ignoring_nan
 
 METRICS = ("recall@1", "recall@10", "recall@50", "ndcg@10", "ndcg@50", "ap@10", "ap@50")
+#: Of users with several targets.
+SEVERAL_METRICS = (
+    *("recall@1", "recall@10", "recall@50", "precision@10", "ndcg@10", "ndcg@50"),
+    *("ap@10", "err@10", "hit@10", "mrr@10"),
+)
 DESIGNS: dict[str, int | str] = {"99": 99, "499": 499, "adaptive": "adaptive(start=100, max=1600)"}
 LEVEL = 0.95
 #: First samples on which the delta interval is computed too, by design; the dearest have fewer.
@@ -62,9 +77,10 @@ BOUNDED = {"99": 1, "499": 1, "adaptive": 4}
 
 @dataclass(frozen=True)
 class Case:
-    """Exact ranks of one model, by the path of their file in the corpus."""
+    """Exact ranks of one model, by the path of their file, and the corpus with the priors if elsewhere."""
 
     path: str
+    corpus: str = ""
 
     @property
     def parts(self) -> tuple[str, str, str, str]:
@@ -77,9 +93,21 @@ class Case:
         """The data set with all its versions."""
         return FAMILIES.get(self.parts[0], self.parts[0])
 
+    @property
+    def has_several(self) -> bool:
+        """Whether users have several targets."""
+        return self.parts[1] in SEVERAL
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What is measured."""
+        return SEVERAL_METRICS if self.has_several else METRICS
+
     def ranks(self, *, break_ties: bool) -> Ranks:
         """Return the exact ranks; ties can be broken at random, always alike."""
         columns = np.load(self.path)
+        if self.has_several:
+            return without_ties({name: columns[name].astype(np.int64) for name in columns if name != "meta"})
         above, tied = columns["n_above"].astype(np.int64), columns["n_tied"].astype(np.int64)
         if break_ties:
             above = above + np.random.default_rng(1).integers(0, tied + 1)
@@ -88,13 +116,36 @@ class Case:
 
     def prior(self) -> RankPrior:
         """Return the prior that was learnt without this data set."""
-        path = Path(self.path).with_name(f"prior-without-{self.family}.json")
+        path = Path(self.corpus or Path(self.path).parent) / f"prior-without-{self.family}.json"
         return RankPrior.from_json(json.loads(path.read_text())["prior"])
 
 
-def choose_cases(corpus: Path, most: int) -> list[Case]:
+def without_ties(columns: dict[str, IntArray]) -> Ranks:
+    """Return ranks of several targets per user with ties broken at random, always alike."""
+    generator = np.random.default_rng(1)
+    irrelevant = columns["n_above"] - columns["n_relevant_above"]
+    irrelevant += generator.integers(0, columns["n_tied"] - columns["n_relevant_tied"] + 1)
+    order = np.lexsort((generator.random(len(irrelevant)), irrelevant, columns["user"]))
+    user, zeros = columns["user"][order], np.zeros(len(order), dtype=np.int64)
+    starts = np.flatnonzero(np.diff(user, prepend=-1))
+    place = np.arange(len(user)) - np.repeat(starts, np.diff(np.append(starts, len(user))))
+    return Ranks(
+        user=user,
+        item=columns["item"][order],
+        n_above=irrelevant[order] + place,
+        n_tied=zeros,
+        n_pool=columns["n_pool"][order],
+        n_relevant=columns["n_relevant"][order],
+        n_relevant_above=place,
+        n_relevant_tied=zeros,
+    )
+
+
+def choose_cases(corpus: Path, most: int, several: Path | None = None) -> list[Case]:
     """Return at most so many cases of each data set and seen policy: its models in turn, then its splits."""
     cases = [Case(str(path)) for path in sorted(corpus.glob("*__*.npz"))]
+    if several is not None:
+        cases = [Case(str(path), str(corpus)) for path in sorted(several.glob("*__*.npz"))]
     groups: dict[tuple[str, str], list[Case]] = defaultdict(list)
     for case in cases:
         groups[case.family, case.parts[3]].append(case)
@@ -118,11 +169,13 @@ def choose_cases(corpus: Path, most: int) -> list[Case]:
 
 
 def draw(ranks: Ranks, design: str, repeat: int, label: str) -> SampledRanks:
-    """Return one sample."""
+    """Return one sample; targets of one user share theirs."""
     rule = DESIGNS[design] if design in DESIGNS else int(design)
     if isinstance(rule, str):
         return simulate_adaptive(ranks, rule, seed=1, repeat=repeat, label=label)
-    size = min(rule, int(ranks.n_pool.min()) - 1)
+    size = min(rule, int((ranks.n_pool - ranks.n_relevant).min()))
+    if (ranks.n_relevant > 1).any():
+        return simulate_shared(ranks, size, seed=1 + zlib.crc32(label.encode()), repeat=repeat)
     return simulate_sample(ranks, size, seed=1, repeat=repeat, label=label)
 
 
@@ -132,9 +185,15 @@ def some_users(ranks: Ranks, n: int, repeat: int) -> Ranks:
     return Ranks.single(ranks.n_above[users], n_pool=ranks.n_pool[users], n_tied=ranks.n_tied[users])
 
 
+def band_of_one_curve(points: PointEstimates, request: IntervalRequest, prior: RankPrior) -> Band:
+    """Return the posterior intervals that take a target's place for no news about its rank."""
+    with mock.patch.object(posterior_interval, "has_several", return_value=False):
+        return posterior_band(points, request, prior=prior)
+
+
 def measure(case: Case, design: str, repeats: int, n_users: int | None = None) -> dict[str, Any]:
     """Return how often the intervals of one case hold the exact values, and their widths."""
-    metrics = make_metrics(METRICS)
+    metrics = make_metrics(case.metrics)
     everybody = ranks = case.ranks(break_ties=design == "adaptive")
     exact = values(metrics, ranks).mean(axis=0)
     seen = {"remove": "removed", "keep": "kept"}[case.parts[3]]
@@ -144,6 +203,7 @@ def measure(case: Case, design: str, repeats: int, n_users: int | None = None) -
         "posterior": lambda points: posterior_band(points, request, prior=prior),
         "delta": lambda points: UNCERTAINTIES.make("delta").band(points, level=LEVEL),
         "bounds": lambda points: UNCERTAINTIES.make("bounds").band(points, level=LEVEL),
+        "one curve": lambda points: band_of_one_curve(points, request, prior),
     }
     held: dict[str, list[list[bool]]] = {name: [] for name in intervals}
     width: dict[str, list[list[float]]] = {name: [] for name in intervals}
@@ -151,8 +211,11 @@ def measure(case: Case, design: str, repeats: int, n_users: int | None = None) -
     methods: dict[str, int] = defaultdict(int)
     seconds = 0.0
     is_bounded = design in BOUNDED and zlib.crc32(Path(case.path).stem.encode()) % BOUNDED[design] == 0
-    is_bounded &= n_users is None
+    is_bounded &= n_users is None and not case.has_several
     most = {"posterior": repeats, "delta": WIDTHS.get(design, 1), "bounds": int(is_bounded)}
+    most["one curve"] = repeats if case.has_several else 0
+    if case.has_several:  # seconds to minutes a sample
+        most["delta"] = 0
     for repeat in range(repeats):
         if n_users is not None:
             ranks = some_users(everybody, n_users, repeat)
@@ -249,12 +312,18 @@ def _row(design: str, seen: str, group: list[tuple[Case, dict[str, Any]]]) -> di
         "cases": len(group),
         "repeats": len(group[0][1]["held"]["posterior"]),
         "coverage": float(np.mean([held(piece, "posterior") for _, piece in group])),
-        "coverage_by_metric": dict(zip(METRICS, all_held.mean(axis=0).round(4).tolist(), strict=True)),
+        "coverage_by_metric": dict(
+            zip(group[0][0].metrics, all_held.mean(axis=0).round(4).tolist(), strict=True)
+        ),
         "coverage_by_data_set": {name: round(value, 4) for name, value in by_family.items()},
         "least_data_set": min(by_family.values()),
         "least_case": min(cases),
-        "delta_coverage": float(np.nanmean([held(piece, "delta") for _, piece in group])),
+        "delta_coverage": float(mean_ignoring_nan(np.array([held(piece, "delta") for _, piece in group]))),
         "bounds_coverage": float(mean_ignoring_nan(np.array([held(piece, "bounds") for _, piece in group]))),
+        "one_curve_coverage": float(
+            mean_ignoring_nan(np.array([held(piece, "one curve") for _, piece in group]))
+        ),
+        "width_to_one_curve": ratio("one curve"),
         "width_to_delta": ratio("delta"),
         "width_to_bounds": ratio("bounds"),
         "summed_width_to_delta": ratio_of_sums("delta"),
@@ -282,6 +351,9 @@ def show(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         print(f"{row['negatives']}, {row['seen']}: {row['coverage_by_data_set']} {row['coverage_by_metric']}")
         print(f"   least: {row['least_case'][1]}; widths by sums {row['summed_width_to_delta']:.2f} x delta")
+        if not np.isnan(row["one_curve_coverage"]):
+            of_one = f"{row['one_curve_coverage']:.3f}, width {row['width_to_one_curve']:.2f} times its width"
+            print(f"   one curve for all targets: coverage {of_one}")
 
 
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "posterior_coverage.svg"
@@ -340,12 +412,16 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=14, help="cases of a data set and seen policy")
     parser.add_argument("--designs", default=",".join(DESIGNS), help="adaptive, or numbers of negatives")
     parser.add_argument("--users", type=int, help="users of each sample; default: all")
+    parser.add_argument("--targets", type=Path, metavar="SEVERAL", help="corpus of several targets per user")
+    parser.add_argument("--only", default="", help="comma-separated data sets")
     parser.add_argument("--finished", action="store_true", help="print what is finished, measure nothing")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, help="JSON file for the rows")
     parser.add_argument("--picture", type=Path, help=f"file of the picture, such as {PICTURE.name}")
     options = parser.parse_args()
-    cases = choose_cases(options.corpus, options.most)
+    cases = choose_cases(options.corpus, options.most, options.targets)
+    if options.only:
+        cases = [case for case in cases if case.family in options.only.split(",")]
     jobs = [(case, design) for design in options.designs.split(",") for case in cases]
     pieces: list[tuple[Case, str, dict[str, Any]]] = []
     store = Store(options.keep)

@@ -8,16 +8,21 @@ of amazon-magazine-raw, and those of book-crossing part of book-crossing-2core: 
 judge what was learnt from the others leaves out both. Models without neural networks come first,
 and small data sets come before large ones; what is too dear for a corpus is left out, with the reason.
 
+With ``--targets several`` a tenth or three tenths of each user's events are targets, of at most 2,000 users,
+by fewer models and with seen items removed; this corpus goes into a folder of its own.
+
 A file ``<data set>__<split>__<model>__<remove|keep>.npz`` holds ``n_above``, ``n_tied``, ``n_pool`` (as in
 `truerank.Ranks`, one row per user) and ``n_history`` (train items of the user), all int32, and ``meta``: JSON
-with data_set, split, spec, seen, n_items.
+with data_set, split, spec, seen, n_items. Files of several targets also hold ``user``, ``item``,
+``n_relevant``, ``n_relevant_above`` and ``n_relevant_tied``, one row per target.
 
-    python -m benchmarks.rank_corpus --keep FOLDER [--only SUBSTRING] [--list]
+    python -m benchmarks.rank_corpus --keep FOLDER [--targets several] [--only SUBSTRING] [--list]
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import re
 import time
@@ -46,6 +51,9 @@ from truerank.split.base import make_split, sample_users
 Seen = Literal["remove", "keep"]
 SEEN: tuple[Seen, ...] = ("remove", "keep")
 MOST_USERS = 10_000
+MOST_SEVERAL = 2_000
+#: Splits with several targets per user, by the name they have in files.
+SEVERAL = {"ratio-0.1": "ratio(test=0.1, valid=0)", "ratio-0.3": "ratio(test=0.3, valid=0)"}
 TIMED = ("leave-last-out", "leave-one-out")
 UNTIMED = ("leave-one-out",)
 
@@ -158,6 +166,25 @@ NEURAL = (
     Candidate("neumf(epochs=1)", items=4_000),
     Candidate("svae(max_length=50, epochs=3)", events=100_000, needs_time=True),
 )
+#: Data sets and models of the corpus of several targets; each model is also a candidate above.
+SEVERAL_SETS = (
+    "ml-100k",
+    "lastfm-hetrec",
+    "ml-1m",
+    "online-retail-uci",
+    "citeulike-a",
+    "pinterest-20",
+    "book-crossing",
+)
+SEVERAL_MODELS = (
+    "popularity",
+    "item-knn",
+    "ials",
+    "ials(factors=8, sweeps=1)",
+    "ease",
+    "bias-only",
+    "mf(epochs=3)",
+)
 
 
 @dataclass(frozen=True)
@@ -185,11 +212,18 @@ class Fit:
 
     def missing(self, folder: Path) -> list[Seen]:
         """Return for which treatments of seen items the folder has no file."""
-        return [seen for seen in SEEN if not (folder / self.file_name(seen)).is_file()]
+        wanted = SEEN[:1] if self.split in SEVERAL else SEEN
+        return [seen for seen in wanted if not (folder / self.file_name(seen)).is_file()]
 
 
-def fits(only: str = "") -> Iterator[Fit]:
+def fits(only: str = "", *, has_several: bool = False) -> Iterator[Fit]:
     """Yield the corpus in the order of the work; ``only`` must be part of a file's name."""
+    if has_several:
+        for data_set, split, candidate in itertools.product(SEVERAL_SETS, SEVERAL, CLASSICAL):
+            fit = Fit(data_set, split, candidate)
+            if candidate.spec in SEVERAL_MODELS and only in fit.file_name("remove"):
+                yield fit
+        return
     for group in (CLASSICAL, NEURAL):
         for data_set, source in SOURCES.items():
             for split in source.splits:
@@ -201,15 +235,17 @@ def fits(only: str = "") -> Iterator[Fit]:
 
 @lru_cache(maxsize=1)
 def _split(data_set: str, rule: str) -> Split:
-    split = make_split(SOURCES[data_set].read(), rule)
+    split = make_split(SOURCES[data_set].read(), SEVERAL.get(rule, rule))
     n_users = int((split.test.user_counts() > 0).sum())
-    return sample_users(split, min(n_users, MOST_USERS))
+    return sample_users(split, min(n_users, MOST_SEVERAL if rule in SEVERAL else MOST_USERS))
 
 
-def rows_of(ranks: Ranks, history: IntArray) -> dict[str, Any]:
-    """Return the arrays of a file from ranks of one target per user and each user's number of train items."""
-    assert (ranks.n_relevant == 1).all(), "each user must have one target"
+def rows_of(ranks: Ranks, history: IntArray, *, has_several: bool = False) -> dict[str, Any]:
+    """Return the arrays of a file from ranks and each user's number of train items."""
+    assert has_several or (ranks.n_relevant == 1).all(), "each user must have one target"
+    several = ("user", "item", "n_relevant", "n_relevant_above", "n_relevant_tied") if has_several else ()
     columns = {
+        **{name: getattr(ranks, name) for name in several},
         "n_above": ranks.n_above,
         "n_tied": ranks.n_tied,
         "n_pool": ranks.n_pool,
@@ -220,7 +256,8 @@ def rows_of(ranks: Ranks, history: IntArray) -> dict[str, Any]:
 
 def write_ranks(path: Path, scorer: Scorer, split: Split, seen: Seen, meta: Mapping[str, Any]) -> None:
     """Rank the targets of a split and write the file in one step."""
-    rows = rows_of(exact_ranks(scorer, split, seen=seen), split.train.by_user().lengths())
+    ranks, history = exact_ranks(scorer, split, seen=seen), split.train.by_user().lengths()
+    rows = rows_of(ranks, history, has_several=meta["split"] in SEVERAL)
     text = json.dumps({**meta, "seen": seen, "n_items": split.train.n_items})
     replace_file(path, lambda part: np.savez_compressed(part, meta=np.array(text), **rows), "the ranks")
 
@@ -248,9 +285,10 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, required=True, metavar="FOLDER", help="where the files are")
     parser.add_argument("--only", default="", metavar="SUBSTRING", help="files whose name has it")
     parser.add_argument("--list", action="store_true", help="say what is there, missing and left out")
+    parser.add_argument("--targets", choices=("one", "several"), default="one", help="of a user")
     options = parser.parse_args()
     options.keep.mkdir(parents=True, exist_ok=True)
-    work = list(fits(options.only))
+    work = list(fits(options.only, has_several=options.targets == "several"))
     for number, fit in enumerate(work, start=1):
         where = f"{number}/{len(work)} {fit.data_set} {fit.split} {fit.spec}"
         if fit.reason_against:

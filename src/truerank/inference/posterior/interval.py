@@ -34,8 +34,9 @@ from truerank.inference.estimate_interval.base import (
     target_range,
 )
 from truerank.inference.estimate_interval.registry import PointEstimates, Target, sampled_fraction
-from truerank.inference.posterior.curves import Draws, draw_curves
-from truerank.inference.posterior.prior import RankPrior, SeenItems, learnt_prior, make_curves
+from truerank.inference.posterior.curves import Draws, Evidence, draw_curves
+from truerank.inference.posterior.prior import CurveBasis, RankPrior, SeenItems, learnt_prior, make_curves
+from truerank.inference.posterior.several import SHARING, SeveralTargets, coupled_sum, has_several
 from truerank.inference.posterior.values import SampleGains
 from truerank.inference.user_interval import Band
 from truerank.metrics.base import Metric
@@ -44,6 +45,8 @@ from truerank.metrics.base import Metric
 FEWEST = 50
 #: Draws from the posterior of the curve.
 DRAWS = 1600
+#: Part of the draws that each group of users has, where users have several targets: they cost more there.
+_OF_GROUP = 0.375
 #: Smallest effective number of draws; fewer have unreliable tails.
 _EFFECTIVE = 60
 #: Posterior probability of the roughest scale of the prior beyond which the curve lies outside its range.
@@ -129,19 +132,50 @@ def metric_posterior(
     prior = prior or learnt_prior()
     seen = seen or ("removed" if np.ptp(tally.unbinned.contexts.n_pool) > 0 else "unknown")
     generator = stream(seed, "posterior")
+    if has_several(tally):
+        return _of_several(tally, metrics, target, seen, n_draws, prior, generator)
     with single_threaded_blas():
         sample = SampleGains.of(tally, metrics)
         curves = make_curves(prior, sample.likelihood.grid)
-        draws = draw_curves(sample.evidence, curves, prior, seen, n_draws, generator)
-        if draws.effective_size < _EFFECTIVE:  # once more, with four times as many
-            draws = draw_curves(sample.evidence, curves, prior, seen, 4 * n_draws, generator)
-        _check_ground(draws)
+        draws = _checked_draws(sample.evidence, curves, prior, seen, n_draws, generator)
         fraction = sampled_fraction(target, tally.n_users, tally.design.n_test_users)
         n_unsampled = tally.n_users * (1 - fraction) / fraction if fraction > 0 else np.inf
         values = sample.sample(draws, fraction, n_unsampled, generator)
         unit = np.array([gains.unit if fraction == 1 else 0.0 for gains in sample.gains])
     resolved = resolved_rank(tally)
     return MetricPosterior(values, draws.weights, unit, resolved, prior.widening(seen, resolved))
+
+
+def _of_several(
+    tally: Tally,
+    metrics: Sequence[Metric],
+    target: Target,
+    seen: SeenItems,
+    n_draws: int,
+    prior: RankPrior,
+    generator: np.random.Generator,
+) -> MetricPosterior:
+    """Return the posterior where users have several targets; see ``several``."""
+    with single_threaded_blas():
+        sample = SeveralTargets.of(tally, metrics)
+        curves = make_curves(prior, sample.likelihood.grid)
+        n_each = int(n_draws * _OF_GROUP)
+        drawn = [
+            _checked_draws(group.evidence, curves, prior, seen, n_each, generator) for group in sample.groups
+        ]
+        spreads = sample.spread_weights([draws.masses @ draws.weights for draws in drawn])
+        fraction = sampled_fraction(target, tally.n_users, tally.design.n_test_users)
+        n_unsampled = tally.n_users * (1 - fraction) / fraction if fraction > 0 else np.inf
+        values = [
+            group.sample(draws, spreads, fraction, n_unsampled, generator)
+            for group, draws in zip(sample.groups, drawn, strict=True)
+        ]
+        total = coupled_sum(values, [draws.weights for draws in drawn], SHARING, generator, n_draws)
+    total += fraction * sample.fixed[:, None]
+    unit = sample.unit if fraction == 1 else np.zeros(len(metrics))
+    resolved = resolved_rank(tally)
+    weights = np.full(n_draws, 1 / n_draws)
+    return MetricPosterior(total, weights, unit, resolved, prior.widening(seen, resolved))
 
 
 def resolved_rank(tally: Tally) -> int:
@@ -164,13 +198,25 @@ def resolved_rank(tally: Tally) -> int:
     return int(np.rint((middle[0] + 1) / (contexts.n_negatives.max() + 1)))
 
 
-def _check_ground(draws: Draws) -> None:
+def _checked_draws(
+    evidence: Evidence,
+    curves: CurveBasis,
+    prior: RankPrior,
+    seen: SeenItems,
+    n_draws: int,
+    generator: np.random.Generator,
+) -> Draws:
+    """Return draws of the curve; raise where the prior has no ground."""
+    draws = draw_curves(evidence, curves, prior, seen, n_draws, generator)
+    if draws.effective_size < _EFFECTIVE:  # once more, with four times as many
+        draws = draw_curves(evidence, curves, prior, seen, 4 * n_draws, generator)
     if draws.effective_size < _EFFECTIVE:
         raise CannotEstimate("there is no posterior that can be drawn from evenly enough. Use bounds.")
     if draws.scale_weights[-1] > _ROUGHEST:
         raise CannotEstimate(
             "there is no posterior of ranks rougher than all the prior was learnt from. Use bounds."
         )
+    return draws
 
 
 @dataclass(frozen=True)
@@ -237,7 +283,9 @@ def posterior_band(
         )
     except CannotEstimate as reason:
         return _bounds(estimates, request, str(reason))
-    low, high = hold_default(estimates.estimator, *posterior.limits(request.level), estimates.value)
+    low, high = posterior.limits(request.level)
+    if not has_several(estimates.tally):
+        low, high = hold_default(estimates.estimator, low, high, estimates.value)
     low, high = clip_to_range(estimates, request.target, low, high)
     return Band(low, high, (_name(posterior.resolved),) * len(low))
 

@@ -75,12 +75,7 @@ class SampleGains:
         matrix, fractions = grouped(likelihood, 0)
         rows_of_group = fractions * tally.n_rows
         evidence = Evidence(matrix, rows_of_group / design_effect(tally))
-        seen, which = outcome_groups(likelihood, 0)
-        group = np.full(len(likelihood.n_above), -1)
-        group[seen] = which
-        cells = np.flatnonzero(tally.cell_weights > 0)
-        rows = group[likelihood.cells[0][cells]]
-        context = np.repeat(np.arange(len(tally.contexts)), tally.contexts.n_negatives + 1)[cells]
+        cells, rows, context = observed_cells(tally, likelihood)
         weight = tally.cell_weights[cells]
         is_known = fully_ranked_contexts(tally)
         shape = (len(matrix), len(tally.contexts))
@@ -111,20 +106,35 @@ class SampleGains:
                 # the variance of a group's sum: squares less the squared mean of each of its targets
                 second = np.einsum("gs,gs->s", gains.squared @ masses, inverse)
                 second -= np.einsum("gs,gs,g->s", given, given, 1 / self.n_rows)
-                value += sampled * _gamma(mean, second, generator)
+                value += sampled * gamma_draws(mean, second, generator)
             if sampled < 1:
                 mean = gains.mean @ masses
                 variance = (gains.mean_squared @ masses - mean**2) / n_unsampled
-                value += (1 - sampled) * _gamma(mean, variance, generator)
+                value += (1 - sampled) * gamma_draws(mean, variance, generator)
             result[row] = value
         return result
 
 
-def design_effect(tally: Tally) -> float:
+def observed_cells(tally: Tally, likelihood: Likelihood) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the cells that occur, with the group of sampled ranks and the context of each."""
+    seen, which = outcome_groups(likelihood, 0)
+    group = np.full(len(likelihood.n_above), -1)
+    group[seen] = which
+    cells = np.flatnonzero(tally.cell_weights > 0)
+    context = np.repeat(np.arange(len(tally.contexts)), tally.contexts.n_negatives + 1)[cells]
+    return cells, group[likelihood.cells[0][cells]], context
+
+
+def design_effect(tally: Tally, entries: BoolArray | None = None) -> float:
     """Return how many times as variable the sampled ranks are as those of as many independent targets.
 
     Targets of one user rise and fall together and share negatives. Measured on the scale on which a sampled
     rank has constant variance; 1 where users have one target each.
+
+    Parameters
+    ----------
+    tally : the sampled ranks
+    entries : of the users that are asked for; None takes all
 
     Examples
     --------
@@ -137,13 +147,14 @@ def design_effect(tally: Tally) -> float:
         return 1.0
     above = tally.cell - tally.offsets[tally.context]
     place = np.arcsin(np.sqrt(above / tally.contexts.n_negatives[tally.context]))
-    place -= tally.weight @ place / tally.n_rows
-    by_user = np.bincount(tally.user, tally.weight * place, tally.n_users)
-    alone = float(tally.weight @ place**2)
+    weight = tally.weight if entries is None else tally.weight * entries
+    place -= weight @ place / (tally.n_rows if entries is None else weight.sum())
+    by_user = np.bincount(tally.user, weight * place, tally.n_users)
+    alone = float(weight @ place**2)
     return max(float(by_user @ by_user) / alone, 1.0) if alone > 0 else 1.0
 
 
-def _gamma(mean: FloatArray, variance: FloatArray, generator: np.random.Generator) -> FloatArray:
+def gamma_draws(mean: FloatArray, variance: FloatArray, generator: np.random.Generator) -> FloatArray:
     """Return gamma variates with these moments: a sum of rare gains is skewed as counts are."""
     mean, variance = np.maximum(mean, 1e-12), np.maximum(variance, _TINY)
     shape = mean**2 / variance
