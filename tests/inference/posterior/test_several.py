@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ from truerank.ranking.simulate import simulate_shared
 METRICS = make_metrics("recall@1,recall@10,ndcg@10,ap,hit@10")
 
 
-def ranks_of(above: list[IntArray], n_candidates: int) -> Ranks:
+def ranks_of(above: Sequence[IntArray], n_candidates: int) -> Ranks:
     """Return the ranks of users given the irrelevant items above each of their targets."""
     sizes = np.array([len(of) for of in above])
     user = np.repeat(np.arange(len(above)), sizes)

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_matrix, diags
+from scipy.sparse import csr_matrix
 from scipy.special import ndtri
 
 from truerank.core.types import BoolArray, FloatArray, IntArray
@@ -136,73 +136,76 @@ class UserGroup:
         """
         n_draws = draws.masses.shape[1]
         which = generator.choice(len(SPREADS), n_draws, p=spread_weights)
-        mean, variance, plain, square = np.zeros((4, len(self.bins), n_draws))
-        usual = float(SPREADS[np.argmax(spread_weights)])
+        near = self._near
+        mean, plain, square = np.zeros((3, len(self.bins), n_draws))
         for number in np.unique(which).tolist():
-            columns = np.flatnonzero(which == number)
+            columns, spread = np.flatnonzero(which == number), float(SPREADS[number])
             for kinds in self.kinds:
-                valued = kinds.valued[:, self.near]
-                step = max(_CHUNK // (len(valued) * (len(self.near) + self.n_bins)), 1)
+                valued = kinds.valued[:, self.near, None]
+                step = max(_CHUNK // (len(valued) * sum(near.shape)), 1)
                 for start in range(0, len(columns), step):
                     some = columns[start : start + step]
-                    joint = self._joint(kinds, draws.masses[: self.n_bins, some], float(SPREADS[number]))
-                    for row, (first, second) in enumerate(self._given(kinds, joint)):
-                        mean[row, some] += np.einsum("kg,kgs->s", valued, first)
-                        variance[row, some] += np.einsum("kg,kgs->s", valued, second)
+                    joint = self._joint(kinds, draws.masses[: self.n_bins, some], spread)
                     if sampled < 1:
-                        gains, squared = kinds.gains[:, :, : self.n_bins], kinds.squared[:, :, : self.n_bins]
-                        plain[:, some] += kinds.n_rows * np.einsum("mkb,kbs->ms", gains, joint)
-                        square[:, some] += kinds.n_rows * np.einsum("mkb,kbs->ms", squared, joint)
-        together = self._together(draws.masses @ draws.weights, usual)[:, None]
-        value = np.zeros_like(mean)
+                        plain[:, some] += kinds.n_rows * self._sums(kinds.gains, joint)
+                        square[:, some] += kinds.n_rows * self._sums(kinds.squared, joint)
+                    # the targets of each place that are expected in each bin, given their sampled ranks
+                    joint *= near.T @ (valued / np.maximum(near @ joint, _TINY))
+                    mean[:, some] += self._sums(kinds.gains, joint)
+        usual = float(SPREADS[np.argmax(spread_weights)])
+        together, alone = self._variances(draws.masses @ draws.weights, usual)
+        value, n = np.zeros_like(mean), self.n_users
         for row in range(len(value)):
             if sampled > 0:
-                spread_of_sum = together[row] * variance[row] / self.n_users**2
-                value[row] += sampled * gamma_draws(mean[row] / self.n_users, spread_of_sum, generator)
+                variance = np.full(n_draws, together[row] / n**2)
+                value[row] += sampled * gamma_draws(mean[row] / n, variance, generator)
             if sampled < 1:
-                expected = plain[row] / self.n_users
-                spread_of_sum = (together[row] * square[row] / self.n_users - expected**2) / n_unsampled
-                value[row] += (1 - sampled) * gamma_draws(expected, spread_of_sum, generator)
+                more = together[row] / alone[row] if alone[row] > 0 else 1.0
+                variance = (more * square[row] / n - (plain[row] / n) ** 2) / n_unsampled
+                value[row] += (1 - sampled) * gamma_draws(plain[row] / n, variance, generator)
         return value
+
+    @property
+    def _near(self) -> FloatArray:
+        """P(sampled rank | bin) of those ``near``, (n_near, n_bins)."""
+        return np.ascontiguousarray(self.evidence.matrix[self.near, : self.n_bins])
 
     def _joint(self, kinds: PlaceKinds, masses: FloatArray, spread: float) -> FloatArray:
         return joint_masses(place_table(kinds.n_targets, self.n_places, spread), masses)
 
-    def _given(self, kinds: PlaceKinds, joint: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
-        """Return mean and variance of the gain given place and sampled rank, (n_places, n_near, n_draws)."""
-        near = self.evidence.matrix[self.near, : self.n_bins]
-        predicted = np.maximum(near @ joint, _TINY)
-        result = []
-        for metric, bins in enumerate(self.bins):
-            matrix, some = near[:, bins], joint[:, bins]
-            first = matrix @ (some * kinds.gains[metric][:, bins, None]) / predicted
-            second = matrix @ (some * kinds.squared[metric][:, bins, None]) / predicted
-            result.append((first, np.maximum(second - first**2, 0.0)))
-        return result
+    def _sums(self, gains: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return sums of gains over places and bins, (n_metrics, n_draws)."""
+        return np.stack(
+            [
+                np.einsum("kb,kbs->s", of[:, bins], weights[:, bins])
+                for of, bins in zip(gains, self.bins, strict=True)
+            ]
+        )
 
-    def _together(self, masses: FloatArray, spread: float) -> FloatArray:
-        """Return how many times as variable a sum is as that of independent targets, at most, (n_metrics,).
+    def _variances(self, masses: FloatArray, spread: float) -> tuple[FloatArray, FloatArray]:
+        """Return the variance of the sum of gains, at most, and that of independent targets, (n_metrics,).
 
         The ranks of a user's targets go together in unknown ways given the sample; the standard deviation of
         a sum is at most the sum of the standard deviations.
         """
-        entries = self.entries
-        given = [
-            self._given(kinds, self._joint(kinds, masses[: self.n_bins, None], spread))
-            for kinds in self.kinds
-        ]
-        result = np.ones(len(self.bins))
-        for metric in range(len(self.bins)):
-            table = np.zeros(
-                (len(self.kinds), max(len(k.counts) for k in self.kinds), len(self.evidence.matrix))
-            )
-            for number, found in enumerate(given):
-                table[number, : len(found[metric][1]), self.near] = found[metric][1][..., 0].T
+        entries, near = self.entries, self._near
+        n_places = max(len(kinds.counts) for kinds in self.kinds)
+        together, alone = np.zeros((2, len(self.bins)))
+        for metric, bins in enumerate(self.bins):
+            table = np.zeros((len(self.kinds), n_places, len(self.evidence.counts)))
+            for number, kinds in enumerate(self.kinds):
+                joint = self._joint(kinds, masses[: self.n_bins, None], spread)[..., 0]
+                predicted = np.maximum(joint @ near.T, _TINY)
+                first, second = (
+                    (joint[:, bins] * of[metric][:, bins]) @ near[:, bins].T / predicted
+                    for of in (kinds.gains, kinds.squared)
+                )
+                table[number, : len(first), self.near] = np.maximum(second - first**2, 0.0).T
             variance = table[entries.kind, entries.place, entries.group]
             of_users = np.bincount(entries.user, entries.weight * np.sqrt(variance))
-            alone = float(entries.weight @ variance)
-            result[metric] = max(float(of_users @ of_users) / alone, 1.0) if alone > 0 else 1.0
-        return result
+            alone[metric] = entries.weight @ variance
+            together[metric] = max(float(of_users @ of_users), alone[metric])
+        return together, alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,8 +324,8 @@ class Places:
         first = np.array([self.start[size] for size in self.size[some].tolist()], dtype=np.int64)
         at = (first + self.row[some], np.arange(len(some)))
         n_rows = max(self.rows_of(size).stop for size in self.start)
-        share = csr_matrix((weight, at), shape=(n_rows, len(some)))
-        share = diags(1 / np.maximum(np.asarray(share.sum(axis=1)).ravel(), _TINY)) @ share
+        total = np.maximum(np.bincount(at[0], weight, n_rows), _TINY)
+        share = csr_matrix((weight / total[at[0]], at), shape=(n_rows, len(some)))
         gains, squared = np.zeros((2, len(metrics), n_rows, likelihood.grid.n_bins))
         least = np.zeros(len(metrics))
         for number, metric in enumerate(metrics):
