@@ -17,7 +17,7 @@ from tests.fuzz.__main__ import surroundings
 from tests.fuzz.attacks import ATTACKS
 from tests.fuzz.harness import BAD, Answer, Attack, Verdict, WrongAnswer, judge, judge_call, table, tally
 from tests.fuzz.readers import OtherForms, ParquetColumns, TextCells, TextFiles
-from tests.fuzz.saved import check_same, differences
+from tests.fuzz.saved import as_recorded, check_same, differences
 from tests.fuzz.specs import ChangedSpecs, Specs
 from tests.fuzz.tables import RankTables, TrecFiles
 from truerank.core.errors import InvalidData, TruerankError
@@ -156,14 +156,16 @@ def test_differences_between_json_values() -> None:
     assert differences({"a": "12"}, {"a": ["1", "2"]}) and differences({"a": 1}, {"a": True})
 
 
-@pytest.mark.parametrize("value", ["-1.584962499999", "1.00000005", "0.5"])
+@pytest.mark.parametrize("value", ["-1.584962499999", "1.00000005", "9007199254740993", "0.5"])
 def test_records_are_compared_to_the_digits_that_they_keep(value: str) -> None:
     text = runs_to_json([Run("r19.table1", RecipeOutcome((PaperNumber("A", "AUC", 0.99, 0.25),)))])
     changed = text.replace("0.25,", f"{value},")
     assert changed != text
-    check_same(changed, runs_to_json(runs_from_json(changed)), digits=8)
+    check_same(as_recorded(changed), runs_to_json(runs_from_json(changed)))
     with pytest.raises(WrongAnswer, match="was read as"):
-        check_same(changed, text, digits=8)
+        check_same(as_recorded(changed), text)
+    with pytest.raises(WrongAnswer, match=r"/0/seed: 7 was read as 0"):
+        check_same(as_recorded(text.replace('"seed": 0', '"seed": 7')), text)
 
 
 @pytest.mark.parametrize("attack", [TextFiles, TextCells])
