@@ -219,6 +219,8 @@ class PrecisionSearch:
             if self.screened:
                 sample.deepen(self._may_screen)
             n = sample.affordable(self._step(), self._left())
+            if n == 0 and goal.limit.seconds is not None:
+                n = 1
             if n == 0:
                 self.why.append(f"The budget of {goal.limit} allows no further user.")
                 break
@@ -256,9 +258,13 @@ class PrecisionSearch:
         return self.sample.missing_rows() * max(self._cost_per_user(), 1.0)
 
     def _left(self) -> int | None:
-        """Return the budget for scores of rows."""
+        """Return the budget for scores of rows; half of the time that is left is for one round at most."""
         spent = self.bounded.n_scores if self.bounded is not None else 0
-        return None if self.goal.budget is None else self.goal.budget - spent
+        budget = self.goal.budget
+        in_time = self.spending.affordable(self.n_scores)
+        if self.goal.limit.seconds is not None and in_time is not None:
+            budget = (self.n_scores + in_time) // 2  # a round that the clock ends is lost
+        return None if budget is None else budget - spent
 
     def _check_budget(self) -> None:
         sample = self.sample
