@@ -47,6 +47,10 @@ AGREEMENT = (
 )
 STUDY = ("study", "EVENTS", "--model", "popularity", "--repeats", "2", "--cutoffs", "1-3", "--no-posterior")
 COMPARE = ("compare", "RANKS", "OTHER", "--metrics", "mrr", "--n-items", "200", "--resamples", "200")
+DECIDE = (
+    *("compare", "--data", "EVENTS", "--model", "SERVICE", "--model", "popularity", "--decide"),
+    *("--metrics", "recall@5", "--proxy", "popularity"),
+)
 SUBSAMPLE = ("--strategy", "random-user", "--fraction", "0.5")
 #: (command, option) -> the call without the option, and what the name of the file may end in ("": a folder)
 CASES: dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -60,6 +64,7 @@ CASES: dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]] = {
     ("estimate", "--report"): (("estimate", "PILOT", "--no-bounds", "--estimator", "naive"), (".html",)),
     ("compare", "--out"): (COMPARE, SHOWN[:1]),
     ("compare", "--report"): (COMPARE, (".html",)),
+    ("compare", "--scores"): (DECIDE, (".db",)),
     ("plan", "--out"): (("plan", "--scale", "1e3x1e4"), SHOWN[:1]),
     ("fit", "--out"): (("fit", "EVENTS", "--model", "popularity"), (".truerank",)),
     ("study", "--keep"): (STUDY, ("",)),

@@ -97,6 +97,12 @@ def compare(
             autocompletion=plugin_names("models"),
         ),
     ] = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --decide: keep scores of slow models (http) in this file, and ask for none twice."
+        ),
+    ] = None,
     fail_on: Annotated[
         str | None,
         typer.Option(
@@ -154,7 +160,7 @@ def compare(
     _check_decide(
         data,
         decide,
-        proxy,
+        {"--proxy": proxy, "--scores": scores},
         {
             "--negatives": negatives,
             "--sampler": sampler,
@@ -170,6 +176,7 @@ def compare(
     _check_gate(fail_on, baseline, margin, is_results=is_results)
     check_file(out, "--out", SUFFIXES)
     check_file(report, "--report")
+    check_file(scores, "--scores")
     if data is None and any((test, users is not None, min_rating is not None, core, min_history, gain)):
         raise InvalidParameter(
             "--test, --users, --gain and filters of events need --data. Leave them out: the files already "
@@ -258,6 +265,7 @@ def compare(
                 by=groupings,
                 decide=decide,
                 proxy=proxy,
+                scores=scores,
                 progress=progress,
                 **options,
             )
@@ -326,11 +334,16 @@ def _check_gate(fail_on: str | None, baseline: str | None, margin: float | None,
         raise InvalidParameter("--fail-on needs --baseline, the model that the others are held against.")
 
 
-def _check_decide(data: str | None, decide: bool, proxy: str | None, chosen: Mapping[str, object]) -> None:
+def _check_decide(
+    data: str | None, decide: bool, needing: Mapping[str, object], chosen: Mapping[str, object]
+) -> None:
     """Raise before any work where options do not go with ``--decide``."""
     if not decide:
-        if proxy is not None:
-            raise InvalidParameter("--proxy needs --decide, without which every model is asked everything.")
+        for name, value in needing.items():
+            if value is not None:
+                raise InvalidParameter(
+                    f"{name} needs --decide, without which every model is asked everything."
+                )
         return
     if data is None:
         raise InvalidParameter("--decide asks models for scores, which needs --data and --model.")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from truerank.core.progress import SILENT
 from truerank.core.scorer import as_scorer
 from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.metrics.registry import make_metrics, values
+from truerank.models.slow.slow_scorer import SlowScorer, slow_scorer
 from truerank.ranking.exact import exact_ranks
 from truerank.workflows.compare.compare import compare
 from truerank.workflows.compare.result import Comparison, Strength, Verdict
@@ -259,6 +262,7 @@ def test_pairs_are_simultaneous_and_dropped_models_keep_their_intervals() -> Non
         ({"proxy": "eas"}, "Did you mean 'ease'"),
         ({"proxy": [np.zeros((3, 4))]}, "must know the 240 items of the data, it knows 4"),
         ({"decide": False}, "proxy needs decide=True"),
+        ({"scores": "none.db"}, "only scores of slow models, .* are kept, but a and b are none"),
         ({"split": None, "models": {}}, "decide asks models for scores, which needs models and a split"),
     ],
 )
@@ -280,3 +284,27 @@ def test_bad_input_gets_a_sentence(changed: dict[str, Any], sentence: str) -> No
 def test_a_goal_for_a_population_gets_a_sentence() -> None:
     with pytest.raises(InvalidParameter, match="a decision is about the test users"):
         DecisionGoal(make_metrics("ndcg@10"), ((0, 1),), target="population")
+
+
+def test_kept_scores_are_not_asked_for_again(tmp_path: Path) -> None:
+    """Two slow models share a file; a second decision costs nothing, and scores of an evaluation are used."""
+    other, path = worse(1.5), tmp_path / "scores.db"
+
+    def models() -> dict[str, SlowScorer]:
+        return {
+            name: slow_scorer(partial(looked_up, scores), SPLIT.train, batch=100, version="1")
+            for name, scores in (("a", SCORES), ("b", other))
+        }
+
+    first = decided(models(), scores=path)
+    again = decided(models(), scores=path)
+    plain = decided(models())
+    assert first.differences == plain.differences
+    assert [one.low for one in again.differences] == [one.low for one in first.differences]
+    assert {way["n_asked"] for way in again.provenance["ways"].values()} == {0}
+    assert all(way["n_asked"] == way["n_scores"] for way in first.provenance["ways"].values())
+    assert "(0 of them now)" in again.differences[0].sentence
+
+
+def looked_up(scores: FloatArray, users: list[int], items: list[int]) -> FloatArray:
+    return scores[users, items]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ from truerank.workflows.compare.options import (
     ComparedModel,
     CompareOptions,
     Correction,
+    check_decide,
     make_compared_model,
 )
 from truerank.workflows.compare.posterior import (
@@ -443,6 +445,7 @@ def compare(
     by: By = None,
     decide: bool = False,
     proxy: Any = None,
+    scores: str | Path | None = None,
     progress: Progress | bool = SILENT,
 ) -> Comparison:
     """Return the differences between models with simultaneous confidence intervals and a verdict for each.
@@ -487,6 +490,7 @@ def compare(
         ``evaluate_to_precision``. Without a baseline the best one is looked for, and others are asked no more
         once they have lost; intervals are valid whenever it stops, and share 1 - level
     proxy : with ``decide``, cheap models whose scores say which items are asked for first
+    scores : with ``decide``, the file in which scores of slow models are kept, as in ``evaluate``
     progress : where fitting, ranking, resampling and bounds are reported; True shows bars
 
     Raises
@@ -503,9 +507,8 @@ def compare(
     A beats B in recall@1 on these 4 users, exactly: +0.2500. In the population of users: ...
     """
     progress = as_progress(progress)
-    _check_decide(
-        decide, split, proxy, {"sampler": sampler, "gain": gain, "by": by, "shape": shape, "target": target}
-    )
+    chosen = {"sampler": sampler, "gain": gain, "by": by, "shape": shape, "target": target}
+    check_decide(decide, split, {"proxy": proxy, "scores": scores}, chosen)
     options = CompareOptions(
         make_metrics(metrics),
         single_estimator(estimator, "compare"),
@@ -536,7 +539,14 @@ def compare(
             from truerank.workflows.compare.decide import decide_models
 
             return decide_models(
-                named, split, options, proxy=proxy, seen=seen, n_threads=n_threads, progress=progress
+                named,
+                split,
+                options,
+                proxy=proxy,
+                scores=scores,
+                seen=seen,
+                n_threads=n_threads,
+                progress=progress,
             )
         if made_gain is not None:
             split = graded_split(split, made_gain)
@@ -580,24 +590,6 @@ def compare(
 
     grouped = GroupComparison(aligned, pairs, options, n_test_users, progress, known_seen)
     return replace(found, segments=tuple(grouped.run(labels, found) for labels in groups))
-
-
-def _check_decide(decide: bool, split: Any, proxy: Any, others: Mapping[str, Any]) -> None:
-    if not decide:
-        if proxy is not None:
-            raise InvalidParameter("proxy needs decide=True: without it all models are asked for everything.")
-        return
-    if split is None:
-        raise InvalidParameter(
-            "decide asks models for scores, which needs models and a split, but ranks were given. Leave "
-            "decide out, or give models and a split."
-        )
-    given = [name for name, value in others.items() if value not in (None, (), [], "test-users")]
-    if given:
-        raise InvalidParameter(
-            f"decide chooses items and users itself, and is about all test users. Leave out "
-            f"{', '.join(given)}, or leave out decide."
-        )
 
 
 def _holds_ranks(models: Any) -> bool:

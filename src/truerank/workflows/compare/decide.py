@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ from truerank.workflows.compare.result import (
     verdict_sentence,
 )
 from truerank.workflows.fitting import check_targets, described, fit_scorer, make_validate
+from truerank.workflows.precision.budget import kept_scores, open_scores
 from truerank.workflows.precision.decision import DecisionResult, ask_until_decided
 from truerank.workflows.precision.goal import DEFAULT_PROXY, DecisionGoal
 
@@ -39,6 +42,7 @@ def decide_models(
     options: CompareOptions,
     *,
     proxy: Any,
+    scores: str | Path | None = None,
     seen: SeenPolicy,
     n_threads: int | None,
     progress: Progress,
@@ -50,7 +54,7 @@ def decide_models(
     models : by name, as ``name_models`` returns them
     split : train and test events
     options : metrics, level, margin, baseline and correction of ``compare``
-    proxy : as in ``evaluate_to_precision``
+    proxy, scores : as in ``evaluate_to_precision``
     seen, n_threads, progress : as in ``evaluate``
     """
     check_targets(split)
@@ -70,11 +74,17 @@ def decide_models(
         n_threads=n_threads,
     )
     validate = make_validate(split, seen=seen, n_threads=n_threads)
-    scorers = {
-        name: fit_scorer(model, split, validate=validate, seed=goal.seed, progress=progress)
-        for name, model in models.items()
-    }
-    found = Decision(names, goal, ask_until_decided(scorers, split, goal, progress))
+    told: list[str] = []
+    with ExitStack() as stack:
+        file = stack.enter_context(open_scores(scores, split, models))
+        scorers = {
+            name: fit_scorer(model, split, validate=validate, seed=goal.seed, progress=progress)
+            for name, model in models.items()
+        }
+        for name, scorer in scorers.items():
+            about = stack.enter_context(kept_scores(scorer, file, name))
+            told += [f"{name}: {sentence}" for sentence in about]
+        found = Decision(names, goal, ask_until_decided(scorers, split, goal, progress))
     return Comparison(
         found.estimates(),
         tuple(
@@ -82,7 +92,7 @@ def decide_models(
             for row in range(len(goal.pairs))
             for column in range(len(goal.metrics))
         ),
-        (*data_notes(split.summary()), *found.notes()),
+        (*data_notes(split.summary()), *told, *found.notes()),
         {
             "decide": True,
             "metrics": [str(metric) for metric in goal.metrics],
@@ -94,6 +104,7 @@ def decide_models(
             "ties": goal.ties,
             "seen": goal.seen,
             "seed": goal.seed,
+            **({} if scores is None else {"scores": str(scores)}),
             "split": split.method,
             "models": {name: described(model) for name, model in models.items()},
             "ways": {name: trace.to_dict() for name, trace in found.result.traces.items()},
@@ -227,4 +238,5 @@ class Decision:
         """Return what a model was asked in words; nothing where its scores are at hand."""
         trace = self.result.traces[name]
         share = percent(trace.n_scores / trace.exact_scores, 2, space=" ")
-        return "" if trace.design == "exact" else f"{trace.n_scores:,} scores of {name}, {share}"
+        now = "" if trace.n_asked == trace.n_scores else f" ({trace.n_asked:,} of them now)"
+        return "" if trace.design == "exact" else f"{trace.n_scores:,} scores of {name}{now}, {share}"

@@ -6,9 +6,9 @@ distribution there is no value per user, only the estimate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -136,3 +136,32 @@ def make_compared_model(name: str, ranks: Ranks | SampledRanks, options: Compare
     return ComparedModel(
         name, ranks, value, per_user, PointEstimates(ranks, counted, estimator, options.metrics, value)
     )
+
+
+def check_decide(decide: bool, split: Any, needing: Mapping[str, Any], others: Mapping[str, Any]) -> None:
+    """Raise unless the arguments of a comparison suit a decision, or there is none.
+
+    Parameters
+    ----------
+    decide, split : whether models are asked until it is known which is better, and the data
+    needing : arguments that a decision alone has
+    others : arguments that it does not have
+    """
+    if not decide:
+        for name, value in needing.items():
+            if value is not None:
+                raise InvalidParameter(
+                    f"{name} needs decide=True: without it all models are asked for everything."
+                )
+        return
+    if split is None:
+        raise InvalidParameter(
+            "decide asks models for scores, which needs models and a split, but ranks were given. Leave "
+            "decide out, or give models and a split."
+        )
+    given = [name for name, value in others.items() if value not in (None, (), [], "test-users")]
+    if given:
+        raise InvalidParameter(
+            f"decide chooses items and users itself, and is about all test users. Leave out "
+            f"{', '.join(given)}, or leave out decide."
+        )
