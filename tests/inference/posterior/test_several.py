@@ -11,6 +11,7 @@ from scipy.special import expit, logit
 from scipy.stats import binom
 
 from tests.inference.estimate_interval.samples import several
+from truerank.core.errors import CannotEstimate
 from truerank.core.ranks import Ranks
 from truerank.core.types import FloatArray, IntArray
 from truerank.estimation.distribution.base import bin_gains
@@ -188,6 +189,20 @@ def world(n_users: int, spread: float, seed: int) -> Ranks:
         shifted = np.append(expit(logit(below) + spread * generator.standard_normal()), 1.0)
         above.append(np.searchsorted(shifted, generator.random(generator.integers(2, 13))))
     return ranks_of(above, grid.n_ranks - 1)
+
+
+def test_targets_of_different_kinds_have_no_posterior() -> None:
+    """Users with one easy target among hard ones: places contradict exchangeability, and bounds step in."""
+    generator = np.random.default_rng(0)
+    above = [
+        np.append(np.minimum(generator.geometric(0.15) - 1, 400), generator.integers(0, 401, 9))
+        for _ in range(300)
+    ]
+    counted = tally(simulate_shared(ranks_of(above, 400), 19))
+    with pytest.raises(CannotEstimate, match="places of targets contradict"):
+        metric_posterior(counted, make_metrics("recall@10"), n_draws=400)
+    found = metric_posterior(tally(simulate_shared(world(300, 0.8, 0), 19)), make_metrics("recall@10"))
+    assert found.values.shape == (1, 1600)
 
 
 def misses(spread: float, n_repeats: int) -> tuple[int, int]:

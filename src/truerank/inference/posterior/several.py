@@ -119,6 +119,19 @@ class UserGroup:
                 heights[number] += float((kinds.counts[:, self.near] * logs).sum()) / kinds.n_targets
         return heights
 
+    def first_places(self, masses: FloatArray, spread: float) -> tuple[FloatArray, FloatArray]:
+        """Return targets that came first in their sample by place, counted and expected, (n_steps,) each."""
+        matrix = self.evidence.matrix
+        is_first = matrix.argmax(axis=1) == 0
+        of_ranks = np.maximum(matrix[is_first] @ masses, _TINY)
+        counted, expected = np.zeros((2, max(len(kinds.counts) for kinds in self.kinds)))
+        for kinds in self.kinds:
+            share = self._joint(kinds, masses[:, None], spread)[..., 0] @ matrix[is_first].T / of_ranks
+            found = kinds.counts[:, is_first]
+            counted[: len(found)] += found.sum(axis=1)
+            expected[: len(found)] += share @ found.sum(axis=0)
+        return counted, expected
+
     def sample(
         self,
         draws: Draws,
@@ -251,6 +264,20 @@ class SeveralTargets:
         near = np.exp(-(((SPREADS[:, None] - SPREADS) / TOP_SPREAD) ** 2) / 2)
         result: FloatArray = near @ (weights / weights.sum() / near.sum(axis=0))
         return result
+
+    def misfit(self, masses: Sequence[FloatArray], spread: float) -> float:
+        """Return how far the places of targets that came first are from those of exchangeable targets.
+
+        It is the total variation distance between the shares of places counted and expected, less what chance
+        alone makes of it.
+        """
+        distance = chance = total = 0.0
+        for group, of in zip(self.groups, masses, strict=True):
+            counted, expected = group.first_places(of, spread)
+            distance += float(np.abs(counted - expected).sum()) / 2
+            chance += float(np.sqrt(2 / np.pi * expected).sum()) / 2
+            total += float(counted.sum())
+        return max(distance - chance, 0.0) / max(total, 1.0)
 
 
 def user_groups(tally: Tally) -> list[BoolArray]:
