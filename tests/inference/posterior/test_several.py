@@ -191,6 +191,7 @@ def world(n_users: int, spread: float, seed: int) -> Ranks:
     return ranks_of(above, grid.n_ranks - 1)
 
 
+@pytest.mark.slow
 def test_targets_of_different_kinds_have_no_posterior() -> None:
     """Users with one easy target among hard ones: places contradict exchangeability, and bounds step in."""
     generator = np.random.default_rng(0)

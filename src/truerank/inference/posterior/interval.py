@@ -46,8 +46,9 @@ from truerank.metrics.base import Metric
 FEWEST = 50
 #: Draws from the posterior of the curve.
 DRAWS = 1600
-#: Largest distance of places from those of exchangeable targets. Real models have at most 0.02; worlds in
-#: which the best target of a user is of another kind than the rest, or targets come in clusters, 0.04 to 0.1.
+#: Largest distance of places from those of exchangeable targets. Real models mostly have less than 0.02;
+#: worlds in which a user's best target is of another kind than the rest, or targets come in clusters, more
+#: than 0.04.
 MOST_MISFIT = 0.035
 #: Part of the draws that each group of users has, where users have several targets: they cost more there.
 _OF_GROUP = 0.375
