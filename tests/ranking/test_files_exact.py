@@ -127,7 +127,7 @@ def test_gains_are_kept(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gain", "sentence"), [("x", "gain of .* must be one number per row"), ("0", "must be a number above 0")]
+    ("gain", "sentence"), [("x", "gain of .* must be one number per row"), ("0", "must be above 0, but row")]
 )
 def test_a_table_with_impossible_gains(tmp_path: Path, gain: str, sentence: str) -> None:
     for name, more in (("exact", ""), ("sampled", ",9")):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
 import numpy as np
 
 from truerank.core.display import Displayed, Overview
-from truerank.core.errors import MOST_ITEMS, CannotEstimate, InvalidData, InvalidParameter
+from truerank.core.errors import MOST_ITEMS, InvalidData, InvalidParameter
 from truerank.core.table import Table, count_of, rounded_percent
 from truerank.core.types import BoolArray, FloatArray, IntArray, frozen
 
@@ -285,7 +285,8 @@ class SampledRanks(_RankTable):
     n_candidates : (n,) items the negatives were drawn from: those of the pool that are not relevant, unless
         seen items stand at the bottom of the pool
     design : how they were drawn
-    gain : (n,) how much each target is worth, above 0; None where all are worth the same
+    gain : (n,) how much each target is worth; None where all are worth the same. A row of gain 0 is no target
+        but an irrelevant item whose place among the targets is known; counts of targets include it
 
     Raises
     ------
@@ -337,6 +338,10 @@ class SampledRanks(_RankTable):
             checks.append((sentence, self.n_negatives <= self.n_candidates))
         _check_rows(checks)
         _check_together(self.user)
+        if self.gain is not None and not (np.maximum.reduceat(self.gain, self.starts) > 0).all():
+            raise InvalidData(
+                "every user must have a target of gain above 0, but some have none. Remove them."
+            )
         if self.design.n_test_users is not None and self.n_users > self.design.n_test_users:
             raise InvalidData(
                 f"the users of a sample must be at most the {self.design.n_test_users:,} test users they "
@@ -394,24 +399,28 @@ class SampledRanks(_RankTable):
         return len(self.starts)
 
     def where(self, kept: BoolArray) -> SampledRanks:
-        """Return the ranks of some users.
+        """Return the ranks of some targets, of the users who have any.
+
+        The other targets of these users become irrelevant items whose place is known: rows of gain 0.
 
         Parameters
         ----------
-        kept : (n,) whether a row stays
+        kept : (n,) whether a row stays a target
 
-        Raises
-        ------
-        CannotEstimate
-            When only some targets of a user stay: the others would be items whose place is known, not
-            sampled ones, and a table of sampled ranks has no column for these.
+        Examples
+        --------
+        >>> two, ones = np.array([2, 2]), np.array([0, 1])
+        >>> sample = SampledRanks(0 * two, ones, ones, 0 * two, two + 7, two, ones, 0 * two, two, two + 5)
+        >>> sample.where(np.array([False, True])).gain.tolist()
+        [0.0, 1.0]
         """
-        if not _keeps_whole_users(self.user, kept):
-            raise CannotEstimate(
-                "groups of targets under sampling need users whose targets are all in one group, but some "
-                "users have targets in several. Rank all items, or group users."
-            )
-        return self.take(kept)
+        if _keeps_whole_users(self.user, kept):
+            return self.take(kept)
+        gain = kept * (1.0 if self.gain is None else self.gain)
+        has_target = np.maximum.reduceat(gain, self.starts) > 0
+        sizes = np.diff(np.append(self.starts, len(self)))
+        rows = np.repeat(has_target, sizes)
+        return replace(self.take(rows), gain=gain[rows])
 
 
 def check_sampled(given: Any, function: str) -> None:
@@ -437,7 +446,7 @@ def _freeze_columns(table: Ranks | SampledRanks) -> None:
     """Make every column a read-only array of one number per row, or say which is not."""
     n_rows = len(table.user)
     if table.gain is not None:
-        object.__setattr__(table, "gain", _checked_gain(np.asarray(table.gain), n_rows))
+        object.__setattr__(table, "gain", _checked_gain(np.asarray(table.gain), n_rows, table))
     for entry in fields(table):
         column = getattr(table, entry.name)
         if entry.name in ("design", "gain"):
@@ -451,13 +460,16 @@ def _freeze_columns(table: Ranks | SampledRanks) -> None:
         object.__setattr__(table, entry.name, frozen(array))
 
 
-def _checked_gain(gain: np.ndarray, n_rows: int) -> FloatArray:
+def _checked_gain(gain: np.ndarray, n_rows: int, table: Ranks | SampledRanks) -> FloatArray:
     if gain.dtype.kind not in "iuf" or gain.shape != (n_rows,):
         raise InvalidData(
             f"gain must be one number per row ({n_rows} rows), got {gain.dtype} of shape {gain.shape}."
         )
-    if not (np.isfinite(gain) & (gain > 0)).all():
-        row = int(np.argmin(np.isfinite(gain) & (gain > 0)))
+    is_gain = np.isfinite(gain) & (gain > 0)
+    if isinstance(table, SampledRanks):
+        is_gain |= gain == 0
+    if not is_gain.all():
+        row = int(np.argmin(is_gain))
         raise InvalidData(
             f"the gain of a target must be a number above 0, but row {row} (counted from 0) has "
             f"{gain[row]:g}. Leave out items that are worth nothing: they are no targets."

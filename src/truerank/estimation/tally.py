@@ -15,7 +15,7 @@ import numpy as np
 from truerank.core.errors import CannotEstimate, InvalidParameter, check_choice
 from truerank.core.ranks import TIE_POLICIES, Design, SampledRanks, TiePolicy
 from truerank.core.types import FloatArray, IntArray, frozen
-from truerank.metrics.base import GradedMetric, Metric
+from truerank.metrics.base import GradedMetric, Metric, counted_weights
 from truerank.metrics.grades import GradedTargets
 from truerank.metrics.ties import block_order, block_weights, random_split
 
@@ -39,6 +39,8 @@ class Contexts:
         where targets are not graded
     weights : (n, n_graded) known weight of the targets in each of the ``graded`` metrics
     graded : the metrics that use gains
+    is_part : whether users have other targets that are not counted, so that all metrics use weights; those
+        targets are among ``n_relevant`` and ``n_relevant_above``
     """
 
     n_negatives: IntArray
@@ -48,13 +50,16 @@ class Contexts:
     n_pool: IntArray
     grade: FloatArray | None = None
     weights: FloatArray | None = None
-    graded: tuple[GradedMetric, ...] = ()
+    graded: tuple[Metric, ...] = ()
+    is_part: bool = False
 
     def __len__(self) -> int:
         return len(self.n_negatives)
 
     @classmethod
-    def of_columns(cls, columns: IntArray, graded: tuple[GradedMetric, ...] = ()) -> Contexts:
+    def of_columns(
+        cls, columns: IntArray, graded: tuple[Metric, ...] = (), is_part: bool = False
+    ) -> Contexts:
         """Return the contexts that have these ``columns``."""
         negatives, size, above, relevant, pool = (
             frozen(np.ascontiguousarray(column)) for column in columns.T[:5]
@@ -63,7 +68,7 @@ class Contexts:
         if columns.shape[1] == 5:
             return counts
         grades = frozen(np.ascontiguousarray(columns[:, 5:]).view(np.float64))
-        return replace(counts, grade=grades[:, 0], weights=grades[:, 1:], graded=graded)
+        return replace(counts, grade=grades[:, 0], weights=grades[:, 1:], graded=graded, is_part=is_part)
 
     def take(self, rows: IntArray) -> Contexts:
         """Return some of them."""
@@ -76,7 +81,8 @@ class Contexts:
         )
         if self.grade is None or self.weights is None:
             return taken
-        return replace(taken, grade=self.grade[rows], weights=self.weights[rows], graded=self.graded)
+        graded = replace(taken, grade=self.grade[rows], weights=self.weights[rows])
+        return replace(graded, graded=self.graded, is_part=self.is_part)
 
     def columns(self) -> IntArray:
         """Return (n_negatives, n_candidates, n_relevant_above, n_relevant, n_pool) of each, (n, 5).
@@ -98,7 +104,7 @@ class Contexts:
         CannotEstimate
             When targets are graded and the counts were made without the weights of this metric.
         """
-        if self.weights is None or not isinstance(metric, GradedMetric):
+        if self.weights is None or not (self.is_part or isinstance(metric, GradedMetric)):
             return None
         if metric not in self.graded:
             raise CannotEstimate(
@@ -121,6 +127,11 @@ class Contexts:
         if weight is not None and isinstance(metric, GradedMetric):
             return metric.rank_gain(rank) * weight.reshape(shape)
         pool = self.n_pool if n_pool is None else n_pool
+        if weight is not None:
+            none, one = np.zeros_like(rank), np.ones_like(rank)
+            return metric.gain(rank, none, one, np.broadcast_to(pool.reshape(shape), rank.shape)) * (
+                weight.reshape(shape)
+            )
         columns = (column.reshape(shape) for column in (self.n_relevant_above, self.n_relevant, pool))
         return np.array(np.broadcast_to(metric.gain(rank, *columns), rank.shape), dtype=np.float64)
 
@@ -251,7 +262,7 @@ class Tally:
         """The counts of the same rows for metrics that do not use the gains of targets."""
         if self.contexts.grade is None:
             return self
-        contexts, which = _make_contexts(self.contexts.columns()[:, :5], ())
+        contexts, which = _make_contexts(self.contexts.columns()[:, :5])
         source = None if self.source is None else self.source.ungraded
         return replace(self._with_contexts(contexts, which), source=source)
 
@@ -279,7 +290,7 @@ class Tally:
             return replace(whole, width=width, source=whole)
         pool = contexts.n_pool + size - contexts.n_candidates
         binned = replace(contexts, n_candidates=size, n_pool=pool, weights=weights)
-        merged, which = _make_contexts(binned.columns(), contexts.graded)
+        merged, which = _make_contexts(binned.columns(), contexts.graded, contexts.is_part)
         return replace(whole._with_contexts(merged, which), width=width, source=whole)
 
 
@@ -337,6 +348,7 @@ def tally(
     """
     check_choice("ties", ties, TIE_POLICIES)
     row, k, j, weight = _positions(sample, ties, seed)
+    is_part = sample.gain is not None and bool((sample.gain == 0).any())
     columns = (
         sample.n_negatives[row],
         sample.n_candidates[row],
@@ -345,11 +357,16 @@ def tally(
         sample.n_pool[row],
     )
     counts = np.stack(columns, axis=1).astype(np.int64)
-    graded = tuple(metric for metric in dict.fromkeys(metrics) if isinstance(metric, GradedMetric))
+    graded = tuple(metric for metric in dict.fromkeys(metrics) if is_part or isinstance(metric, GradedMetric))
     if sample.gain is not None:
         grades = _grades(sample, graded, row, k, is_decided=ties != "expected")
         counts = np.concatenate([counts, np.ascontiguousarray(grades).view(np.int64)], axis=1)
-    contexts, which = _make_contexts(counts, graded)
+    n_rows = len(sample)
+    if is_part and sample.gain is not None:
+        kept = sample.gain[row] > 0
+        row, j, weight, counts = row[kept], j[kept], weight[kept], counts[kept]
+        n_rows = int((sample.gain > 0).sum())
+    contexts, which = _make_contexts(counts, graded, is_part)
     first = np.concatenate([[0], np.cumsum(contexts.n_negatives + 1)])
     above = (sample.n_above - sample.n_relevant_above)[row] + j
     starts = np.zeros(len(sample), dtype=np.int64)
@@ -360,21 +377,23 @@ def tally(
         cell=frozen(first[which] + above),
         weight=frozen(weight),
         n_users=sample.n_users,
-        n_rows=len(sample),
+        n_rows=n_rows,
         design=sample.design,
         ties=ties,
     )
     return whole.binned(width)
 
 
-def _make_contexts(columns: IntArray, graded: tuple[GradedMetric, ...]) -> tuple[Contexts, IntArray]:
+def _make_contexts(
+    columns: IntArray, graded: tuple[Metric, ...] = (), is_part: bool = False
+) -> tuple[Contexts, IntArray]:
     """Return the distinct rows of columns as contexts, sorted, and which of them each row is."""
     distinct, which = _distinct(columns)
-    return Contexts.of_columns(distinct, graded), which
+    return Contexts.of_columns(distinct, graded, is_part), which
 
 
 def _grades(
-    sample: SampledRanks, graded: tuple[GradedMetric, ...], row: IntArray, k: IntArray, *, is_decided: bool
+    sample: SampledRanks, graded: tuple[Metric, ...], row: IntArray, k: IntArray, *, is_decided: bool
 ) -> FloatArray:
     """Return the grade and the weights of each position of a row, (n, 1 + n_graded).
 
@@ -387,7 +406,7 @@ def _grades(
     n_tied = np.zeros_like(sample.n_relevant_tied) if is_decided else sample.n_relevant_tied
     targets = GradedTargets.of(sample, sample.n_relevant_above + before, n_tied)
     weights = (
-        np.stack([metric.grade_weights(targets, row, k) for metric in graded], axis=1)
+        np.stack([_weights(metric, targets, row, k) for metric in graded], axis=1)
         if graded
         else (np.zeros((len(row), 0)))
     )
@@ -397,8 +416,17 @@ def _grades(
     np.minimum.at(first, kind, np.arange(len(row)))
     grade: FloatArray = np.zeros(len(row))
     if (weights != weights[first[kind]]).any():
-        grade = _classes(targets.gain)[row]
+        is_target = targets.gain > 0
+        classes = np.zeros(len(targets.gain))
+        classes[is_target] = _classes(targets.gain[is_target])
+        grade = classes[row]
     return np.concatenate([grade[:, None], weights], axis=1)
+
+
+def _weights(metric: Metric, targets: GradedTargets, row: IntArray, k: IntArray) -> FloatArray:
+    if isinstance(metric, GradedMetric):
+        return metric.grade_weights(targets, row, k)
+    return counted_weights(metric, targets, row, k)
 
 
 def _distinct(columns: IntArray) -> tuple[IntArray, IntArray]:

@@ -10,8 +10,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import binom
 
-from truerank.core.errors import InvalidParameter, check_cutoff
+from truerank.core.errors import CannotEstimate, InvalidParameter, check_cutoff
 from truerank.core.plugin import Plugin
 from truerank.core.ranks import Ranks, TiePolicy
 from truerank.core.types import FloatArray, IntArray
@@ -142,6 +143,70 @@ class GradedMetric(RankMetric):
         if len(ranks.tied):
             gains[ranks.tied] = self.expected_grades(ranks.blocks, ranks.targets, ranks.tied)
         return ranks.per_user(gains)
+
+
+def counted_weights(
+    metric: Metric, targets: GradedTargets, row: IntArray, n_tied_before: IntArray
+) -> FloatArray:
+    """Return the weights of targets in a metric that counts those of a gain above 0 alike, whatever it is.
+
+    The gain of a target at its rank is this weight times that of the only target of a user. Which targets
+    stand above which is known, and with it the weight.
+
+    Parameters
+    ----------
+    metric, targets, row, n_tied_before : as in ``GradedMetric.grade_weights``
+
+    Raises
+    ------
+    CannotEstimate
+        When the gain is no product of such a weight and a function of the rank, as that of ``auc``.
+    """
+    _check_separable(metric)
+    is_counted = (targets.gain > 0).astype(np.int64)
+    order = np.lexsort((targets.n_before, targets.user))
+    starts = np.flatnonzero(np.diff(targets.user[order], prepend=-1))
+    is_new = np.diff(targets.n_before[order], prepend=-1) != 0
+    is_new[starts] = True
+    blocks = np.flatnonzero(is_new)  # targets of a user that tie with each other
+    block = np.empty(len(order), np.int64)
+    block[order] = np.cumsum(is_new) - 1
+    sums = np.concatenate([[0], np.cumsum(is_counted[order])])
+    in_block = np.add.reduceat(is_counted[order], blocks)[block]
+    above = sums[blocks][block] - sums[starts][targets.user]
+    total = np.add.reduceat(is_counted[order], starts)[targets.user]
+
+    def weight(n_above: IntArray) -> FloatArray:
+        none, one, pool = np.zeros_like(row), np.ones_like(row), np.full_like(row, _POOL)
+        relevant = np.maximum(total[row], 1)
+        return metric.gain(one, n_above, relevant, pool) / metric.gain(one, none, one, pool)
+
+    others = (in_block - is_counted)[row]  # of the same block, counted like this one
+    result: FloatArray = np.zeros(len(row))
+    tied = targets.n_tied[row]
+    for n_above in range(int(others.max(initial=0)) + 1):
+        ways = binom(others, n_above) * binom(tied - others, n_tied_before - n_above)
+        chance = ways / binom(tied, n_tied_before)  # of so many counted ones among those before it
+        result += np.where(chance > 0, chance * weight(above[row] + n_above), 0.0)
+    return np.where(is_counted[row] > 0, result, 0.0)
+
+
+_POOL = 1 << 20  # any: weights do not depend on it
+
+
+def _check_separable(metric: Metric) -> None:
+    rank = np.unique([1, 2, 3, metric.cutoff or 5])[:, None, None]
+    above, more = np.arange(3)[:, None], np.arange(1, 4)
+    for n_pool in (10 + 2 * int(rank.max()), 10 + 3 * int(rank.max())):
+        pool, one = np.array([[[n_pool]]]), np.ones((1, 1, 1), np.int64)
+        together = metric.gain(rank, above, above + more, pool) * metric.gain(one, 0 * one, one, pool)
+        apart = metric.gain(one, above, above + more, pool) * metric.gain(rank, 0 * one, one, pool)
+        is_positive = metric.gain(one, 0 * one, one, pool).all()
+        if not (is_positive and np.allclose(together, apart, rtol=1e-9, atol=1e-15)):
+            raise CannotEstimate(
+                f"'{metric}' of some targets of a user cannot be estimated from sampled ranks, because the "
+                "targets that are left out change more than its weight. Rank all items, or leave it out."
+            )
 
 
 @dataclass(frozen=True)

@@ -184,7 +184,14 @@ def read_gain(frame: pl.DataFrame, where: str) -> FloatArray | None:
     column = frame["gain"]
     if not column.dtype.is_numeric() or column.null_count():
         raise InvalidData(f"gain of {where} must be one number per row. Correct or remove the column.")
-    return column.to_numpy().astype(np.float64)
+    gain: FloatArray = column.to_numpy().astype(np.float64)
+    if (gain == 0).any():
+        row = int(np.argmax(gain == 0))
+        raise InvalidData(
+            f"the gain of a target must be above 0, but row {row} (counted from 0) of {where} has 0. "
+            "Leave out items that are worth nothing: they are no targets."
+        )
+    return gain
 
 
 def read_design(frame: pl.DataFrame, replacement: bool | None, where: str) -> Design:

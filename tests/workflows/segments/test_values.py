@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.strategies import splits
-from truerank.core.errors import CannotEstimate, InvalidData, InvalidParameter
+from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.result import Result, Segments
 from truerank.core.split import GroupLabels, Split
@@ -273,10 +273,20 @@ def test_sampled_groups_have_estimates_of_their_own() -> None:
     assert found.to_table().columns[:3] == ("popularity", "model", "estimator")
 
 
-def test_targets_of_several_groups_are_refused_under_sampling() -> None:
+def test_users_with_targets_of_several_groups_under_sampling() -> None:
+    """Where every negative is sampled, estimates of groups are the exact values; AUC is refused."""
     split = many_users(n_users=100, n_targets=2)
-    with pytest.raises(CannotEstimate, match="groups of targets under sampling need users whose targets"):
-        evaluate("popularity", split, "recall@3", sampler="uniform(m=9)", by="popularity")
+    most = split.train.n_items - 2 - int(split.train.user_counts().max())
+    for model in ("popularity", "ease"):
+        result = evaluate(
+            model, split, "recall@3,mrr@3", sampler=f"uniform(m={most})", check=True, by="popularity"
+        )
+        for group in result.by("popularity").groups:
+            for metric in ("recall@3", "mrr@3"):
+                both = [e.value for e in group.estimates if e.metric == metric]
+                assert len(both) >= 2 and both == pytest.approx(both[:1] * len(both))
+    refused = evaluate("popularity", split, "auc", sampler="uniform(m=9)", by="popularity").by("popularity")
+    assert any("'auc' of some targets of a user cannot be estimated" in note for note in refused.notes)
     by_user = evaluate("popularity", split, "recall@3", sampler="uniform(m=9)", by="history(cuts=1)")
     assert by_user.by("history").value("1 and more", "recall@3") == by_user.value("recall@3")
 

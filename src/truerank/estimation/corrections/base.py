@@ -51,7 +51,8 @@ def merged_tally(tallies: Sequence[Tally]) -> tuple[Tally, list[IntArray]]:
     """
     columns = [tally.contexts.columns() for tally in tallies]
     distinct, which = np.unique(np.concatenate(columns), axis=0, return_inverse=True)
-    contexts = Contexts.of_columns(distinct, tallies[0].contexts.graded)
+    like = tallies[0].contexts
+    contexts = Contexts.of_columns(distinct, like.graded, like.is_part)
     first = np.concatenate([[0], np.cumsum(contexts.n_negatives + 1)])
     stops = np.cumsum([len(part) for part in columns])
     cells: list[IntArray] = [

@@ -161,6 +161,7 @@ class TargetContexts:
     @classmethod
     def of(cls, tallies: Sequence[Tally]) -> TargetContexts:
         """Return the situations of some tallies."""
+        like = tallies[0].contexts
         columns = np.concatenate([tally.contexts.columns() for tally in tallies])
         columns[:, 0] = 0
         kinds = [3, 2, 5][: 2 + (columns.shape[1] > 5)]
@@ -175,7 +176,7 @@ class TargetContexts:
             ]
         )
         return cls(
-            Contexts.of_columns(distinct[:, np.argsort(order)], tallies[0].contexts.graded),
+            Contexts.of_columns(distinct[:, np.argsort(order)], like.graded, like.is_part),
             np.concatenate([[0], np.cumsum(is_new)]),
             fractions,
             tuple(members),

@@ -61,7 +61,7 @@ def complete_tally(tally: Tally) -> Tally:
     first = np.concatenate([[0], np.cumsum([len(possible) for possible in situation_sizes])])
     repeated = np.repeat(distinct, np.diff(first), axis=0)
     every = np.concatenate([np.concatenate(situation_sizes)[:, None], repeated], axis=1)
-    contexts = Contexts.of_columns(every, tally.contexts.graded)
+    contexts = Contexts.of_columns(every, tally.contexts.graded, tally.contexts.is_part)
     new_context = np.array(
         [
             first[situation] + np.searchsorted(situation_sizes[situation], m)

@@ -123,7 +123,7 @@ def metric_posterior(
     ------
     CannotEstimate
         When the prior has no ground: too few users, negatives that were not drawn uniformly, a curve rougher
-        than all the prior was learnt from, targets of a user that are not exchangeable.
+        than all the prior was learnt from, targets of a user that are not exchangeable, or only some of them.
     """
     if tally.design.law != "uniform":
         raise CannotEstimate(
@@ -133,6 +133,11 @@ def metric_posterior(
     if tally.n_users < FEWEST:
         raise CannotEstimate(
             f"there is no posterior with fewer than {FEWEST} users. Use bounds (got {tally.n_users} users)."
+        )
+    if tally.contexts.is_part:
+        raise CannotEstimate(
+            "there is no posterior for some targets of a user, whose places among the others have no law. "
+            "Use bounds."
         )
     prior = prior or learnt_prior()
     seen = seen or ("removed" if np.ptp(tally.unbinned.contexts.n_pool) > 0 else "unknown")
