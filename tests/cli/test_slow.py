@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,6 +67,28 @@ def test_a_budget_that_ends_early(truerank: Truerank, files: dict[str, str], ser
     assert len(server.asked) <= 6_000
     assert "The budget of 12usd (6,000 scores) allows no further user." in done.err
     assert "further scores would reach +-0.001 (" in done.err and " usd)." in done.err
+
+
+@pytest.mark.slow
+def test_ctrl_c_says_where_scores_are(
+    truerank: Truerank, files: dict[str, str], server: ScoreServer, tmp_path: Path
+) -> None:
+    def interrupting(users: list[str], items: list[str]) -> list[float]:
+        if len(server.asked) > 200:
+            os.kill(os.getpid(), signal.SIGINT)
+        return model(users, items)
+
+    server.model, path = interrupting, tmp_path / "scores.db"
+    spec = f"http(url={server.url}, version=1, concurrency=1)"
+    done = truerank("evaluate", files["EVENTS"], "--model", spec, *FLAGS, "--scores", str(path))
+    assert (done.code, done.out) == (130, "")
+    assert f"Scores given so far are kept in '{path}'; run the same command again to continue." in done.err
+    n_asked = len(server.asked)
+    server.model = model
+    again = truerank("evaluate", files["EVENTS"], "--model", spec, *FLAGS, "--scores", str(path))
+    assert again.code == 0, again.err
+    assert len(server.asked) - len(set(server.asked)) <= 64  # the call that was under way
+    assert n_asked > 200
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import typer
 
 from truerank.cli import options as opt
 from truerank.cli.completion import data_names, plugin_names
+from truerank.cli.interrupt import tell_kept, told_scores
 from truerank.cli.options import Answer, Format, sampler_spec, with_data
 from truerank.cli.output import (
     SUFFIXES,
@@ -177,6 +178,8 @@ def compare(
     check_file(out, "--out", SUFFIXES)
     check_file(report, "--report")
     check_file(scores, "--scores")
+    if scores is not None:
+        tell_kept(lambda: told_scores(scores))
     if data is None and any((test, users is not None, min_rating is not None, core, min_history, gain)):
         raise InvalidParameter(
             "--test, --users, --gain and filters of events need --data. Leave them out: the files already "

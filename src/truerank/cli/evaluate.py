@@ -12,7 +12,7 @@ import typer
 
 from truerank.cli import options as opt
 from truerank.cli.completion import plugin_names
-from truerank.cli.interrupt import kept_parts, say_interrupted, tell_kept
+from truerank.cli.interrupt import kept_parts, say_interrupted, tell_kept, told_scores
 from truerank.cli.options import Format, sampler_spec
 from truerank.cli.output import (
     SUFFIXES,
@@ -167,6 +167,8 @@ def evaluate(
     models = name_models(list(model))
     if work_dir is not None and "://" not in work_dir:
         tell_kept(lambda: kept_parts(Path(work_dir, "partials")))
+    if scores is not None:
+        tell_kept(lambda: told_scores(scores))
     with shown_progress() as progress:
         parts = read_split(
             data,

@@ -138,6 +138,11 @@ def is_dropped() -> bool:
     return bool(_heard.number) and not _heard.is_answered
 
 
+def told_scores(path: Path) -> str:
+    """Return the sentence for ``tell_kept`` about a file of scores."""
+    return f"Scores given so far are kept in '{path}'; run the same command again to continue."
+
+
 def say_interrupted() -> int:
     """Say that the command was interrupted and what is left of its work, and return the exit code."""
     from truerank.cli.output import say

@@ -182,3 +182,32 @@ def test_a_disk_that_is_full_keeps_what_it_holds(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert 0 < asked(path).n_asked < N_USERS * N_ITEMS - 20
+
+
+@pytest.mark.filterwarnings("ignore:.* not as written, and asked for again")
+def test_no_damage_changes_a_score(tmp_path: Path) -> None:
+    """Flipped bits, cut files, bytes of elsewhere: refused with a sentence, or the scores that are left."""
+    path, damaged = tmp_path / "s.db", tmp_path / "damaged.db"
+    asked(path)
+    whole, rng = path.read_bytes(), np.random.default_rng(7)
+    outcomes = set()
+    for turn in range(90):
+        there = bytearray(whole)
+        at, other = (int(place) for place in rng.integers(0, len(whole) - 300, 2))
+        if turn % 3 == 0:
+            there[at] ^= 1 << (turn % 8)
+        elif turn % 3 == 1:
+            there = there[:at]
+        else:
+            there[at : at + 300] = there[other : other + 300]
+        damaged.write_bytes(there)
+        try:
+            with ScoreFile(damaged, SPLIT) as file:
+                found = file.scores("net", "1", N_ITEMS).find(*all_pairs())
+            assert (np.isnan(found) | (found == table().ravel())).all()
+            outcomes.add("some" if np.isnan(found).any() else "all")
+        except InvalidData:
+            outcomes.add("refused")
+        for beside in tmp_path.glob("damaged.db-*"):
+            beside.unlink()
+    assert outcomes == {"all", "some", "refused"}

@@ -20,7 +20,7 @@ import numpy as np
 
 from truerank.core.checkpoint import check_input, check_output, replace_bytes
 from truerank.core.digest import content_digest, data_hash
-from truerank.core.errors import DataWarning, InvalidData, InvalidParameter
+from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, excerpt
 from truerank.core.split import Split
 from truerank.core.table import count_of, listed_in_words
 from truerank.core.types import FloatArray, IntArray
@@ -35,6 +35,7 @@ _TABLES = (
     "CREATE TABLE scores (model INTEGER NOT NULL, user INTEGER NOT NULL, item INTEGER NOT NULL, "
     "score REAL NOT NULL, digest INTEGER NOT NULL, PRIMARY KEY (model, user, item)) WITHOUT ROWID",
 )
+_WRITING = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")
 _ROW = np.dtype([("user", np.int64), ("item", np.int64), ("score", np.float64), ("digest", np.int64)])
 
 
@@ -211,7 +212,7 @@ class ScoreFile:
                 connection.execute(f"PRAGMA {pragma}")
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("COMMIT")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeError) as error:
             connection.close()
             raise self._failed(error) from None
         return connection
@@ -272,7 +273,7 @@ class ScoreFile:
     def _reading(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeError) as error:  # messages of SQLite may repeat what is damaged
             raise self._failed(error) from None
 
     @contextmanager
@@ -283,13 +284,15 @@ class ScoreFile:
             try:
                 yield self._connection
                 self._connection.execute("COMMIT")
-            except sqlite3.Error:
+            except (sqlite3.Error, UnicodeError):
                 with suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
                 raise
 
-    def _failed(self, error: sqlite3.Error) -> InvalidData | InvalidParameter:
+    def _failed(self, error: sqlite3.Error | UnicodeError) -> InvalidData | InvalidParameter:
         """Return the sentence for what SQLite says."""
+        if isinstance(error, UnicodeError):
+            return self._damaged("its text is not UTF-8")
         name = getattr(error, "sqlite_errorname", "") or ""
         reason = str(error).rstrip(".")
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
@@ -297,12 +300,12 @@ class ScoreFile:
                 f"{_WHAT} must be a file that no other run uses, but '{self.path}' is in use. Wait for that "
                 "run, or name another file."
             )
-        if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_FORMAT")):
-            return self._damaged(reason)
-        advice = "Make room, or choose another path" if "FULL" in name or "IOERR" in name else "Try again"
-        return InvalidParameter(
-            f"{_WHAT} must be written to '{self.path}', but that failed ({reason}). {advice}."
-        )
+        if name.startswith(_WRITING):
+            return InvalidParameter(
+                f"{_WHAT} must be written to '{self.path}', but that failed ({reason}). Make room, or choose "
+                "another path."
+            )
+        return self._damaged(excerpt(reason.splitlines()[0]))
 
     def _other(self) -> InvalidData:
         return InvalidData(
