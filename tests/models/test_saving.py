@@ -115,7 +115,7 @@ def test_every_kind_is_covered() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(MODELS.table) - {"arrays", "saved"}))
+@pytest.mark.parametrize("name", sorted(set(MODELS.table) - {"arrays", "http", "saved"}))
 def test_whatever_a_model_returns_can_be_saved(name: str, tmp_path: Path) -> None:
     """One epoch where there are epochs."""
     pytest.importorskip("torch", reason="neural models need torch: pip install 'truerank[torch]'")
