@@ -28,7 +28,8 @@ class ConfidenceSequence:
     ----------
     value : (n,) in [least, most], in the order of the draws
     sum_before : (n,) sum of all values known before the draw, those that needed no draw included
-    n_remaining : (n,) users whose value was not known before the draw, from whom it is uniform
+    n_remaining : (n,) users whose value was not known before the draw, from whom it is uniform; or the sum of
+        their weights
     bet : (n,) bet per unit of weight N/n_remaining, fixed before the draw: the half-width that is aimed at
         divided by a predicted variance
     n_users : size N of the finite population; None for an infinite population
@@ -37,6 +38,8 @@ class ConfidenceSequence:
     least_unknown : the smallest sum that they can have
     least, most : limits of the values, fixed before each draw: (n,) or the same for all
     smallest : the smallest mean that is possible: 0, or -1 for differences
+    bet_smaller : (n,) bets on values being smaller, where they are others than those on being larger; 0 where
+        there is none, so that the sum before need not be right for them
 
     Notes
     -----
@@ -67,6 +70,11 @@ class ConfidenceSequence:
     is larger by the sum of c_j - 1 over the remaining users, the drawn one included. The ceilings must be
     fixed before the draw, as the bets; they may fall from draw to draw.
 
+    *Weights.* Where user j is drawn with a probability proportional to a weight w_j, bets are placed on the
+    drop (x - c)/w of the drawn user, raised by 1: its mean is that of x - c over the remaining users divided
+    by that of w, so that ``n_remaining`` is the sum of their weights, and stands in ``sum_before`` for the
+    number of users. Where w is the most that a value may lie below its ceiling, no drop is below -1.
+
     *Differences* of two models lie in [-1, 1], or between narrower limits where the ceilings of both are
     known: with x the difference and c the difference of the ceilings, x + 1 - c lies between 1 minus the
     largest ceiling of the first model and 1 plus that of the second.
@@ -74,7 +82,7 @@ class ConfidenceSequence:
 
     value: FloatArray
     sum_before: FloatArray
-    n_remaining: IntArray
+    n_remaining: IntArray | FloatArray
     bet: FloatArray
     n_users: int | None
     known_sum: float
@@ -83,6 +91,7 @@ class ConfidenceSequence:
     least: FloatArray | float = 0.0
     most: FloatArray | float = 1.0
     smallest: float = 0.0
+    bet_smaller: FloatArray | None = None
 
     def limits(self, *, level: float = 0.95) -> tuple[float, float]:
         """Return the lower and the upper limit after the last draw.
@@ -147,9 +156,10 @@ class ConfidenceSequence:
         room, gain = expected - self.least, self.value - expected
         if not is_lower:
             room, gain = self.most - expected, -gain
-        if (room < -_ROUNDING).any():  # impossible given the values known so far
+        bet = self.bet if is_lower or self.bet_smaller is None else self.bet_smaller
+        if ((room < -_ROUNDING) & (bet > 0)).any():  # impossible given the values known so far
             return np.inf
-        bets = np.minimum(weight * self.bet, LARGEST_BET / np.maximum(room, _ROUNDING))
+        bets = np.minimum(weight * bet, LARGEST_BET / np.maximum(room, _ROUNDING))
         return float(np.cumsum(np.log1p(bets * gain)).max(initial=0.0))
 
 

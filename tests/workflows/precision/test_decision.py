@@ -245,6 +245,29 @@ def test_pairs_are_simultaneous_and_dropped_models_keep_their_intervals() -> Non
     assert found.verdicts[1][0] is Verdict.FIRST
 
 
+def test_the_better_model_alone_is_scored_to_the_end() -> None:
+    """The ceilings of the other are enough; users without a chance of a gain are known as they are."""
+    rng = np.random.default_rng(4)
+    n_users = 400
+    ceilings = [rng.choice([0.0, 0.3, 1.0], n_users, p=p) for p in ([0.5, 0.2, 0.3], [0.8, 0.1, 0.1])]
+    values_of = [np.where(rng.random(n_users) < 0.1, 0.0, ceiling) for ceiling in ceilings]
+
+    class Ceiled(Veiled):
+        def ceilings(self, row: IntArray) -> FloatArray:
+            above = np.where(self.value > 0, self.value, self.needs / 1000)
+            return np.where(self.is_open[row, None], above[row, None], self.values(row))
+
+    models = {
+        name: Ceiled(value, np.where(ceiling > 0, (1000 * ceiling).astype(np.int64), 10), whole=2000)
+        for name, value, ceiling in zip("ab", values_of, ceilings, strict=True)
+    }
+    goal = DecisionGoal(make_metrics("recall@10"), ((0, 1),))
+    found = DecisionSearch(models, goal, [], 2000, SILENT).run()
+    assert found.verdicts[0][0] is Verdict.FIRST
+    assert found.limits[0, 0, 0] <= values_of[0].mean() - values_of[1].mean() <= found.limits[0, 0, 1]
+    assert models["b"].n_scores < models["a"].n_scores
+
+
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [

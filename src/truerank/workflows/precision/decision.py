@@ -15,7 +15,7 @@ import numpy as np
 from truerank.core.progress import Progress, tracked
 from truerank.core.scorer import DenseScores, HasFactors, HasSparseRows, Scorer
 from truerank.core.split import Split
-from truerank.core.types import BoolArray, FloatArray, IntArray
+from truerank.core.types import BoolArray, FloatArray
 from truerank.ranking.exact import exact_ranks
 from truerank.workflows.compare.result import Verdict, verdict_of_interval
 from truerank.workflows.precision.budget import Budget, Spending
@@ -31,9 +31,11 @@ from truerank.workflows.precision.user_sample import (
     predicted_variance,
 )
 
-#: Difference that the first bets are chosen for, before anything is known.
-FIRST_AIM = 0.05
-FIRST_USERS = 32
+#: Users of the first look, which says how to begin.
+FIRST_USERS = 100
+_FIRST_AIM = 0.05  # difference that the first bets are chosen for where no look is possible
+_GUESSED_DROP = 0.1  # of values below their ceilings, before anything is known
+_SEEN = 8  # sampled open users from which the variance below ceilings is predicted
 ROUNDS = 10
 _MOST_ROUNDS = 100
 _SMALLEST_ROUND = 16
@@ -41,6 +43,8 @@ _SMALLEST_ROWS = 4  # of a round after screening, when rows are whole ones
 _LOOK = (
     4  # items of the look at a sampled user before its row is scored further, as a multiple of the cut-off
 )
+_MOST_ROOM = 0.4  # of a difference that ceilings of the worse model may take, where it is not asked
+_DOUBT = 0.5  # forecasts of sampling alone are believed where they are less than this share of screening
 _CAUTION = 0.8  # of the distance that is believed to be there: bets that are too high cost more than low ones
 _LEAST_AIM = 1e-4
 
@@ -133,7 +137,7 @@ class DecisionSearch:
             contrasts[row, a], contrasts[row, b] = 1.0, -1.0
         self.sample = UserSample(
             list(models.values()),
-            precision=goal.margin or FIRST_AIM,
+            precision=goal.margin or _FIRST_AIM,
             level=goal.pair_level,
             seed=goal.seed,
             contrasts=contrasts,
@@ -146,9 +150,12 @@ class DecisionSearch:
         self.n_known = np.zeros(len(models), np.int64)
         self.screened = np.zeros(len(models), np.int64)
         self.rounds: list[int] = []
-        self.looks: list[
-            FloatArray
-        ] = []  # of sampled users: items asked and open rows, per model, and drops below ceilings
+        self.per_user = np.zeros((len(models), 2))  # at a first look: scores, and the share of open rows
+        self.is_left = 0.0  # share of users who are open in some model after that
+        # ceilings at that look, and how far values of sampled open users lay below theirs
+        self.looked: FloatArray
+        self.below: FloatArray
+        self.looked, self.below = np.zeros((2, 0, len(models), len(goal.metrics)))
 
     def run(self) -> DecisionResult:
         """Sample users until everything that matters is decided; at the latest when every user is known."""
@@ -156,16 +163,21 @@ class DecisionSearch:
         sample.release()
         with tracked(self.progress, "deciding users", sample.n_all) as task:
             reported = 0
-            while self.update():
-                self._aim()
+            is_open = self.update()
+            if is_open:
+                self._begin()
+            while is_open:
                 if not sample.depth and self.goal.cutoff is not None and self._is_screening_cheaper():
                     sample.screen(self.goal.cutoff)
+                    self._aim_again()
                 if sample.depth:
                     sample.deepen(lambda depth: True)
+                    self._choose()
                 if not sample.is_complete:
                     self._add_users()
                 task.advance(sample.n_all - len(sample.queue) - reported)
                 reported = sample.n_all - len(sample.queue)
+                is_open = self.update()
         return self._result()
 
     def update(self) -> bool:
@@ -194,7 +206,9 @@ class DecisionSearch:
                 [self.live.index(model) for model in live],
                 [at for at, pair in enumerate(self.pairs) if set(goal.pairs[pair]) <= set(live)],
             )
-            self.looks = [look[:, [self.live.index(model) for model in live]] for look in self.looks]
+            kept = [self.live.index(model) for model in live]
+            self.per_user, self.looked = self.per_user[kept], self.looked[:, kept]
+            self.below = self.below[:, kept]
             self.pairs = [pair for pair in self.pairs if set(goal.pairs[pair]) <= set(live)]
             self.live = live
         return True
@@ -216,77 +230,118 @@ class DecisionSearch:
                 is_open[pair] &= ~(lost[a] | lost[b])
         return is_open
 
-    def _aim(self) -> None:
+    def _begin(self) -> None:
+        """Look at some users, to see what they cost and how different the models are."""
+        sample, cutoff = self.sample, self.goal.cutoff
+        n = min(FIRST_USERS, len(sample.queue))
+        if cutoff is None or n == 0:
+            return
+        row = sample.queue[:n]
+        before = [model.n_scores for model in sample.models]
+        sample.look(n, _LOOK * cutoff)
+        ceiling = np.stack([model.ceilings(row) for model in sample.models], axis=1)
+        is_open = np.stack([model.is_open[row] for model in sample.models], axis=1)
+        for k, model in enumerate(sample.models):
+            self.per_user[k] = (model.n_scores - before[k]) / n, is_open[:, k].mean()
+        self.is_left = max(float(is_open.any(axis=1).mean()), 1 / n)
+        self.looked = ceiling
+        difference = sample.contrast(ceiling)
+        self._aim(difference.mean(axis=0), difference.std(axis=0) / np.sqrt(n))
+
+    def _aim(self, mean: FloatArray, error: FloatArray) -> None:
         """Choose bets for the distance between the differences as they look now and what is to be excluded.
 
         A difference is decided when 0 is excluded, or all that lies beyond the margin: whichever is farther
         away. Distances below the standard error are not believed.
         """
         sample, margin = self.sample, self.goal.margin
-        if len(sample.sampled) == 0:
-            return
-        size = np.abs(np.clip(sample.means(), *self.limits[self.pairs].reshape(-1, 2).T))
+        size = np.abs(np.clip(mean, *self.limits[self.pairs].reshape(-1, 2).T))
         distance = size if margin is None else np.maximum(size, margin - size)
-        error = 1 / np.sqrt(np.maximum(sample.gained(), 1.0))
         distance = np.maximum(np.maximum(distance, error), _LEAST_AIM)
         is_open = self._open_pairs()[self.pairs].ravel()
         sample.aim[:] = _CAUTION * distance
         sample.wanted[:] = sample.excluded[:] = np.where(is_open, distance, 1.0)
 
     def _add_users(self) -> None:
-        """Sample the users of the next round, and see what a first look at them would have shown."""
-        sample = self.sample
-        least = _SMALLEST_ROWS if sample.depth else _SMALLEST_ROUND if len(sample.sampled) else FIRST_USERS
-        least = max(least, len(sample.queue) // _MOST_ROUNDS)
-        n = min(max(least, -(-sample.missing_rows() // ROUNDS)), len(sample.queue))
-        row, is_look = sample.queue[:n], not sample.depth and self.goal.cutoff is not None
+        """Sample the users of the next round, and see how far their values lie below first ceilings."""
+        sample, cutoff = self.sample, self.goal.cutoff
+        least = max(_SMALLEST_ROWS if sample.depth else _SMALLEST_ROUND, len(sample.queue) // _MOST_ROUNDS)
+        n = min(max(least, -(-sample.missing_rows() // ROUNDS)), sample.n_candidates)
+        row, ceiling = sample.queue[:n], sample.ceiling[:n]
+        is_look = cutoff is not None and not sample.depth
         if is_look:
-            self.looks.append(self._look(row, _LOOK * (self.goal.cutoff or 0)))
-        ceiling = sample.ceiling[:n]
+            for model in sample.models:
+                model.advance(row, _LOOK * (cutoff or 1))
+            ceiling = np.stack([model.ceilings(row) for model in sample.models], axis=1)
+        is_open = np.any([model.is_open[row] for model in sample.models], axis=0)
         sample.add_users(n)
         if is_look:
-            self.looks[-1][:, :, 2:] -= ceiling - sample.drop[-n:]
+            value = np.stack([model.values(row) for model in sample.models], axis=1)
+            self.below = np.concatenate([self.below, (ceiling - value)[is_open]])
+        self._aim_again()
 
-    def _look(self, row: IntArray, depth: int) -> FloatArray:
-        """Score users up to a depth.
+    def _choose(self) -> None:
+        """Ask the models alone that are ahead, where the ceilings of the others are low enough for that.
 
-        Returns (n_users, n_models, 2 + n_metrics): scores, whether the row is open, and ceilings.
+        A model is better if its values lie above the ceilings of the other, which need no further scores.
         """
-        found = np.zeros((len(row), len(self.sample.models), 2 + len(self.goal.metrics)))
-        for k, model in enumerate(self.sample.models):
-            before = model.n_scores
-            model.advance(row, depth)
-            found[:, k, 0] = (model.n_scores - before) / len(row)
-            found[:, k, 1] = model.is_open[row]
-            found[:, k, 2:] = model.ceilings(row)
-        return found
+        sample, margin = self.sample, self.goal.margin
+        is_open = self._open_pairs()[self.pairs]
+        mean = sample.contrast(sample.estimates()).reshape(is_open.shape)
+        room = sample.last_drop * len(sample.queue) / sample.n_all  # by which ceilings may lie above values
+        ahead: set[int] = set()
+        for row, column in zip(*np.nonzero(is_open), strict=True):
+            first, second = np.flatnonzero(sample.contrasts[row] != 0)
+            weight = sample.contrasts[row, first] * mean[row, column]
+            leader, other = (first, second) if weight > 0 else (second, first)
+            distance = abs(mean[row, column])
+            if room[other, column] > _MOST_ROOM * distance or (margin is not None and margin > 2 * distance):
+                ahead = set(range(len(sample.models)))
+                break
+            ahead.add(int(leader))
+        if not sample.slack[:, sorted(ahead)].any():  # all is known of them
+            ahead = set(range(len(sample.models)))
+        sample.ask(sorted(ahead))
+
+    def _aim_again(self) -> None:
+        """Choose bets by what is known now; after a screening that is all but how far ceilings still fall."""
+        sample = self.sample
+        error: FloatArray = 1 / np.sqrt(np.maximum(sample.gained(), 1.0))
+        if sample.depth:
+            fall = (np.abs(sample.contrasts) @ sample.last_drop).ravel() * len(sample.queue) / sample.n_all
+            error = np.minimum(error, fall / 2)
+        value = sample.estimates()
+        unasked = np.flatnonzero(~sample.is_asked)  # these stand at their ceilings
+        value[unasked] = ((sample.known + sample.ceiling.sum(axis=0)) / sample.n_all)[unasked]
+        self._aim(sample.contrast(value), error)
 
     def _is_screening_cheaper(self) -> bool:
         """Whether screening all users and sampling among the open ones is expected to take fewer scores."""
         sample = self.sample
-        if not self.looks or sample.is_complete:
+        asked, is_open = self.per_user.T
+        n_left, n_open = len(sample.queue), round(self.is_left * len(sample.queue))
+        if n_open == 0:
             return False
-        look = np.concatenate(self.looks)
-        asked, is_open, drop = look[:, :, 0].mean(axis=0).sum(), look[:, :, 1], look[:, :, 2:]
-        row = np.array([model.row_scores() for model in sample.models])
-        is_left = is_open.any(axis=1)
-        share = max(float(is_left.mean()), 1 / len(look))
-        n_left = len(sample.queue)
-        per_row = float((is_open @ row).sum() / max(is_left.sum(), 1)) or float(row.sum())
-        per_user = float(asked + (is_open @ row).mean())
-        below = sample.contrast(-drop)[is_left]
+        whole = float(is_open @ [model.row_scores() for model in sample.models])
+        below, looked = sample.contrast(-self.below), sample.contrast(self.looked)
+        guess = np.repeat(np.abs(sample.contrasts).sum(axis=1), len(self.goal.metrics))
         missing = [needed_information(wanted, sample.level) for wanted in sample.wanted] - sample.gained()
-        n_rows, n_sampled = 0, 0
-        for column, need in enumerate(missing):
-            variance = predicted_variance(below[:, column])
-            n_rows = max(n_rows, needed_rows(round(share * n_left), variance, float(need), sample.n_all))
-            variance = predicted_variance(sample.value[:, column])
-            n_sampled = max(n_sampled, needed_rows(n_left, variance, float(need), sample.n_all))
-        n_rows = max(
-            n_rows,
-            fewest_rows(round(share * n_left), float(sample.excluded.min()) / 2, sample.level, sample.n_all),
+        n_rows, n_sampled = (
+            fewest_rows(n, float(sample.excluded.min()) / 2, sample.level, sample.n_all)
+            for n in (n_open, n_left)
         )
-        return bool(n_left * asked + n_rows * per_row < n_sampled * per_user)
+        for column, need in enumerate(missing):
+            variance = guess[column] * _GUESSED_DROP * (1 - _GUESSED_DROP)
+            if len(below) >= _SEEN:
+                variance = predicted_variance(below[:, column])
+            n_rows = max(n_rows, needed_rows(n_open, variance, float(need), sample.n_all))
+            variance = predicted_variance(sample.value[:, column])
+            if len(sample.sampled) < FIRST_USERS:
+                variance = predicted_variance(looked[:, column])
+            n_sampled = max(n_sampled, needed_rows(n_left, variance, float(need), sample.n_all))
+        screening = n_left * asked.sum() + n_rows * whole / self.is_left / 2  # of the better model alone
+        sampling = (len(sample.sampled) + n_sampled) * (asked.sum() + whole)
+        return bool(_DOUBT * screening < sampling)
 
     def _result(self) -> DecisionResult:
         exact_scores = self.sample.n_all * self.n_items

@@ -17,7 +17,7 @@ import numpy as np
 
 from truerank.core.errors import InvalidParameter
 from truerank.core.random import pair_keys
-from truerank.core.types import FloatArray, IntArray
+from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.inference.anytime import LARGEST_BET, ConfidenceSequence, predictable_variance
 from truerank.inference.estimate_interval.registry import Target
 from truerank.workflows.precision.model_values import AskedModel, ModelValues
@@ -25,6 +25,7 @@ from truerank.workflows.precision.partial_rows import PartialRows
 
 _ROUNDING = 1e-9
 _SHARE = 0.5  # of the cost of avoidable rows that going deeper may cost, each time
+_LEAST_WEIGHT = 1e-3  # of a user, who must have a chance to be drawn
 _SEEN = 8  # sampled users from which the variance is predicted, rather than from how ceilings fell
 
 
@@ -33,7 +34,7 @@ def needed_information(half_width: float, level: float) -> float:
     return float(2 * np.log(2 / (1 - level)) / half_width**2)
 
 
-def needed_rows(n_open: int, variance: float, missing: float, n_users: int | None) -> int:
+def needed_rows(n_open: float, variance: float, missing: float, n_users: int | None) -> int:
     r"""Return about how many of the R = ``n_open`` undecided users must be sampled.
 
     .. math:: \sum_{j = R - k + 1}^{R} \frac{(N/j)^2}{\sigma^2} \approx
@@ -49,11 +50,11 @@ def needed_rows(n_open: int, variance: float, missing: float, n_users: int | Non
     if missing <= 0 or n_open == 0:
         return 0
     if n_users is None:
-        return min(int(np.ceil(missing * variance)), n_open)
-    return min(int(np.ceil(n_open - 1 / (1 / n_open + missing * variance / n_users**2))), n_open)
+        return int(np.ceil(min(missing * variance, n_open)))
+    return int(np.ceil(n_open - 1 / (1 / n_open + missing * variance / n_users**2)))
 
 
-def fewest_rows(n_open: int, half_width: float, level: float, n_users: int) -> int:
+def fewest_rows(n_open: float, half_width: float, level: float, n_users: int) -> int:
     """Return how many rows are needed even if no sampled user lies below its ceiling.
 
     The largest bet, on all of them lying there, must reach its limit against a mean that is two half-widths
@@ -67,7 +68,21 @@ def fewest_rows(n_open: int, half_width: float, level: float, n_users: int) -> i
     if n_open == 0:
         return 0
     drop = min(2 * half_width * n_users / n_open, 0.999)
-    return min(int(np.ceil(np.log(2 / (1 - level)) / np.log1p(LARGEST_BET * drop / (1 - drop)))), n_open)
+    rows = np.log(2 / (1 - level)) / np.log1p(LARGEST_BET * drop / (1 - drop))
+    return int(np.ceil(min(rows, n_open)))
+
+
+def _exponential(keys: IntArray) -> FloatArray:
+    """Return random numbers with the standard exponential law from keys of 64 bits, in the order of these."""
+    uniform = np.minimum(np.asarray(keys).astype(np.float64) / 2.0**64, 1 - 2.0**-53)
+    exponential: FloatArray = -np.log1p(-uniform)
+    return exponential
+
+
+def _from_here_on(running: Callable[..., FloatArray], per_user: FloatArray, n: int) -> FloatArray:
+    """Return a running sum or maximum over each user and all after it, of the first n users."""
+    found: FloatArray = running(per_user[::-1], axis=0)[::-1][:n]
+    return found
 
 
 def predicted_variance(value: FloatArray) -> float:
@@ -98,12 +113,17 @@ class UserSample:
     depth : items per row that screening scored; 0 before
     ceiling : (len(queue), n_models, n_metrics) the largest value that each of these users can have
     slack : the same shape: how far below that the value may lie, 0 where it is known
+    weight : (len(queue),) users are drawn with probabilities proportional to this: after a screening, to the
+        largest slack, so that bets are on drops as shares of what is possible
     known : (n_models, n_metrics) sum of the values of all users that are known
-    drop : (n_sampled, n_models, n_metrics) how far values lay below ceilings
-    value, least, most, before, left, variance, stake : per sampled user and column (contrasts by metrics):
-        what was bet on (the contrast of values, raised by the distance of that of the ceilings from 1), its
-        limits, the sum before it that the bet is about, the length of the queue before it, the predicted
-        variance, and the bet
+    drop : (n_sampled, n_models, n_metrics) how far values lay below ceilings, as a share of the weight
+    is_asked : (n_models,) whose rows are scored when users are sampled
+    value, least, most, before, left, variance : per sampled user and column (contrasts by metrics): what was
+        bet on (1 plus the distance of the contrast from that of the ceilings, as a share of the weight), its
+        limits, the sum before it that the bet is about, the weight of the queue before it, and the predicted
+        variance
+    stake, stake_smaller : the bets on larger and on smaller values; 0 where they would be about a model that
+        was not asked
     aim : (n_columns,) distance from the mean that bets are chosen for
     wanted : (n_columns,) half-width at which a column is narrow enough
     excluded : (n_columns,) distance from the mean at which a mean must be excluded for that
@@ -127,6 +147,9 @@ class UserSample:
         self.queue: IntArray = np.argsort(keys, kind="stable")
         self.sampled: IntArray = np.zeros(0, np.int64)
         self.depth = self.n_before = 0  # sampled users before the last screening
+        self.weight: FloatArray = np.ones(len(users))
+        self.shrinkage = 0.0  # of the weight of the queue in the last screening
+        self.clock: FloatArray = np.zeros(0)  # of the queue, once it is drawn by weights
         self.ceiling, self.slack = np.ones((2, len(users), *shape))
         for k, model in enumerate(self.models):
             if not model.is_open.any():
@@ -135,13 +158,13 @@ class UserSample:
         self.known: FloatArray = np.zeros(shape)
         self.drop: FloatArray = np.zeros((0, *shape))
         n_columns = len(self.contrasts) * n_metrics
-        self.value, self.least, self.most, self.before, self.variance, self.stake = np.zeros(
-            (6, 0, n_columns)
-        )
+        self.value, self.least, self.most, self.before, self.variance = np.zeros((5, 0, n_columns))
+        self.stake, self.stake_smaller = np.zeros((2, 0, n_columns))
+        self.is_asked: BoolArray = np.ones(len(self.models), np.bool_)
         self.aim: FloatArray = np.full(n_columns, precision)
         self.wanted: FloatArray = np.full(n_columns, precision)
         self.excluded: FloatArray = np.full(n_columns, 2 * precision)
-        self.left: IntArray = np.zeros(0, np.int64)
+        self.left: FloatArray = np.zeros(0)
 
     @property
     def rows(self) -> PartialRows:
@@ -167,6 +190,11 @@ class UserSample:
         return len(self.queue) == 0
 
     @property
+    def n_candidates(self) -> int:
+        """Users of the queue who may be drawn: those who are open in a model that is asked."""
+        return int((self.weight > 0).sum())
+
+    @property
     def n_open_rows(self) -> int:
         """Rows of all models that are open among the users of the queue."""
         return sum(int(model.is_open[self.queue].sum()) for model in self.models)
@@ -179,38 +207,72 @@ class UserSample:
         most = np.cumsum(self.rows.most_scores(self.queue[:wanted]))
         return int(np.searchsorted(most, budget - self.rows.n_scores, side="right"))
 
+    def ask(self, models: Sequence[int]) -> None:
+        """Score rows of some models alone from now on, until another choice is made.
+
+        A model that is not asked is taken to have its ceilings. A difference is then bounded on one side: it
+        is at least what the first model has above the ceilings of the second, and at most what the ceilings
+        of the first are above the second.
+        """
+        asked = np.zeros(len(self.models), np.bool_)
+        asked[list(models)] = True
+        if (asked != self.is_asked).any():
+            self.is_asked, self.n_before = asked, len(self.sampled)
+            self._shuffle()
+
     def add_users(self, n: int) -> None:
         """Sample the next n users and score their rows until they are decided."""
-        row, ceiling = self.queue[:n], self.ceiling[:n]
-        for model in self.models:
-            model.advance(row)
-        value = self._values(row)
+        row, ceiling, weight = self.queue[:n], self.ceiling[:n], self.weight[:n, None]
+        value = ceiling.copy()
+        for k in np.flatnonzero(self.is_asked):
+            self.models[k].advance(row)
+            value[:, k] = self.models[k].values(row)
         if (value > ceiling + _ROUNDING).any():
             names = ", ".join(str(metric) for metric in self.models[0].metrics)
             raise InvalidParameter(
                 f"a metric must not grow when further items rank above a target, got {names}. Evaluate it "
                 "without a precision."
             )
-        room = np.cumsum((self.contrast(self.ceiling) - 1)[::-1], axis=0)[::-1][:n]  # of all from here on
-        sums = np.cumsum(value, axis=0)
-        slack = np.maximum.accumulate(self.slack[::-1], axis=0)[::-1][:n]
-        least, most = 1 - self.contrast(slack, 1), 1 + self.contrast(slack, -1)
-        drawn = np.clip(1 + self.contrast(value - ceiling), least, most)
+        change = self.contrast(value - ceiling)
+        ceilings = self.contrast(self.known + self.ceiling.sum(axis=0)) + np.cumsum(change, axis=0) - change
+        left = _from_here_on(np.cumsum, self.weight, n)
+        share = self.slack * self.is_asked[:, None] / np.maximum(self.weight, _LEAST_WEIGHT)[:, None, None]
+        below, above = (
+            _from_here_on(np.maximum.accumulate, self.contrast(share, side), n) for side in (1, -1)
+        )
+        drawn = np.clip(1 + change / weight, 1 - below, 1 + above)
         seen = self.value[self.n_before :]
         variance = np.stack(
             [predictable_variance(drawn[:, c], seen[:, c]) for c in range(drawn.shape[1])], axis=1
         )
-        before = self.contrast(self.known + sums - value) + room
-        self.before = np.concatenate([self.before, before])
-        self.left = np.concatenate([self.left, len(self.queue) - np.arange(len(row))])
-        self.value = np.concatenate([self.value, drawn])
-        self.least, self.most = np.concatenate([self.least, least]), np.concatenate([self.most, most])
-        self.variance = np.concatenate([self.variance, variance])
-        self.stake = np.concatenate([self.stake, self.aim / variance])
-        self.sampled = np.concatenate([self.sampled, row])
-        self.drop = np.concatenate([self.drop, ceiling - value])
-        self.known = self.known + sums[-1]
-        self._take(np.arange(n, len(self.queue)))
+        is_known = ~self.is_asked & ~self.slack.any(axis=(0, 2))
+        has_larger, has_smaller = (
+            np.repeat(((side * self.contrasts <= 0) | self.is_asked | is_known).all(axis=1), value.shape[2])
+            for side in (1, -1)
+        )
+        self._append(
+            before=ceilings - left[:, None],
+            left=left,
+            value=drawn,
+            least=1 - below,
+            most=1 + above,
+            variance=variance,
+            stake=np.where(has_larger, self.aim / variance, 0.0),
+            stake_smaller=np.where(has_smaller, self.aim / variance, 0.0),
+            sampled=row,
+            drop=np.where(self.is_asked[:, None], (ceiling - value) / weight[:, :, None], np.nan),
+        )
+        if len(self.clock):
+            self.clock = self.clock - self.weight * (self.clock[n - 1] / self.weight[n - 1])
+        self.ceiling, self.slack = self.ceiling.copy(), self.slack.copy()
+        self.ceiling[:n], self.slack[:n, self.is_asked] = value, 0.0
+        self.release()
+        self._redraw(row)
+
+    def _append(self, **drawn: FloatArray | IntArray) -> None:
+        """Add what belongs to sampled users."""
+        for name, new in drawn.items():
+            setattr(self, name, np.concatenate([getattr(self, name), new]))
 
     def decide(self, n: int) -> None:
         """Score the next n users until they are decided, without betting on them."""
@@ -220,23 +282,27 @@ class UserSample:
         self.known = self.known + self._values(row).sum(axis=0)
         self._take(np.arange(n, len(self.queue)))
 
+    def look(self, n: int, depth: int) -> None:
+        """Score the ``depth`` most promising items of the next n users; decided users leave the queue.
+
+        The others come in a random order of their own from now on: what this shows may have a say in all that
+        follows.
+        """
+        self._take_in(np.arange(n), depth)
+        self.release()
+        self._shuffle()
+
     def screen(self, depth: int) -> None:
         """Score the ``depth`` most promising items of all remaining users; decided users leave the queue.
 
         The others come in a random order of their own, drawn for this: the order before it decided who was
         looked at first, and scores of those may have had a say in how all were screened.
         """
-        if not self.depth:
-            users = self.models[0].users[self.queue]
-            keys = pair_keys(self.seed, "plan/screened", users, np.zeros_like(users))
-            self._take(np.argsort(keys, kind="stable"))
-        for model in self.models:
-            model.advance(self.queue, depth)
-        fallen = self.known + self.ceiling.sum(axis=0)
-        self.ceiling = np.stack([model.ceilings(self.queue) for model in self.models], axis=1)
-        is_open = np.stack([model.is_open[self.queue] for model in self.models], axis=1)
-        self.slack = self.ceiling * is_open[:, :, None]
+        fallen, before = self.known + self.ceiling.sum(axis=0), float(self.slack.max(axis=(1, 2)).sum())
+        self._take_in(np.arange(len(self.queue)), depth)
         self.release()
+        self._shuffle()
+        self.shrinkage = 1 - float(self.weight.sum()) / before if before else 0.0
         self.depth, self.n_before = depth, len(self.sampled)
         fallen -= self.known + self.ceiling.sum(axis=0)
         self.last_drop = np.clip(fallen / max(len(self.queue), 1), 0.0, 1.0)
@@ -248,10 +314,7 @@ class UserSample:
         """
         if self.n_users is None:
             return
-        is_begun = self.rows.depth[self.queue] >= 0
-        ceiling = self.models[0].ceilings(self.queue[is_begun])
-        self.ceiling[is_begun, 0] = np.minimum(self.ceiling[is_begun, 0], ceiling)
-        self.slack[is_begun, 0] = self.ceiling[is_begun, 0]
+        self._lower(np.flatnonzero(self.rows.depth[self.queue] >= 0))
         self.release()
 
     def deepen(self, may_screen: Callable[[int], bool]) -> None:
@@ -264,17 +327,18 @@ class UserSample:
         for depth in max((model.depths for model in self.models), key=len):
             if depth <= self.depth or self.is_complete:
                 continue
-            avoidable = max(self.missing_rows() - self._fewest(), 0) * self.cost_per_row()
+            fewest = self._fewest()
+            avoidable = max(self.missing_rows() - fewest, 0) * self.cost_per_row()
+            if len(self.models) > 1:  # fewer rows are needed where less weight is left
+                avoidable += 2 * self.shrinkage * fewest * self.cost_per_row()
             if self.n_open_rows * (depth - self.depth) > _SHARE * avoidable or not may_screen(depth):
                 return
             self.screen(depth)
 
     def release(self) -> None:
-        """Take users out of the queue whose rows are decided for all models."""
-        is_open = np.any([model.is_open[self.queue] for model in self.models], axis=0)
-        decided = self.queue[~is_open]
-        if len(decided):
-            self.known = self.known + self._values(decided).sum(axis=0)
+        """Take users out of the queue whose values are known for all models."""
+        is_open = self.slack.any(axis=(1, 2))
+        self.known = self.known + self.ceiling[~is_open].sum(axis=0)
         self._take(np.flatnonzero(is_open))
 
     def keep(self, models: Sequence[int], contrasts: Sequence[int]) -> None:
@@ -286,7 +350,8 @@ class UserSample:
         for name in ("ceiling", "slack", "drop"):
             setattr(self, name, getattr(self, name)[:, models])
         self.last_drop, self.known = self.last_drop[models], self.known[models]
-        for name in ("value", "least", "most", "before", "variance", "stake"):
+        self.is_asked = np.ones(len(self.models), np.bool_)
+        for name in ("value", "least", "most", "before", "variance", "stake", "stake_smaller"):
             setattr(self, name, getattr(self, name)[:, columns])
         for name in ("aim", "wanted", "excluded"):
             setattr(self, name, getattr(self, name)[columns])
@@ -294,8 +359,8 @@ class UserSample:
 
     def cost_per_row(self) -> float:
         """Return about what it costs to decide a user of the queue for all models."""
-        total = sum(model.is_open[self.queue].sum() * model.row_scores() for model in self.models)
-        return float(total / max(len(self.queue), 1))
+        total = sum(model.is_open[self.queue].sum() * model.row_scores() for model in self._asked())
+        return float(total / max(self.n_candidates, 1))
 
     def missing_rows(self) -> int:
         """Return about how many further users must be sampled for the wanted half-widths.
@@ -304,7 +369,8 @@ class UserSample:
         any, the ceilings themselves do: they are taken to fall once more as they fell in the last screening.
         """
         gained, seen = self.gained(), self.value[self.n_before :]
-        drop = np.minimum(self.last_drop, 0.5)
+        total, mean_weight = self._weights()
+        drop = np.minimum(self.last_drop * len(self.queue) / max(total, 1e-9), 0.5)
         guessed = np.abs(self.contrasts) @ (drop * (1 - drop))
         needed = 0
         for column, half_width in enumerate(self.wanted):
@@ -312,7 +378,8 @@ class UserSample:
             if self.depth and len(seen) < _SEEN:
                 variance = float(guessed.ravel()[column])
             missing = needed_information(half_width, self.level) - gained[column]
-            needed = max(needed, needed_rows(len(self.queue), variance, float(missing), self.n_users))
+            units = needed_rows(total, variance, float(missing), self.n_users)
+            needed = max(needed, min(int(np.ceil(units / mean_weight)), self.n_candidates))
         if self.depth and self.n_users is not None:
             needed = max(needed, self._fewest() - len(seen), 1)
         return needed
@@ -323,13 +390,14 @@ class UserSample:
         Bets may change at any time, as long as they do not depend on the users they are placed on.
         """
         seen = self.value[self.n_before :]
+        total, mean_weight = self._weights()
         for column, wanted in enumerate(self.wanted):
             variance = predicted_variance(seen[:, column])
             if self.n_users is None:
                 more = n_rows / variance
             else:
-                n_left = max(len(self.queue) - n_rows, 1)
-                more = self.n_users**2 / variance * (1 / n_left - 1 / max(len(self.queue), 1))
+                left = max(total - n_rows * mean_weight, mean_weight)
+                more = self.n_users**2 / variance * (1 / left - 1 / max(total, mean_weight))
             gained = float(self.gained()[column]) + more
             reachable = np.sqrt(needed_information(1.0, self.level) / max(gained, 1e-9))
             self.aim[column] = max(wanted, min(reachable, 0.5))
@@ -353,6 +421,7 @@ class UserSample:
                 self.least[:, c],
                 self.most[:, c],
                 -1.0 if is_difference[c] else 0.0,
+                self.stake_smaller[:, c],
             ).limits(level=self.level)
             for c in range(len(known))
         ]
@@ -371,8 +440,11 @@ class UserSample:
     def estimates(self) -> FloatArray:
         """Return the estimate of the mean over the test users, (n_models, n_metrics)."""
         seen = self.drop[self.n_before :]
-        drop = seen.mean(axis=0) if len(seen) else self.last_drop
-        estimate: FloatArray = (self.known + self.ceiling.sum(axis=0) - len(self.queue) * drop) / self.n_all
+        drop = len(self.queue) * self.last_drop
+        for k, share in enumerate(np.moveaxis(seen, 1, 0)):
+            if len(share) and not np.isnan(share).any():
+                drop[k] = self.weight.sum() * share.mean(axis=0)
+        estimate: FloatArray = (self.known + self.ceiling.sum(axis=0) - drop) / self.n_all
         return estimate
 
     def gained(self) -> FloatArray:
@@ -383,18 +455,73 @@ class UserSample:
 
     def _fewest(self) -> int:
         """Return how many rows are needed even if no sampled user lies below its ceiling."""
-        return fewest_rows(len(self.queue), float(self.excluded.min()) / 2, self.level, self.n_all)
+        half_width = float(self.excluded.min()) / 2
+        return min(fewest_rows(self._weights()[0], half_width, self.level, self.n_all), len(self.queue))
+
+    def _weights(self) -> tuple[float, float]:
+        """Return the weight of the queue, and the mean weight of the next user that is drawn."""
+        total = float(self.weight.sum())
+        return total, float((self.weight**2).sum()) / total if total else 1.0
 
     def _values(self, row: IntArray) -> FloatArray:
         """Return values of decided rows, (len(row), n_models, n_metrics)."""
         return np.stack([model.values(row) for model in self.models], axis=1)
 
+    def _take_in(self, at: IntArray, depth: int) -> None:
+        """Score users at some places of the queue up to a depth, and lower their ceilings."""
+        for model in self.models:
+            model.advance(self.queue[at], depth)
+        self._lower(at)
+
+    def _lower(self, at: IntArray) -> None:
+        """Lower ceilings of users at some places of the queue to what is known; values where that is all."""
+        row = self.queue[at]
+        for k, model in enumerate(self.models):
+            is_open = model.is_open[row]
+            ceiling = np.minimum(self.ceiling[at, k], model.ceilings(row))
+            ceiling[~is_open] = model.values(row[~is_open])
+            self.ceiling[at, k], self.slack[at, k] = ceiling, ceiling * is_open[:, None]
+
+    def _shuffle(self) -> None:
+        """Bring the queue into a random order, in which users are drawn in proportion to their slack.
+
+        Each user has an exponential clock that runs with the speed of its weight, and the first that rings is
+        drawn. What is left of the others' clocks is exponential again, so weights may change between draws.
+        """
+        if not len(self.clock):
+            users = self.models[0].users[self.queue]
+            keys = pair_keys(self.seed, "plan/screened", users, np.zeros_like(users))
+            self.clock = _exponential(keys)
+        self.weight = self._slacks()
+        with np.errstate(divide="ignore"):
+            self._take(np.argsort(self.clock / self.weight, kind="stable"))
+
+    def _slacks(self) -> FloatArray:
+        """Return the largest slack of each user in a model that is asked, 0 where all is known."""
+        slack = self.slack[:, self.is_asked].max(axis=(1, 2), initial=0.0)
+        return np.where(slack > 0, np.maximum(slack, _LEAST_WEIGHT), 0.0)
+
+    def _asked(self) -> list[ModelValues]:
+        return [model for model, is_asked in zip(self.models, self.is_asked, strict=True) if is_asked]
+
+    def _redraw(self, row: IntArray) -> None:
+        """Give users who were drawn and are still open in another model new clocks, and the last places."""
+        if len(self.clock) and len(self.queue):
+            is_drawn = np.isin(self.queue, row)
+            users = self.models[0].users[self.queue[is_drawn]]
+            keys = pair_keys(self.seed, "plan/again", users, np.zeros_like(users))
+            self.clock[is_drawn] = _exponential(keys)
+            self._shuffle()
+
     def _take(self, at: IntArray) -> None:
         """Keep the users of the queue at some places, in this order."""
         self.queue, self.ceiling, self.slack = self.queue[at], self.ceiling[at], self.slack[at]
+        self.weight = self.weight[at]
+        if len(self.clock):
+            self.clock = self.clock[at]
 
     def contrast(self, per_model: FloatArray, side: int = 0) -> FloatArray:
         """Return contrasts of (..., n_models, n_metrics), columns last; of one sign alone, if it is given."""
         weights = self.contrasts if side == 0 else np.maximum(side * self.contrasts, 0.0)
         found: FloatArray = np.einsum("cm,...mk->...ck", weights, per_model)
-        return found.reshape(*found.shape[:-2], -1)
+        return found.reshape(*found.shape[:-2], found.shape[-2] * found.shape[-1])
