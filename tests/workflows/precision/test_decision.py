@@ -268,6 +268,26 @@ def test_the_better_model_alone_is_scored_to_the_end() -> None:
     assert models["b"].n_scores < models["a"].n_scores
 
 
+def test_models_that_are_left_are_drawn_by_their_own_slack() -> None:
+    """After one model was asked alone and another one is left out, every open user may be drawn again."""
+    rng = np.random.default_rng(3)
+    value = [(rng.random(60) < rate) * 1.0 for rate in (0.6, 0.5, 0.1)]
+    models = {str(k): Veiled(one, np.where(one > 0, 99, 10)) for k, one in enumerate(value)}
+    goal = DecisionGoal(make_metrics("recall@10"), tuple(combinations(range(3), 2)))
+    search = DecisionSearch(models, goal, [], 50, SILENT)
+    sample = search.sample
+    sample.screen(10)
+    sample.ask([0])
+    sample.add_users(5)
+    sample.keep([0, 1], [0])
+    assert sample.is_asked.all()
+    np.testing.assert_allclose(sample.weight, sample.slack.max(axis=(1, 2)))
+    assert sample.n_candidates == len(sample.queue)
+    sample.add_users(len(sample.queue))
+    assert sample.is_complete
+    np.testing.assert_allclose(sample.limits(), value[0].mean() - value[1].mean(), atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [

@@ -356,6 +356,9 @@ class UserSample:
         for name in ("aim", "wanted", "excluded"):
             setattr(self, name, getattr(self, name)[columns])
         self.release()
+        if len(self.clock):  # users are drawn by what the models that are left may still lose
+            self.n_before = len(self.sampled)
+            self._shuffle()
 
     def cost_per_row(self) -> float:
         """Return about what it costs to decide a user of the queue for all models."""
