@@ -95,6 +95,13 @@ def test_a_scheduler_that_is_not_there() -> None:
         Dask("tcp://127.0.0.1:9", timeout=1.0).map(Square(), squares(2))
 
 
+@pytest.mark.parametrize("address", ["x", "tcp://host", "tls://host:port", ""])
+def test_an_address_without_a_port(address: str) -> None:
+    """Dask's client would take itself apart for a minute, and print a traceback."""
+    with pytest.raises(JobFailed, match="must be named by host and port"):
+        Dask(address).map(Square(), squares(2))
+
+
 def test_a_scheduler_without_workers() -> None:
     with (
         subprocess_cluster(0) as cluster,

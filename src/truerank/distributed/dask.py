@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import re
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,6 +25,7 @@ from truerank.core.errors import (
     MissingDependency,
     check_above,
     check_at_least,
+    excerpt,
 )
 from truerank.core.parallel import available_threads
 from truerank.distributed.engine import Engine, EngineTask, Job, TaskOutcome
@@ -197,6 +199,13 @@ class Dask(Engine):
     @contextmanager
     def _connected(self, distributed: Any, address: str) -> Iterator[Any]:
         """Connect to a scheduler, without Dask's log of lost connections: our own errors report them."""
+        scheme, _, place = address.rpartition("://")
+        if scheme in ("", "tcp", "tls") and re.search(r":\d{1,5}/?$", place) is None:
+            # a client that cannot read its address is taken apart for a minute, with a traceback
+            raise JobFailed(
+                f"a Dask scheduler must be named by host and port, got {excerpt(address)!r}. Use for example "
+                "tcp://host:8786, or leave the address out."
+            )
         dask_config = _require("dask.config")
         loggers = [logging.getLogger(name) for name in ("distributed.client", "distributed.core")]
         levels = [logger.level for logger in loggers]
