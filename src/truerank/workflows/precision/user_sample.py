@@ -512,7 +512,7 @@ class UserSample:
         if len(self.clock) and len(self.queue):
             is_drawn = np.isin(self.queue, row)
             users = self.models[0].users[self.queue[is_drawn]]
-            keys = pair_keys(self.seed, "plan/again", users, np.zeros_like(users))
+            keys = pair_keys(self.seed, "plan/again", users, np.full_like(users, len(self.sampled)))
             self.clock[is_drawn] = _exponential(keys)
             self._shuffle()
 
