@@ -80,7 +80,12 @@ def test_ctrl_c_says_where_scores_are(
 
     server.model, path = interrupting, tmp_path / "scores.db"
     spec = f"http(url={server.url}, version=1, concurrency=1)"
-    done = truerank("evaluate", files["EVENTS"], "--model", spec, *FLAGS, "--scores", str(path))
+    # Whatever the tests were started with: a shell lets jobs in the background ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        done = truerank("evaluate", files["EVENTS"], "--model", spec, *FLAGS, "--scores", str(path))
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert (done.code, done.out) == (130, "")
     assert f"Scores given so far are kept in '{path}'; run the same command again to continue." in done.err
     n_asked = len(server.asked)
