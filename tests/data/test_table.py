@@ -84,6 +84,25 @@ def test_dicts(tmp_path: Path) -> None:
     assert table.frame.select("beer/beerId", "review/profileName").collect().rows() == [("4", "o'b")]
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (r"'it\'s'", "it's"),
+        (r'"a\"b"', 'a"b'),
+        (r"'a\\b'", r"a\b"),
+        (r"'i\19'", "i\x019"),
+        (r"'\u2605\x41'", "\u2605A"),
+        (r"'a\db'", r"a\db"),
+        (r"'a\x4'", None),
+        (r"'\ud800'", None),
+    ],
+)
+def test_escapes_in_dicts(tmp_path: Path, written: str, meant: str | None) -> None:
+    """They are Python's; a text that Python would not read is missing, and so refused where it is an id."""
+    path = write(tmp_path, "a.txt", f"{{'user': 'x', 'item': 'y'}}\n{{'user': 'z', 'item': {written}}}\n")
+    assert scan(path, format="dicts").frame.collect()["item"].to_list() == ["y", meant]
+
+
 def test_missing_file_names_a_neighbour(tmp_path: Path) -> None:
     write(tmp_path, "ratings.csv", "user,item\n")
     with pytest.raises(InvalidData, match=r"there is no file '.*rating.csv'. Did you mean '.*ratings.csv'\?"):

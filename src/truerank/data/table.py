@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import gzip
 import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -323,12 +326,36 @@ def _scan_dicts(path: Path, where: str) -> OpenTable:
     quoted = r"{mark}((?:[^{mark}\\]|\\.)*){mark}\s*[,}}]"
     columns = [
         pl.coalesce(
-            pl.col("line").str.extract(rf"(?:^\{{|, ?)'{re.escape(name)}': " + quoted.format(mark=mark))
+            pl.col("line")
+            .str.extract(rf"(?:^\{{|, ?)'{re.escape(name)}': " + quoted.format(mark=mark))
+            .map_batches(partial(_unescaped, mark=mark), return_dtype=pl.String, is_elementwise=True)
             for mark in "'\""
         ).alias(name)
         for name in names
     ]
     return OpenTable(_scan_lines(path).select(columns), names, is_text=True, where=where)
+
+
+def _unescaped(texts: pl.Series, *, mark: str) -> pl.Series:
+    """Return what Python takes literals for, given without their marks; missing where they are none."""
+    has_escape = texts.str.contains("\\", literal=True).fill_null(False)
+    if not has_escape.any():
+        return texts
+    return pl.Series(
+        [_literal(mark + text + mark) if text and "\\" in text else text for text in texts.to_list()],
+        dtype=pl.String,
+    )
+
+
+def _literal(text: str) -> str | None:
+    with warnings.catch_warnings():  # Python keeps the backslash of escapes that it does not know, and warns
+        warnings.simplefilter("ignore")
+        try:
+            found = ast.literal_eval(text)
+            found.encode()  # no text that is no Unicode
+        except (ValueError, SyntaxError, MemoryError):
+            return None
+    return str(found)
 
 
 def _item_lists(path: Path, where: str) -> pl.LazyFrame:
