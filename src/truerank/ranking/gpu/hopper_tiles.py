@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from truerank.core.errors import DataWarning
 from truerank.ranking.gpu.device import Kernel, has_float8
+from truerank.ranking.gpu.triton_tiles import LEAST_TILES, PROGRAMS
 
 if TYPE_CHECKING:
     import torch
@@ -48,9 +49,6 @@ else:
 ROWS, ITEMS, SLOTS = 128, 128, 4
 # Tiles of 128 rows and 128 items from which on it is faster than ``count_kernel``.
 LEAST_WORK = 1 << 18
-# Programs of a launch: enough that the last ones do not keep a large GPU waiting.
-PROGRAMS = 1 << 13
-LEAST_TILES = 32
 
 
 @_jit()

@@ -21,7 +21,14 @@ from truerank.ranking.gpu.triton_pairs import (
     whole_kernel,
 )
 from truerank.ranking.gpu.triton_split import FusedRows
-from truerank.ranking.gpu.triton_tiles import count_kernel, expand_kernel, list_kernel, settle_kernel
+from truerank.ranking.gpu.triton_tiles import (
+    LEAST_TILES,
+    PROGRAMS,
+    count_kernel,
+    expand_kernel,
+    list_kernel,
+    settle_kernel,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -79,9 +86,6 @@ WHOLE_WORK = 1 << 32
 FEW_ITEMS = 256
 # Rows that leave more than this share of all pairs undecided are counted in float64.
 DENSE_SHARE = 1 / 32
-# Programs of a launch: enough that the last ones do not keep a large GPU waiting.
-PROGRAMS = 1 << 13
-LEAST_TILES = 32
 PAIRS_PER_PROGRAM = 128
 # Rows among which a program looks for open ones, and open rows that are multiplied at a time.
 GROUP = 4096

@@ -20,6 +20,10 @@ from __future__ import annotations
 
 from truerank.ranking.gpu.device import jit, tl
 
+# Programs of a launch that counts: enough that the last ones do not keep a large GPU waiting. Tiles of each.
+PROGRAMS = 1 << 13
+LEAST_TILES = 32
+
 
 @jit("first_block", "stop_tile", "n_items", "n_rows")
 def count_kernel(  # type: ignore[no-untyped-def]
