@@ -415,7 +415,7 @@ def measure_sampled(users: Any, items: Any, targets: Array, repeats: int) -> dic
     nothing = CoreLists(np.zeros(n_users + 1, np.int64), np.zeros(0, np.int32))
     number = np.arange(n_users)
     queries = Queries(number, CoreLists(indptr, targets), nothing)
-    rows = Rows(queries, None, len(items), number, indptr, number)  # type: ignore[arg-type]
+    rows = Rows(queries, None, len(items), number, indptr, False, 0, "sample//0", queries.users)  # type: ignore[arg-type]
     judge = DeviceFactors(Factors(users.cpu().numpy(), items.cpu().numpy()), rows)
     block = RowBlock(0, n_users, indptr * N_NEGATIVES)
     found = judge.compare(block, codes)

@@ -78,7 +78,6 @@ class Problem:
         step = n_items // (N_SEEN + 1)
         cells = np.arange(N_SEEN + 1) * step + draw.integers(0, step, (n_users, N_SEEN + 1))
         self.targets, self.seen = cells[:, -1].copy(), cells[:, :-1].astype(np.int32)
-        self.state = draw.integers(0, 1 << 63, n_users, dtype=np.uint64)
 
     def near_the_top(self) -> None:
         """Make each user's target the best of 1000 items, as of a model that works."""
@@ -103,7 +102,7 @@ class Problem:
         user = np.arange(self.n_users)[rows]
         number = np.arange(len(user))
         queries = Queries(user, targets, seen)
-        return Rows(queries, None, self.n_items, number, targets.indptr, self.state[rows])  # type: ignore[arg-type]
+        return Rows(queries, None, self.n_items, number, targets.indptr, False, 0, "sample//0", queries.users)  # type: ignore[arg-type]
 
     def factors(self) -> Factors:
         """Return the model."""

@@ -112,7 +112,11 @@ class Lists:
 
     def lengths(self) -> IntArray:
         """Return how many items each user has."""
-        return np.diff(self.indptr)
+        return self._lengths
+
+    @cached_property
+    def _lengths(self) -> IntArray:
+        return frozen(np.diff(self.indptr))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

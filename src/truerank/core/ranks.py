@@ -9,9 +9,10 @@ infers: weights over the ranks among all items.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
 
 import numpy as np
@@ -150,23 +151,7 @@ class Ranks(_RankTable):
 
     def __post_init__(self) -> None:
         _freeze_columns(self)
-        _check_rows(
-            [
-                ("n_above must be >= 0", self.n_above >= 0),
-                ("n_tied must be >= 0", self.n_tied >= 0),
-                ("n_above + n_tied must be smaller than n_pool", self.n_above + self.n_tied < self.n_pool),
-                ("n_relevant_above must be >= 0", self.n_relevant_above >= 0),
-                ("n_relevant_above must be at most n_above", self.n_relevant_above <= self.n_above),
-                ("n_relevant_tied must be >= 0", self.n_relevant_tied >= 0),
-                ("n_relevant_tied must be at most n_tied", self.n_relevant_tied <= self.n_tied),
-                (
-                    "n_relevant must count more targets than lie above or tied",
-                    self.n_relevant > self.n_relevant_above + self.n_relevant_tied,
-                ),
-                ("n_relevant must be at most n_pool", self.n_relevant <= self.n_pool),
-                (f"n_pool must be at most {MOST_ITEMS:,}", self.n_pool <= MOST_ITEMS),
-            ]
-        )
+        _check_rows(self, _rank_conditions)
         _check_together(self.user)
 
     @classmethod
@@ -309,34 +294,7 @@ class SampledRanks(_RankTable):
 
     def __post_init__(self) -> None:
         _freeze_columns(self)
-        irrelevant_above = self.n_above - self.n_relevant_above
-        irrelevant_tied = self.n_tied - self.n_relevant_tied
-        checks = [
-            ("n_negatives must be >= 1", self.n_negatives >= 1),
-            ("a sampled rank must be >= 1", irrelevant_above >= 0),
-            ("n_tied must be >= 0", irrelevant_tied >= 0),
-            ("n_relevant_above must be >= 0", self.n_relevant_above >= 0),
-            ("n_relevant_tied must be >= 0", self.n_relevant_tied >= 0),
-            (
-                "the sampled rank must be at most n_negatives + 1",
-                irrelevant_above + irrelevant_tied <= self.n_negatives,
-            ),
-            (
-                "n_relevant must count more targets than lie above or tied",
-                self.n_relevant > self.n_relevant_above + self.n_relevant_tied,
-            ),
-            ("n_candidates must be >= 1", self.n_candidates >= 1),
-            (f"n_pool must be at most {MOST_ITEMS:,}", self.n_pool <= MOST_ITEMS),
-            (f"n_negatives must be at most {MOST_ITEMS:,}", self.n_negatives <= MOST_ITEMS),
-            (
-                "n_candidates must be at most the irrelevant items of the pool",
-                self.n_candidates <= self.n_pool - self.n_relevant,
-            ),
-        ]
-        if not self.design.replacement:
-            sentence = "without replacement n_negatives must be at most the candidates they are drawn from"
-            checks.append((sentence, self.n_negatives <= self.n_candidates))
-        _check_rows(checks)
+        _check_rows(self, _sample_conditions)
         _check_together(self.user)
         if self.gain is not None and not (np.maximum.reduceat(self.gain, self.starts) > 0).all():
             raise InvalidData(
@@ -489,17 +447,78 @@ def _starts(user: IntArray) -> IntArray:
 
 
 def _check_together(user: IntArray) -> None:
-    if (np.diff(user) >= 0).all():  # sorted, as most tables are: no need to look for repeats
+    if (user[1:] >= user[:-1]).all():  # sorted, as most tables are: no need to look for repeats
         return
     if len(_starts(user)) != len(np.unique(user)):
         raise InvalidData("rows of one user must lie together. Sort the rows by user.")
 
 
-def _check_rows(checks: list[tuple[str, np.ndarray]]) -> None:
-    for sentence, holds in checks:
-        if not holds.all():
-            row = int(np.argmin(holds))
-            raise InvalidData(f"{sentence}, but row {row} (counted from 0) breaks that. Correct the table.")
+# Rows that are checked at a time, so that what is computed for a check stays in the cache.
+_CHECKED_ROWS = 1 << 14
+_Conditions = Callable[[Any], Iterator[tuple[str, BoolArray]]]
+
+
+def _check_rows(table: Ranks | SampledRanks, conditions: _Conditions) -> None:
+    """Raise unless all rows meet the conditions: sentences, and whether they hold in each row of a part."""
+    columns = {
+        entry.name: getattr(table, entry.name)
+        for entry in fields(table)
+        if entry.name not in ("design", "gain")
+    }
+    for start in range(0, len(table), _CHECKED_ROWS):
+        part = {name: column[start : start + _CHECKED_ROWS] for name, column in columns.items()}
+        for sentence, holds in conditions(SimpleNamespace(**part, design=getattr(table, "design", None))):
+            if not holds.all():
+                row = start + int(np.argmin(holds))
+                raise InvalidData(
+                    f"{sentence}, but row {row} (counted from 0) breaks that. Correct the table."
+                )
+
+
+def _rank_conditions(part: Any) -> Iterator[tuple[str, BoolArray]]:
+    yield "n_above must be >= 0", part.n_above >= 0
+    yield "n_tied must be >= 0", part.n_tied >= 0
+    yield "n_above + n_tied must be smaller than n_pool", part.n_above + part.n_tied < part.n_pool
+    yield "n_relevant_above must be >= 0", part.n_relevant_above >= 0
+    yield "n_relevant_above must be at most n_above", part.n_relevant_above <= part.n_above
+    yield "n_relevant_tied must be >= 0", part.n_relevant_tied >= 0
+    yield "n_relevant_tied must be at most n_tied", part.n_relevant_tied <= part.n_tied
+    yield (
+        "n_relevant must count more targets than lie above or tied",
+        part.n_relevant > part.n_relevant_above + part.n_relevant_tied,
+    )
+    yield "n_relevant must be at most n_pool", part.n_relevant <= part.n_pool
+    yield f"n_pool must be at most {MOST_ITEMS:,}", part.n_pool <= MOST_ITEMS
+
+
+def _sample_conditions(part: Any) -> Iterator[tuple[str, BoolArray]]:
+    irrelevant_above = part.n_above - part.n_relevant_above
+    irrelevant_tied = part.n_tied - part.n_relevant_tied
+    yield "n_negatives must be >= 1", part.n_negatives >= 1
+    yield "a sampled rank must be >= 1", irrelevant_above >= 0
+    yield "n_tied must be >= 0", irrelevant_tied >= 0
+    yield "n_relevant_above must be >= 0", part.n_relevant_above >= 0
+    yield "n_relevant_tied must be >= 0", part.n_relevant_tied >= 0
+    yield (
+        "the sampled rank must be at most n_negatives + 1",
+        irrelevant_above + irrelevant_tied <= part.n_negatives,
+    )
+    yield (
+        "n_relevant must count more targets than lie above or tied",
+        part.n_relevant > part.n_relevant_above + part.n_relevant_tied,
+    )
+    yield "n_candidates must be >= 1", part.n_candidates >= 1
+    yield f"n_pool must be at most {MOST_ITEMS:,}", part.n_pool <= MOST_ITEMS
+    yield f"n_negatives must be at most {MOST_ITEMS:,}", part.n_negatives <= MOST_ITEMS
+    yield (
+        "n_candidates must be at most the irrelevant items of the pool",
+        part.n_candidates <= part.n_pool - part.n_relevant,
+    )
+    if not part.design.replacement:
+        yield (
+            "without replacement n_negatives must be at most the candidates they are drawn from",
+            part.n_negatives <= part.n_candidates,
+        )
 
 
 @dataclass(frozen=True, eq=False)

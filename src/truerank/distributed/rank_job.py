@@ -71,15 +71,15 @@ class RelabelledSampler(Sampler):
 
     def negatives(self, split: Split, rows: Rows) -> Negatives | GrowingNegatives:
         """Return the negatives that belong to the users' codes in the whole data."""
-        relabelled = Rows.of(
-            replace(rows.queries, users=self.codes[rows.queries.users]),
+        own = Rows.of(
+            rows.queries,
             split,
             per_target=self.is_per_target,
             seed=self.seed,
             repeat=0,
             label="" if self.is_shared else self.label,
         )
-        return self._inner.negatives(split, replace(rows, state=relabelled.state))
+        return self._inner.negatives(split, replace(own, codes=self.codes[rows.queries.users]))
 
 
 class RelabelledScorer:

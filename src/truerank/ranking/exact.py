@@ -221,10 +221,10 @@ def _rows(lists: Lists, start: int, stop: int) -> Lists:
 
 
 def _select(lists: Lists, users: IntArray) -> Lists:
-    """Return the lists of some users."""
+    """Return the lists of some users, ascending."""
+    if len(users) == len(lists.indptr) - 1:
+        return lists
     lengths = lists.lengths()[users]
     indptr = np.concatenate([[0], np.cumsum(lengths)])
-    if len(lengths) == len(lists.indptr) - 1:
-        return lists
     shift = np.repeat(lists.indptr[users] - indptr[:-1], lengths)
     return Lists(indptr, lists.items[np.arange(indptr[-1]) + shift])

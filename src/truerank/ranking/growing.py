@@ -42,7 +42,7 @@ from truerank.ranking.negatives import (
     sample_with_replacement,
     uniform_proposal,
 )
-from truerank.ranking.samplers.uniform import MOST_PROPOSALS
+from truerank.ranking.samplers.uniform import least_free
 
 if TYPE_CHECKING:
     from truerank.ranking.gpu.sampled import DeviceFactors
@@ -76,11 +76,14 @@ class NegativeSequences:
     @cached_property
     def head(self) -> IntArray:
         """Negatives per row that are sampled by rejection; 0 where even the first sample would be slow."""
-        free, n_items = self.rows.n_free, self.rows.n_items
+        return frozen(self.head_of(self.rows.n_free))
+
+    def head_of(self, n_free: IntArray) -> IntArray:
+        """Return that number for rows with so many candidates; ``triton_pairs.grow_kernel`` does the same."""
+        spare = least_free(self.rows.n_items)
         if self.replacement:
-            return frozen(np.where(free * MOST_PROPOSALS < n_items, 0, UNLIMITED))
-        most = free - -(-n_items // MOST_PROPOSALS)
-        return frozen(np.where(most < self.first, 0, most))
+            return np.where(n_free < spare, 0, UNLIMITED)
+        return np.where(n_free - spare < self.first, 0, n_free - spare)
 
     @cached_property
     def lists(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:

@@ -45,7 +45,9 @@ class Rows:
     n_items : size of the catalogue
     owner : (n_rows,) the query that a row belongs to
     pairs : (n_rows + 1,) row r is compared with the targets ``pairs[r]:pairs[r + 1]`` of all queries
-    state : (n_rows,) state of the random stream of each row
+    is_per_target : whether each target has a row of its own; if not, rows are the queries in their order
+    seed, stage, codes : what the random stream of a row depends on, beside its target; ``codes`` are those of
+        the queries' users in the whole data set
     """
 
     queries: Queries
@@ -53,37 +55,48 @@ class Rows:
     n_items: int
     owner: IntArray
     pairs: IntArray
-    state: Words
+    is_per_target: bool
+    seed: int
+    stage: str
+    codes: IntArray
 
     @classmethod
     def of(
         cls, queries: Queries, split: Split, *, per_target: bool, seed: int, repeat: int, label: str
     ) -> Rows:
         """Build the rows; the random state depends on seed, repeat, label, user (and target) alone."""
-        targets = queries.targets
-        n_queries, n_pairs = len(queries), len(targets.items)
-        owner = np.repeat(np.arange(n_queries), targets.lengths()) if per_target else np.arange(n_queries)
-        pairs = np.arange(n_pairs + 1) if per_target else targets.indptr
-        user = queries.users[owner]
-        stage = f"sample/{label}/{repeat}"
-        state = (
-            pair_keys(seed, f"{stage}/target", user, targets.items)
-            if per_target
-            else pair_keys(seed, stage, user, np.zeros_like(user))
-        )
+        targets, number = queries.targets, np.arange(len(queries))
+        owner = np.repeat(number, targets.lengths()) if per_target else number
+        pairs = np.arange(len(targets.items) + 1) if per_target else targets.indptr
+        stage = f"sample/{label}/{repeat}{'/target' if per_target else ''}"
         return cls(
-            queries, split.train.users, split.train.n_items, frozen(owner), frozen(pairs), frozen(state)
+            queries,
+            split.train.users,
+            split.train.n_items,
+            frozen(owner),
+            frozen(pairs),
+            per_target,
+            seed,
+            stage,
+            queries.users,
         )
 
     def __len__(self) -> int:
         return len(self.owner)
 
     @cached_property
+    def state(self) -> Words:
+        """State of the random stream of each row."""
+        user = self.codes[self.owner]
+        item = self.queries.targets.items if self.is_per_target else np.zeros(1, np.int64)
+        return frozen(pair_keys(self.seed, self.stage, user, item))
+
+    @cached_property
     def n_free(self) -> IntArray:
         """Candidates per row: items that are neither excluded nor targets of its user."""
-        lengths = self.queries.targets.lengths() + self.queries.excluded.lengths()
-        free: IntArray = (self.n_items - lengths)[self.owner]
-        return free
+        free: IntArray = self.queries.targets.lengths() + self.queries.excluded.lengths()
+        np.subtract(self.n_items, free, out=free)
+        return frozen(free[self.owner] if self.is_per_target else free)
 
     def blocked(self, row: int) -> IntArray:
         """Return the items that are not candidates of a row: targets and excluded items."""

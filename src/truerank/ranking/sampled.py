@@ -14,7 +14,7 @@ from truerank.core.progress import SILENT, Progress, as_progress, tracked
 from truerank.core.ranks import SEEN_POLICIES, Design, SampledRanks, SeenPolicy, Stopping
 from truerank.core.scorer import DenseScores, Scorer, check_scorer, nan_score, ready_scorer
 from truerank.core.split import Split, check_split
-from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets, order_within_rows
+from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets
 from truerank.ranking.exact import make_queries, per_target
 from truerank.ranking.gpu.sampled import factors_on
 from truerank.ranking.growing import GrowingNegatives, NaNRow, compare_growing
@@ -194,14 +194,15 @@ def _table(
     design: Design,
 ) -> SampledRanks:
     queries = rows.queries
-    lengths, indptr = queries.targets.lengths(), queries.targets.indptr.astype(np.int64)
+    lengths, indptr = queries.targets.lengths(), queries.targets.indptr.astype(np.int64, copy=False)
     removed = queries.excluded.lengths() if seen == "remove" else np.zeros_like(lengths)
-    above, tied = count_among_targets(indptr, counts.scores, order_within_rows(indptr, counts.scores))
+    above, tied = count_among_targets(indptr, counts.scores)
+    is_single = len(lengths) == len(counts.scores)  # then no other target is above or tied
     return SampledRanks(
         user=per_target(queries.users, lengths),
         item=queries.targets.items,
-        n_above=counts.n_above + above,
-        n_tied=counts.n_tied + tied,
+        n_above=counts.n_above if is_single else counts.n_above + above,
+        n_tied=counts.n_tied if is_single else counts.n_tied + tied,
         n_pool=per_target(rows.n_items - removed, lengths),
         n_relevant=per_target(lengths, lengths),
         n_relevant_above=above,

@@ -117,18 +117,16 @@ def test_blocks_do_not_matter(where: Where, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_programs_take_each_target_once() -> None:
-    pairs = np.array([0, 1, 20, 24, 41])
-    groups = growing.Groups.of_rows(1, 4, pairs)
+    pairs = np.array([0, 19, 23, 40])
+    groups = growing.Groups.of(pairs)
     assert groups.width == 16
     taken = [
-        (int(groups.row[row]), int(groups.pair[at]))
-        for row, first, stop in zip(groups.row_of, groups.first, groups.stop, strict=True)
+        (int(row), at)
+        for row, first, stop in zip(groups.row, groups.first, groups.stop, strict=True)
         for at in range(first, stop)
     ]
-    assert taken == [(row, pair) for row in (1, 2, 3) for pair in range(pairs[row], pairs[row + 1])]
+    assert taken == [(row, pair) for row in (0, 1, 2) for pair in range(pairs[row], pairs[row + 1])]
     assert (groups.stop - groups.first).tolist() == [16, 3, 4, 16, 1]
-    single = growing.Groups.of_pairs(np.array([0, 21, 22, 40]), pairs)
-    assert (single.row.tolist(), single.row_of.tolist()) == ([0, 2, 3], [0, 1, 1, 2])
 
 
 @pytest.mark.parametrize("spec", [*SPECS[:2], "uniform(m=30)", "uniform(m=450, replace=true)"])

@@ -85,19 +85,23 @@ def order_within_rows(indptr: Ints, scores: NDArray[np.floating]) -> Ints:
     return np.lexsort((scores, rows))
 
 
-def count_among_targets(indptr: Ints, scores: NDArray[np.floating], order: Ints) -> tuple[Ints, Ints]:
+def count_among_targets(
+    indptr: Ints, scores: NDArray[np.floating], order: Ints | None = None
+) -> tuple[Ints, Ints]:
     """Return, per pair, how many other targets of its row score higher, and how many the same.
+
+    ``order`` is that of ``order_within_rows``, where it is known already.
 
     Examples
     --------
-    >>> indptr, scores = np.array([0, 3]), np.array([2.0, 1.0, 2.0])
-    >>> above, tied = count_among_targets(indptr, scores, order_within_rows(indptr, scores))
+    >>> above, tied = count_among_targets(np.array([0, 3]), np.array([2.0, 1.0, 2.0]))
     >>> above.tolist(), tied.tolist()
     ([0, 2, 0], [1, 0, 1])
     """
     n_pairs = len(scores)
     if len(indptr) - 1 == n_pairs:
         return np.zeros(n_pairs, np.int64), np.zeros(n_pairs, np.int64)
+    order = order_within_rows(indptr, scores) if order is None else order
     is_first = np.zeros(n_pairs, np.bool_)
     is_first[indptr[:-1]] = True
     ascending = scores[order]
@@ -168,12 +172,13 @@ class Pools:
                 "seen_indptr and target_indptr must describe the same rows, "
                 f"got {len(self.seen_indptr) - 1} and {len(self.target_indptr) - 1}."
             )
-        empty = np.flatnonzero(self.n_targets < 1)
-        if len(empty):
-            raise InvalidData(f"every row must have a target, row {empty[0]} has none. Leave such rows out.")
-        outside = (self.target_items < 0) | (self.target_items >= self.n_items)
-        if outside.any():
-            item = self.target_items[np.argmax(outside)]
+        starts, ends = self.target_indptr[:-1], self.target_indptr[1:]
+        if not (starts < ends).all():
+            empty = int(np.argmin(starts < ends))
+            raise InvalidData(f"every row must have a target, row {empty} has none. Leave such rows out.")
+        items = self.target_items
+        if len(items) and not (items.min() >= 0 and items.max() < self.n_items):
+            item = items[np.argmax((items < 0) | (items >= self.n_items))]
             raise InvalidData(f"target_items must lie in 0..{self.n_items - 1}, got {item}.")
 
     @property
@@ -223,7 +228,7 @@ def as_integers(name: str, values: ArrayLike) -> Ints:
 
 
 def _check_lists(name: str, indptr: Ints, items: Ints) -> None:
-    if len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != len(items) or (np.diff(indptr) < 0).any():
+    if len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != len(items) or (indptr[1:] < indptr[:-1]).any():
         raise InvalidData(
             f"{name}_indptr must rise from 0 to the {len(items)} entries of {name}_items. "
             "Build both from one CSR matrix."

@@ -65,6 +65,8 @@ def open_device(name: str) -> torch.device:
             f"device must be one this machine has, but torch sees {torch.cuda.device_count()} GPUs and no "
             f"{name!r}. Leave it out to count on the CPU."
         )
+    if device.type == "cuda" and device.index is None:  # as tensors name it that are there already
+        return torch.device("cuda", torch.cuda.current_device())
     return device
 
 
@@ -194,7 +196,30 @@ def to_device(values: Matrix, device: torch.device) -> Tensor:
         return moved
     with warnings.catch_warnings():  # torch warns of arrays that are read-only
         warnings.simplefilter("ignore", UserWarning)
-        return torch.from_numpy(values).to(device)
+        here = torch.from_numpy(values)
+    if device.type != "cuda" or here.nbytes <= STAGED_BYTES or not here.is_contiguous():
+        return here.to(device)
+    return _staged(here, device)
+
+
+# A GPU fetches from pinned memory alone. Larger arrays go there by so many bytes at a time.
+STAGED_BYTES = 1 << 22
+
+
+def _staged(values: Tensor, device: torch.device) -> Tensor:
+    """Send values through pinned memory: all cores fill one piece while the one before is on its way."""
+    import torch
+
+    flat = values.view(-1)
+    sent = torch.empty_like(flat, device=device)
+    step = STAGED_BYTES // flat.element_size()
+    for start in range(0, len(flat), step):
+        piece = flat[start : start + step]
+        # torch keeps pinned memory that is not used any more, and waits with it for copies under way.
+        pinned = torch.empty(len(piece), dtype=flat.dtype, pin_memory=True)
+        pinned.copy_(piece)
+        sent[start : start + step].copy_(pinned, non_blocking=True)
+    return sent.view(values.shape)
 
 
 def largest_of(name: str, part: Tensor, whole: Matrix) -> float:

@@ -29,7 +29,6 @@ from truerank.ranking.cpu.counts import (
     as_integers,
     check_magnitudes,
     count_among_targets,
-    order_within_rows,
 )
 from truerank.ranking.exact import exact_ranks, make_queries, ranks_from_counts
 from truerank.ranking.gpu.device import (
@@ -262,8 +261,7 @@ class DeviceBatch:
 
     def counts(self) -> Counts:
         """Return the result."""
-        indptr = self.pools.target_indptr
-        among = count_among_targets(indptr, self.scores, order_within_rows(indptr, self.scores))
+        among = count_among_targets(self.pools.target_indptr, self.scores)
         return Counts(self.above, self.tied, *among, self.n_recomputed)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from truerank.core.errors import InvalidParameter, check_at_least
 from truerank.core.scorer import ItemWeights
 from truerank.core.types import IntArray
-from truerank.ranking.cpu.counts import Counts, as_integers, count_among_targets, order_within_rows
+from truerank.ranking.cpu.counts import Counts, as_integers, count_among_targets
 from truerank.ranking.gpu.device import jit, open_device, tl, to_device, to_host
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class ItemWeightCounter:
         above, tied = np.concatenate([np.zeros((2, 0), np.int64), *parts], axis=1)
         target = np.concatenate([np.zeros(0), *scores])
         indptr = as_integers("target_indptr", queries.targets.indptr)
-        among = count_among_targets(indptr, target, order_within_rows(indptr, target))
+        among = count_among_targets(indptr, target)
         return Counts(above, tied - 1, *among)
 
     def _count_block(self, block: Queries) -> tuple[Any, Any, Any]:

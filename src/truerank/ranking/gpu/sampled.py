@@ -2,8 +2,10 @@
 
 One kernel samples, scores and counts the negatives of a row; a sample of fixed size is one round. The
 negatives are those of ``growing.NegativeSequences``, item by item. Scores are float64 sums in any order;
-where such a sum is too close to the target's score, the sum that defines ranks decides. Rows that are not
-sampled by rejection (most of the catalogue is wanted, or seen) are sampled on the CPU, and their lists sent.
+where such a sum is too close to the target's score, the sum that defines ranks decides. Samples are kept free
+of duplicates by remembering them, which takes memory: all targets first go through the first round, and those
+that go on begin anew with room for the largest sample. Rows that are not sampled by rejection (most of the
+catalogue is wanted, or seen) are sampled on the CPU, and their lists sent.
 """
 
 from __future__ import annotations
@@ -11,14 +13,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from truerank.core.errors import DataWarning
 from truerank.core.interactions import Lists
+from truerank.core.random import stage_key
 from truerank.core.scorer import Factors, HasFactors, Scorer
-from truerank.core.types import IntArray
+from truerank.core.types import FloatArray, IntArray
 from truerank.ranking.cpu.counts import check_magnitudes
 from truerank.ranking.gpu.device import (
     Engine,
@@ -30,11 +34,13 @@ from truerank.ranking.gpu.device import (
     to_device,
     to_host,
 )
+from truerank.ranking.samplers.uniform import least_free
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
-    from truerank.ranking.growing import GrowingNegatives, NegativeSequences
+    from truerank.ranking.growing import GrowingNegatives
     from truerank.ranking.listed import ListedCounts
     from truerank.ranking.negatives import RowBlock, Rows
 
@@ -104,15 +110,23 @@ class DeviceFactors:
         """Whether uniform negatives can be sampled on the device too, see ``grow_on_device``."""
         return bool(self.engine.CAN_SAMPLE)
 
-    def send_users(self, users: IntArray) -> Tensor:
-        """Return the vectors of some users, ascending, on the device; raise when scores could overflow."""
+    def sent_users(self, users: IntArray) -> tuple[Any, Tensor]:
+        """Return the vectors of some users, ascending, here and on the device."""
         is_run = len(users) and users[-1] - users[0] + 1 == len(users)
         chosen = self.users[users[0] : users[-1] + 1] if is_run else self.users[users]
-        sent = to_device(chosen, self.device)
+        return chosen, to_device(chosen, self.device)
+
+    def check_users(self, sent: Tensor, chosen: Any) -> None:
+        """Raise unless the vectors of users are finite and their scores cannot overflow."""
         exponents = (
             float(np.frexp(value)[1]) for value in (largest_of("user", sent, chosen), self.item_largest)
         )
         check_magnitudes(*(-int(exponent) for exponent in exponents))
+
+    def send_users(self, users: IntArray) -> Tensor:
+        """Return the vectors of some users, ascending, on the device; raise when scores could overflow."""
+        chosen, sent = self.sent_users(users)
+        self.check_users(sent, chosen)
         return sent
 
     def scores(self, row: IntArray, codes: IntArray, indptr: IntArray) -> tuple[Any, int]:
@@ -203,46 +217,30 @@ WARPS = 2
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Work of the programs of a kernel: each compares targets of one row with its negatives.
+    """Work of the programs of a kernel where rows have several targets: each takes some targets of one row.
 
     Parameters
     ----------
-    row : (n_rows,) rows, ascending
-    pair : (n_pairs,) targets, numbered as in all queries
-    row_of : (n,) index of a program's row in ``row``
-    first, stop : (n,) a program's targets, as indices into ``pair``
+    row : (n,) a program's row
+    first, stop : (n,) a program's targets
     width : targets of a program at most, a power of two
     """
 
     row: IntArray
-    pair: IntArray
-    row_of: IntArray
     first: IntArray
     stop: IntArray
     width: int
 
     @classmethod
-    def of_rows(cls, start: int, stop: int, pairs: IntArray) -> Groups:
-        """Return all targets of the rows start..stop-1."""
-        begin = pairs[start : stop + 1] - pairs[start]
-        lengths = np.diff(begin)
-        number, row = np.arange(pairs[start], pairs[stop]), np.arange(start, stop)
-        if len(number) == len(row):
-            return cls(row, number, row - start, begin[:-1], begin[1:], 1)
+    def of(cls, pairs: IntArray) -> Groups:
+        """Return all targets of all rows; those of row r are ``pairs[r]:pairs[r + 1]``."""
+        lengths = np.diff(pairs)
         width = min(TARGETS, 1 << (int(lengths.max(initial=1)) - 1).bit_length())
         n_groups = -(-lengths // width)
-        row_of = np.repeat(np.arange(stop - start), n_groups)
+        row = np.repeat(np.arange(len(lengths)), n_groups)
         before = np.cumsum(n_groups) - n_groups
-        first = begin[row_of] + width * (np.arange(len(row_of)) - before[row_of])
-        stops = np.minimum(first + width, begin[row_of + 1])
-        return cls(row, number, row_of, first, stops, width)
-
-    @classmethod
-    def of_pairs(cls, pair: IntArray, pairs: IntArray) -> Groups:
-        """Return single targets, numbered in ascending order."""
-        row, row_of = np.unique(np.searchsorted(pairs, pair, side="right") - 1, return_inverse=True)
-        number = np.arange(len(pair))
-        return cls(row, pair, row_of, number, number + 1, 1)
+        first = pairs[row] + width * (np.arange(len(row)) - before[row])
+        return cls(row, first, np.minimum(first + width, pairs[row + 1]), width)
 
 
 def grow_on_device(
@@ -250,161 +248,248 @@ def grow_on_device(
 ) -> ListedCounts:
     """Compare the targets of all rows with their negatives until each may stop; needs triton.
 
-    Every count equals that of ``growing.compare_growing``.
+    Every count equals that of ``growing.compare_growing``. While the kernel runs for some rows, the next are
+    sent.
     """
     from truerank.ranking.listed import ListedCounts
 
-    rows, sequences, stopping = negatives.rows, negatives.sequences, negatives.stopping
-    device = _Device(factors, negatives, sequences)
-    reached, parts = negatives.reached(stopping.sizes[-1]), []
-    for start, stop in _cuts(negatives, factors.users.shape[1], factors.limits):
-        groups = Groups.of_rows(start, stop, rows.pairs)
-        counts, scores = device.run(groups, None)
-        above, drawn = counts[0], counts[2]
-        last_size = np.repeat(reached[start:stop], np.diff(rows.pairs[start : stop + 1]))
-        is_open = (above < stopping.rank) & (drawn < last_size)
-        for left in _bounded(groups.pair[is_open], last_size[is_open], factors.limits.listed):
-            index = left - groups.pair[0]
-            counts[:, index] = device.run(Groups.of_pairs(left, rows.pairs), reached)[0]
-        n_scores = np.maximum.reduceat(counts[2], rows.pairs[start:stop] - rows.pairs[start]).sum()
-        parts.append(ListedCounts(counts[0], counts[1], counts[2], scores, int(n_scores) + len(scores)))
-        advance(stop - start)
-    return ListedCounts.joined(parts)
+    job = _Job(factors, negatives)
+    n_pairs = int(negatives.rows.pairs[-1])
+    counts, scores = np.empty((3, n_pairs), np.int64), np.empty(n_pairs)
+    n_scores, running = 0, None
+    for start, stop in _cuts(job):
+        part = _Part(job, start, stop)
+        if running is not None:
+            n_scores += running.finish(counts, scores)
+            advance(len(running))
+        running = part
+    if running is not None:
+        n_scores += running.finish(counts, scores)
+        advance(len(running))
+    return ListedCounts(counts[0], counts[1], counts[2], scores, n_scores)
 
 
-class _Device:
-    """Runs the kernel for blocks of rows, with the same items and stopping rule."""
+class _Job:
+    """What the kernel needs beside rows: items, sizes of the rounds, the key of the random streams.
 
-    def __init__(
-        self, factors: DeviceFactors, negatives: GrowingNegatives, sequences: NegativeSequences
+    Parameters
+    ----------
+    factors : the vectors
+    negatives : rows, stopping rule and design
+    """
+
+    def __init__(self, factors: DeviceFactors, negatives: GrowingNegatives) -> None:
+        self.factors, self.negatives, self.rows = factors, negatives, negatives.rows
+        self.replacement, stopping = negatives.design.replacement, negatives.stopping
+        self.sizes, self.rank = np.array(stopping.sizes, np.int64), stopping.rank
+        words = np.array(stage_key(self.rows.seed, self.rows.stage), np.uint64).view(np.int64)
+        self.words, self.device_sizes = (to_device(part, factors.device) for part in (words, self.sizes))
+
+    @property
+    def first(self) -> int:
+        """Room for the sample of a program in the first run, where samples are remembered."""
+        return 0 if self.replacement else min(LONGEST, int(self.sizes[0]), self.rows.n_items)
+
+    @property
+    def longest(self) -> int:
+        """The same for targets that go on."""
+        return 0 if self.replacement else min(LONGEST, int(self.sizes[-1]), self.rows.n_items)
+
+    @cached_property
+    def is_one_run(self) -> bool:
+        """Whether one run of the kernel is known to be enough for all targets."""
+        if len(self.sizes) > 1 or not len(self.rows):
+            return False
+        shortest = self.negatives.sequences.head_of(self.rows.n_free.min(keepdims=True))
+        room = shortest if self.replacement else np.minimum(shortest, self.first)
+        return bool((room >= self.sizes[-1]).all())
+
+
+class _Part:
+    """Rows start..stop-1 on the device; the first run of the kernel begins when they are sent.
+
+    Parameters
+    ----------
+    job : what is common to all parts
+    start, stop : the rows
+    """
+
+    def __init__(self, job: _Job, start: int, stop: int) -> None:
+        import torch
+
+        self.job, self.start, self.stop = job, start, stop
+        rows, queries, device = job.rows, job.rows.queries, job.factors.device
+        owner = rows.owner[start:stop]
+        first, last = int(owner[0]), int(owner[-1]) + 1
+        self.pairs = slice(int(rows.pairs[start]), int(rows.pairs[stop]))
+        n_pairs = self.pairs.stop - self.pairs.start
+        self.excluded, self.targets = (
+            _send_lists(lists, first, last, device) for lists in (queries.excluded, queries.targets)
+        )
+        self.user_code = to_device(np.ascontiguousarray(rows.codes[first:last], np.int64), device)
+        before = self.pairs.start - int(queries.targets.indptr[first])
+        self.code = self.targets[1][before : before + n_pairs].long()
+        self.chosen_users, self.users = job.factors.sent_users(queries.users[first:last])
+        number = torch.arange(max(len(self), n_pairs), device=device)
+        self.user_of = to_device(owner - first, device) if rows.is_per_target else number[: len(self)]
+        self.groups: Groups | None = None
+        self.group_parts: tuple[Tensor, ...] = (number, number, number)
+        user_of_pair = self.user_of
+        if n_pairs > len(self):
+            self.groups = Groups.of(rows.pairs[start : stop + 1] - self.pairs.start)
+            groups = (self.groups.row, self.groups.first, self.groups.stop)
+            self.group_parts = tuple(to_device(part, device) for part in groups)
+            lengths = to_device(np.diff(rows.pairs[start : stop + 1]), device)
+            user_of_pair = torch.repeat_interleave(self.user_of, lengths, output_size=n_pairs)
+        self.n_programs = len(self) if self.groups is None else len(self.groups.row)
+        factors = (self.users, job.factors.items, job.factors.bias)
+        self.user_of_pair = user_of_pair
+        self.score = job.factors.engine.score_pairs(*factors, user_of_pair, self.code)
+        self.out = torch.zeros((3, n_pairs), dtype=torch.int32, device=device)
+        self._run(None, job.first)
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def finish(self, counts: IntArray, scores: FloatArray) -> int:
+        """Let all targets go on that may, write the results to their place, return the number of scores."""
+        import torch
+
+        job = self.job
+        job.factors.check_users(self.users, self.chosen_users)
+        if not job.is_one_run:
+            if job.longest > job.first:
+                step = max(1, job.factors.limits.taken // (2 * job.longest))
+                for chosen in torch.split(self._open_programs(), step):
+                    self._run(chosen, job.longest)
+            self._run_listed(to_host(self._open_programs()))
+        for mine, found in zip(counts[:, self.pairs], self.out, strict=True):
+            torch.from_numpy(mine).copy_(found)
+        torch.from_numpy(scores[self.pairs]).copy_(self.score)
+        drawn = counts[2, self.pairs]
+        if self.groups is not None:
+            drawn = np.maximum.reduceat(drawn, job.rows.pairs[self.start : self.stop] - self.pairs.start)
+        return int(drawn.sum()) + len(self.score)
+
+    def _open_programs(self) -> Tensor:
+        """Return the programs of which a target may go on."""
+        import torch
+
+        job, n_items = self.job, self.job.rows.n_items
+        above, _, drawn = self.out
+        last = torch.full_like(self.user_of_pair, int(job.sizes[-1]))
+        if not job.replacement:
+            n_blocked = self.excluded[0].diff() + self.targets[0].diff()
+            last = torch.minimum(last, (n_items - n_blocked)[self.user_of_pair])
+        is_open = (above < job.rank) & (drawn < last)
+        if self.groups is None:
+            return torch.nonzero(is_open)[:, 0]
+        row, first, stop = self.group_parts
+        owner = torch.repeat_interleave(torch.arange(len(row), device=row.device), stop - first)
+        return torch.unique(owner[is_open])  # type: ignore[no-any-return]
+
+    def _run_listed(self, programs: IntArray) -> None:
+        """Compare some programs' targets with negatives that are sampled on the CPU."""
+        from truerank.ranking.negatives import row_blocks
+
+        if not len(programs):
+            return
+        job = self.job
+        row = self.start + (programs if self.groups is None else self.groups.row[programs])
+        last = np.full(len(row), job.sizes[-1])
+        reached = last if job.replacement else np.minimum(last, job.rows.n_free[row])
+        for block in row_blocks(reached, job.factors.limits.listed):
+            mine = slice(block.start, block.stop)
+            own, place = np.unique(row[mine], return_inverse=True)
+            size = np.zeros(len(own), np.int64)
+            size[place] = reached[mine]
+            sampled = job.negatives.sequences.sample(own, np.zeros_like(size), size)
+            start = (np.cumsum(size) - size)[place]
+            device = job.factors.device
+            lists = (to_device(np.ascontiguousarray(part), device) for part in (start, sampled))
+            self._run(to_device(programs[mine], device), 0, *lists)
+
+    def _run(
+        self, chosen: Tensor | None, room: int, start: Tensor | None = None, sampled: Tensor | None = None
     ) -> None:
-        self.factors, self.negatives, self.sequences = factors, negatives, sequences
-        self.sizes = np.array(negatives.stopping.sizes, np.int64)
-        self.replacement = negatives.design.replacement
-        longest = _longest(negatives)
-        self.reach = sequences.head if self.replacement else np.minimum(sequences.head, longest)
-
-    def run(self, groups: Groups, reached: IntArray | None) -> tuple[Any, Any]:
-        """Return counts above, tied and of negatives, (3, n_pairs), and the scores of the targets.
-
-        With ``reached``, the final number of negatives per row, they are sampled on the CPU.
-        """
+        """Run the kernel for all programs or some, with room for their samples, or with samples as given."""
         import torch
 
         from truerank.ranking.gpu.triton_pairs import grow_kernel
 
-        factors, rows = self.factors, self.negatives.rows
-        owner = np.asarray(_taken(rows.owner, groups.row), np.int64)
-        is_new = np.diff(owner, prepend=-1) > 0
-        query, local = owner[is_new], np.cumsum(is_new) - 1
-        users = factors.send_users(_taken(rows.queries.users, query))
-        items = (users, factors.items, factors.bias)
-        send = self._send
-        user_of = send(local)
-        codes = send(_taken(rows.queries.targets.items, groups.pair))
-        row_of_pair = np.repeat(groups.row_of, groups.stop - groups.first)
-        scores = factors.engine.score_pairs(*items, user_of[send(row_of_pair)], codes)
-        n_programs = len(groups.row_of)
-        if reached is None:
-            reach = _taken(self.reach, groups.row)
-            capacity = 0 if self.replacement else int(reach.max(initial=0))
-            start = np.arange(n_programs) * capacity
-            taken = torch.empty(max(1, n_programs * capacity), dtype=torch.int32, device=factors.device)
-            lists = [*_some(rows.queries.excluded, query), *_some(rows.queries.targets, query)]
-        else:
-            reach = reached[groups.row]
-            begins = np.cumsum(reach) - reach
-            start = begins[groups.row_of]
-            drawn = self.sequences.sample(groups.row, np.zeros_like(reach), reach)
-            taken = to_device(np.ascontiguousarray(drawn, np.int32), factors.device)
-            lists = [np.zeros(len(query) + 1, np.int64), np.zeros(1, np.int32)] * 2
-        out = torch.zeros((3, len(groups.pair)), dtype=torch.int32, device=factors.device)
-        width = users.shape[1]
-        if n_programs:
-            grow_kernel[(n_programs,)](
-                *items[:2],
-                users if factors.bias is None else factors.bias,
-                scores,
-                send(groups.row_of),
-                send(groups.first),
-                send(groups.stop),
-                user_of,
-                send(_taken(rows.state, groups.row).view(np.int64)),
-                send(reach),
-                send(_taken(rows.n_free, groups.row)),
-                *(to_device(part, factors.device) for part in lists),
-                send(self.sizes),
-                send(start),
-                taken,
-                *out,
-                len(self.sizes),
-                self.negatives.stopping.rank - 1,
-                rows.n_items,
-                (1 << 32) % rows.n_items,
-                width,
-                HAS_BIAS=factors.bias is not None,
-                REPLACEMENT=self.replacement,
-                LISTED=reached is not None,
-                TRIES=TRIES,
-                OTHERS=OTHERS,
-                CHUNK=min(32, max(8, 1 << (width - 1).bit_length())),
-                TARGETS=groups.width,
-                num_warps=WARPS,
-                enable_fp_fusion=False,
-            )
-        return to_host(out).astype(np.int64), to_host(scores)
-
-    def _send(self, values: IntArray) -> Tensor:
-        return to_device(np.ascontiguousarray(values, np.int64), self.factors.device)
+        job, width = self.job, self.users.shape[1]
+        n_programs = self.n_programs if chosen is None else len(chosen)
+        if n_programs == 0:
+            return
+        bias = job.factors.bias
+        taken = sampled
+        if taken is None:
+            taken = torch.empty(max(1, n_programs * room), dtype=torch.int32, device=self.users.device)
+        grow_kernel[(n_programs,)](
+            self.users,
+            job.factors.items,
+            self.users if bias is None else bias,
+            self.score,
+            self.user_of if chosen is None else chosen,
+            *self.group_parts,
+            self.user_of,
+            self.user_code,
+            self.code,
+            job.words,
+            *self.excluded,
+            *self.targets,
+            job.device_sizes,
+            self.user_of if start is None else start,
+            taken,
+            *self.out,
+            room,
+            len(job.sizes),
+            job.rank - 1,
+            job.rows.n_items,
+            (1 << 32) % job.rows.n_items,
+            least_free(job.rows.n_items),
+            width,
+            HAS_BIAS=bias is not None,
+            REPLACEMENT=job.replacement,
+            LISTED=sampled is not None,
+            IS_CHOSEN=chosen is not None,
+            IS_GROUPED=self.groups is not None,
+            PER_TARGET=job.rows.is_per_target,
+            TRIES=TRIES,
+            OTHERS=OTHERS,
+            CHUNK=min(32, max(8, 1 << (width - 1).bit_length())),
+            TARGETS=1 if self.groups is None else self.groups.width,
+            num_warps=WARPS,
+            enable_fp_fusion=False,
+        )
 
 
-def _longest(negatives: GrowingNegatives) -> int:
-    return min(LONGEST, negatives.stopping.sizes[-1], negatives.rows.n_items)
-
-
-def _taken(values: Any, at: IntArray) -> Any:
-    """Return some values, at ascending places; without a copy when they lie together."""
-    if len(at) and at[-1] - at[0] + 1 == len(at):
-        return values[at[0] : at[-1] + 1]
-    return values[at]
-
-
-def _some(lists: Lists, query: IntArray) -> tuple[IntArray, IntArray]:
-    """Return where the lists of some queries begin, and their items."""
-    from truerank.ranking.listed import ranges
-
-    begin, end = _taken(lists.indptr, query), _taken(lists.indptr, query + 1)
-    indptr = np.concatenate([[0], np.cumsum(end - begin, dtype=np.int64)])
-    if len(query) and indptr[-1] == end[-1] - begin[0]:
-        items = lists.items[begin[0] : end[-1]]
-    else:
-        items = lists.items[ranges(begin, end - begin)]
+def _send_lists(lists: Lists, first: int, last: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return where the lists of the queries first..last-1 begin, and their items, on the device."""
+    begin, end = int(lists.indptr[first]), int(lists.indptr[last])
     # A kernel needs an address, even of nothing.
-    return indptr, np.ascontiguousarray(items if len(items) else np.zeros(1), np.int32)
+    items = lists.items[begin:end] if end > begin else np.zeros(1)
+    indptr = to_device(np.ascontiguousarray(lists.indptr[first : last + 1], np.int64), device) - begin
+    return indptr, to_device(np.ascontiguousarray(items, np.int32), device)
 
 
-def _cuts(negatives: GrowingNegatives, width: int, limits: SampleLimits) -> Iterator[tuple[int, int]]:
-    """Yield runs of rows that fit on the device at once, at least one row each."""
-    rows = negatives.rows
-    most = max(1, limits.user_cells // max(1, width))
-    kept = 0 if negatives.design.replacement else _longest(negatives)
-    n_targets = np.diff(rows.pairs)
-    blocked = (rows.queries.excluded.lengths() + rows.queries.targets.lengths())[rows.owner]
-    loads = [np.cumsum(n_targets * kept), np.cumsum(blocked)]
+def _cuts(job: _Job) -> Iterator[tuple[int, int]]:
+    """Yield runs of rows of which two fit on the device at once, at least one row each."""
+    rows, queries, limits = job.rows, job.rows.queries, job.factors.limits
+    most = max(1, limits.user_cells // (2 * max(1, job.factors.users.shape[1])))
     start = 0
     while start < len(rows):
-        stop = start + most
-        for load, limit in zip(loads, (limits.taken, limits.blocked), strict=True):
-            before = int(load[start - 1]) if start else 0
-            stop = min(stop, int(np.searchsorted(load, before + limit, side="right")))
-        stop = max(start + 1, min(stop, len(rows)))
+        stop = min(start + most, len(rows))
+        if job.first:
+            stop = min(stop, _end_of(rows.pairs, start, limits.taken // (2 * job.first)))
+        for lists in (queries.excluded, queries.targets):
+            query = _end_of(lists.indptr, int(rows.owner[start]), limits.blocked // 4)
+            stop = min(stop, int(np.searchsorted(rows.owner, query)) if rows.is_per_target else query)
+        stop = max(start + 1, stop)
         yield start, stop
         start = stop
 
 
-def _bounded(pair: IntArray, size: IntArray, most: int) -> Iterator[IntArray]:
-    """Yield runs of pairs whose lists fit on the device at once."""
-    from truerank.ranking.negatives import row_blocks
-
-    for block in row_blocks(size, most):
-        yield pair[block.start : block.stop]
+def _end_of(indptr: IntArray, start: int, most: int) -> int:
+    """Return the end of the longest run of lists from ``start`` on that have at most ``most`` entries."""
+    return int(np.searchsorted(indptr, indptr[start] + most, side="right")) - 1

@@ -219,19 +219,20 @@ def whole_kernel(  # type: ignore[no-untyped-def]
     tl.atomic_add(tied + row, n_tied, mask=is_row, sem="relaxed")
 
 
-@jit("n_rounds", "most_above", "n_items", "excess")
+@jit("room", "n_rounds", "most_above", "n_items", "excess", "spare")
 def grow_kernel(  # type: ignore[no-untyped-def]
     users,
     items,
     bias,
     target_score,
+    chosen,
     row_of,
     first_pair,
     stop_pair,
     user_of,
-    state,
-    reach,
-    n_free,
+    user_code,
+    target_code,
+    key,
     excluded_indptr,
     excluded,
     target_indptr,
@@ -242,41 +243,75 @@ def grow_kernel(  # type: ignore[no-untyped-def]
     above_out,
     tied_out,
     drawn_out,
+    room,
     n_rounds,
     most_above,
     n_items,
     excess,
+    spare,
     n_coordinates,
     HAS_BIAS: tl.constexpr,
     REPLACEMENT: tl.constexpr,
     LISTED: tl.constexpr,
+    IS_CHOSEN: tl.constexpr,
+    IS_GROUPED: tl.constexpr,
+    PER_TARGET: tl.constexpr,
     TRIES: tl.constexpr,
     OTHERS: tl.constexpr,
     CHUNK: tl.constexpr,
     TARGETS: tl.constexpr,
 ):
-    """Compare some targets of a row with its negatives, until each may stop or more than ``reach`` are due.
+    """Compare some targets of a row with its negatives, until each may stop or there is no room for more.
 
-    Half word h of a row proposes an item; it is passed over when it is excluded, a target or taken before, so
-    that the negatives are those of ``growing.NegativeSequences``. What is taken goes to ``taken``, from
-    ``taken_start[program]`` on; with LISTED the negatives are there already.
+    A program takes a row with its one target or, with IS_GROUPED, some of its targets; rows are users unless
+    PER_TARGET. Half word h of a row proposes an item; it is passed over when it is excluded, a target or
+    taken before, so that the negatives are those of ``growing.NegativeSequences``, as far as they are sampled
+    by rejection. What is taken is kept in ``room`` places; with LISTED the negatives are there already.
     """
-    program = tl.program_id(0)
-    row = tl.load(row_of + program).to(tl.int64)
-    first = tl.load(first_pair + program)
+    own = tl.program_id(0).to(tl.int64)
+    program = own
+    if IS_CHOSEN:
+        program = tl.load(chosen + own)
+    row = program
+    first = program
+    stop_at = program + 1
+    if IS_GROUPED:
+        row = tl.load(row_of + program)
+        first = tl.load(first_pair + program)
+        stop_at = tl.load(stop_pair + program)
+    user = row
+    if PER_TARGET:
+        user = tl.load(user_of + row)
     pair = first + tl.arange(0, TARGETS)
-    is_pair = pair < tl.load(stop_pair + program)
+    is_pair = pair < stop_at
     target = tl.load(target_score + pair, mask=is_pair, other=0.0)
-    user = tl.load(user_of + row)
-    seed = tl.load(state + row).to(tl.uint64, bitcast=True)
-    most = tl.load(reach + row)
-    free = tl.load(n_free + row)
     excluded_start = tl.load(excluded_indptr + user)
     excluded_stop = tl.load(excluded_indptr + user + 1)
     target_start = tl.load(target_indptr + user)
     target_stop = tl.load(target_indptr + user + 1)
+    free = n_items - (excluded_stop - excluded_start) - (target_stop - target_start)
+    # How far rejection may go, see ``NegativeSequences.head_of``.
+    most = free
+    mine = taken
+    if LISTED:
+        mine += tl.load(taken_start + own)
+        if REPLACEMENT:
+            most = tl.load(sizes + n_rounds - 1)
+    elif REPLACEMENT:
+        most = tl.where(free < spare, 0, tl.load(sizes + n_rounds - 1))
+    else:
+        mine += own * room
+        most = tl.where(free - spare < tl.load(sizes), 0, free - spare)
+        most = tl.minimum(most, room)
+    # The state of the row's random stream, see ``core.random.pair_keys``.
+    who = tl.load(user_code + user)
+    what = tl.zeros_like(who)
+    if PER_TARGET:
+        what = tl.load(target_code + row)
+    seed = _mixed(tl.load(key).to(tl.uint64, bitcast=True), who.to(tl.uint64))
+    seed = _mixed(seed, what.to(tl.uint64))
+    seed = _finished(seed ^ tl.load(key + 1).to(tl.uint64, bitcast=True))
     lane = tl.arange(0, TRIES)
-    mine = taken + tl.load(taken_start + program)
 
     above = tl.zeros((TARGETS,), tl.int32)
     tied = tl.zeros((TARGETS,), tl.int32)
@@ -347,7 +382,12 @@ def grow_kernel(  # type: ignore[no-untyped-def]
 @jit()
 def _mixed(state, number):  # type: ignore[no-untyped-def]
     """Return the word of that number (SplitMix64, see ``core.random``)."""
-    word = state + (number + 1) * 0x9E3779B97F4A7C15
+    return _finished(state + (number + 1) * 0x9E3779B97F4A7C15)
+
+
+@jit()
+def _finished(word):  # type: ignore[no-untyped-def]
+    """Return the random bits of a state."""
     word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9
     word = (word ^ (word >> 27)) * 0x94D049BB133111EB
     return word ^ (word >> 31)

@@ -27,6 +27,17 @@ from truerank.ranking.negatives import (
 MOST_PROPOSALS = 4
 
 
+def least_free(n_items: int) -> int:
+    """Return how many items must be free for that.
+
+    Examples
+    --------
+    >>> least_free(10)
+    3
+    """
+    return -(-n_items // MOST_PROPOSALS)
+
+
 @dataclass(frozen=True)
 class UniformSampler(RandomSampler):
     """Uniform samples of m items per user, none of them seen or a target.
@@ -75,7 +86,7 @@ class _UniformNegatives:
     def is_crowded(self) -> BoolArray:
         """Rows for which too many proposals would be rejected."""
         last = self.rows.n_free - (0 if self.sampler.replace else self.sampler.m)
-        return frozen(last * MOST_PROPOSALS < self.rows.n_items)
+        return frozen(last < least_free(self.rows.n_items))
 
     @cached_property
     def lists(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:

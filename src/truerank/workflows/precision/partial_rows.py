@@ -19,7 +19,7 @@ from truerank.core.scorer import Scorer, check_scorer, nan_score
 from truerank.core.split import Split
 from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.models.slow.slow_scorer import TimeIsUp
-from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets, order_within_rows
+from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets
 from truerank.ranking.exact import make_queries
 from truerank.ranking.listed import SLACK, ListedCounts, SinglePairs, compare_scores, make_lists, ranges
 from truerank.ranking.negatives import RowBlock, Rows, row_blocks
@@ -145,7 +145,7 @@ class PartialRows:
         pair = ranges(self.rows.pairs[row], n_targets)
         indptr = np.concatenate([[0], np.cumsum(n_targets)])
         scores = self.target_scores[pair]
-        above, tied = count_among_targets(indptr, scores, order_within_rows(indptr, scores))
+        above, tied = count_among_targets(indptr, scores)
         removed = queries.excluded.lengths()[row] if self.seen == "remove" else np.zeros_like(row)
         return Ranks(
             user=np.repeat(queries.users[row], n_targets),
