@@ -27,7 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from truerank.ranking.gpu.error_bound import CHUNK, LIFT, ItemSide, RowSide, rounding
+from truerank.ranking.gpu.error_bound import CHUNK, LIFT, ItemSide, RowSide, rounding, sum_block
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,7 +53,7 @@ class Cross:
 
         values, off_high, off_low = _rounded(rows.high, rows.low, 2.0**-5, 2.0**7, is_row=True)
         norm, low_norm, rest_norm = rows.norms
-        c, c8 = rounding(d), cross_rounding(rows.high.shape[1])
+        c, c8 = rounding(d, sum_block(rows.high.device)), cross_rounding(rows.high.shape[1])
         own = rest_norm + 3 * c * low_norm + 1.07 * (off_low + c8 * (low_norm + off_low))
         bounds = (torch.stack([norm, own, low_norm, off_high]) * LIFT).float()
         if rows.is_exact is not None:
@@ -67,7 +67,7 @@ class Cross:
 
         values, off_high, off_low = _rounded(items.high, items.low, 2.0**-7, 2.0**5, is_row=False)
         norm, low_norm, rest_norm = items.norms
-        c, c8 = rounding(d), cross_rounding(items.high.shape[1])
+        c, c8 = rounding(d, sum_block(items.high.device)), cross_rounding(items.high.shape[1])
         own = c * norm + rest_norm + 3 * c * low_norm + 1.07 * (off_low + c8 * (low_norm + off_low))
         return cls(values, (torch.stack([own, norm, low_norm + off_high, low_norm]) * LIFT).float())
 

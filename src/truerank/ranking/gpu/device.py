@@ -97,7 +97,7 @@ def engine_for(device: torch.device, engine: Engine) -> ModuleType:
 
 # Factors of items, factors of (user, target) rows, and seen items, unless the memory is limited.
 ITEM_CELLS = 1 << 27
-ROW_CELLS = 1 << 24
+ROW_CELLS = 1 << 26
 SEEN_ITEMS = 1 << 26
 # Bytes per item, per row and per seen item, beside their factors, copies on the way included.
 ITEM_BYTES = 160

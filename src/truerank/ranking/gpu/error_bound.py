@@ -10,17 +10,18 @@ n the next multiple of 16. The kernel sums l_x h_y and h_x l_y, then adds h_x h_
 one more coordinate of x and y. Products of float16 numbers are exact in float32.
 
 * leaving out:  x y - (the three products) = l_x l_y + (h_x + l_x) r_y + r_x y
-* summing:      a matrix unit adds products in blocks of b >= 4. What is assumed of it: each of the b + 1
-                addends of a block loses less than 2^-23 of the largest of them, and their sum less than 2^-23
-                of itself, as alignment by truncation without any guard bit would. Sums that round, as on a
-                CPU, lose less. With S a bound of all partial sums of magnitudes, m products lose at most
-                m (b + 2) / b 2^-23 S <= 1.5 m 2^-23 S; two more account for the other additions
+* summing:      a matrix unit adds products in blocks of b >= 4, Hopper's of b >= 16. What is assumed of
+                it: each of the b + 1 addends of a block loses less than 2^-23 of the largest of them, and
+                their sum less than 2^-23 of itself, as alignment by truncation without any guard bit would.
+                Sums that round, as on a CPU, lose less. With S a bound of all partial sums of magnitudes, m
+                products lose at most (b + 2) / b m 2^-23 S: 1.5 m 2^-23 S, on Hopper 1.125 m 2^-23 S; two
+                more account for the other additions
 * reference:    the float64 sum is off by at most (d + 2) 2^-52 |x| |y|, and by d 2^-1074 where products
                 underflow
 * Cauchy:       sum |h_x h_y| <= |x| |y|, sum |l_x h_y| <= |l_x| |y|, and so on
 
-With c = 1.5 (n + 2) 2^-23 + (d + 3) 2^-52 the error is a sum of three products of what is known per row and
-what is known per item:
+With c = (b + 2) / b (n + 2) 2^-23 + (d + 3) 2^-52 the error is a sum of three products of what is known per
+row and what is known per item:
 
     |float16 - float64| <= |x| (c |y| + |r_y| + 3 c |l_y|) + (|r_x| + 3 c |l_x|) |y| + |l_x| |l_y| + slack
 
@@ -53,7 +54,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from truerank.ranking.gpu.device import has_float8
+
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 
@@ -157,6 +161,11 @@ class ScaledRows:
         squares[3] *= (squares[1] == 0) & (squares[2] == 0)
         whole, of_low, of_rest = squares[:3].sqrt_() * SCALE_LIFT
         return Halves(high, low, whole + of_low + of_rest, of_low, of_rest, squares[3])
+
+    @classmethod
+    def row_side(cls, exact: Tensor, user: Tensor, target_score: Tensor, item: ItemSide) -> RowSide:
+        """Return what ``RowSide.prepare`` does."""
+        return RowSide.in_torch(exact, user, target_score, item, cls)
 
 
 def multiples(x: Tensor) -> Tensor:
@@ -281,11 +290,6 @@ class ItemSide:
             self._kept[name] = make()
         return self._kept[name]
 
-    @cached_property
-    def tile_bounds(self) -> Tensor:
-        """Largest bounds of each ``FILL`` items, (n / FILL, 3) float32."""
-        return self.bounds.view(3, -1, FILL).amax(2).T.contiguous()
-
     @classmethod
     def prepare(
         cls,
@@ -325,7 +329,7 @@ class ItemSide:
         raised = torch.full((len(order),), exponent, device=exact.device)
         extra = None if extra is None else extra[order]
         halves = rows(exact, code[order], raised, centre, extra).split(padded_width(d))
-        c = rounding(d)
+        c = rounding(d, sum_block(exact.device))
         bounds = torch.stack(
             [
                 c * halves.norm + halves.rest_norm + 3 * c * halves.low_norm,
@@ -534,7 +538,17 @@ class RowSide:
         item: ItemSide,
         rows: type[ScaledRows] = ScaledRows,
     ) -> RowSide:
-        """Split, measure and sort; pair p is of row ``user[p]``, its target scores ``target_score[p]``."""
+        """Split, measure and sort; pair p is of row ``user[p]``, its target scores ``target_score[p]``.
+
+        ``rows`` does it.
+        """
+        return rows.row_side(exact, user, target_score, item)
+
+    @classmethod
+    def in_torch(
+        cls, exact: Tensor, user: Tensor, target_score: Tensor, item: ItemSide, rows: type[ScaledRows]
+    ) -> RowSide:
+        """Prepare rows by operations of torch, about a hundred of them."""
         import torch
 
         d = exact.shape[1]
@@ -549,7 +563,7 @@ class RowSide:
         number = torch.arange(len(exact), device=exact.device)
         norm = rows(exact, number, exponent, None, extra).norms()
         shift = exponent[user] + item.exponent
-        middle = scaled(target_score - _along(exact, item)[user], shift)
+        middle = scaled(target_score - along_centre(exact, item)[user], shift)
         # Rows with similar ratios of target score and norm lie together, rows of zeros last.
         order = torch.argsort((middle.abs() / norm[user]).nan_to_num(torch.inf), stable=True)
         n_rows = len(order)
@@ -558,8 +572,8 @@ class RowSide:
         own = None if extra is None else extra[owner]
         halves = rows(exact, owner, exponent[owner], None, own).split(item.high.shape[1])
         lost = 2 * d * power_of_two((shift - 1074).clamp(-1000, 1000))
-        lost += (d + 4) * 2.0**-51 * halves.norm * _centre_norm(item)
-        c = rounding(d)
+        lost += (d + 4) * 2.0**-51 * halves.norm * centre_norm(item)
+        c = rounding(d, sum_block(exact.device))
         bounds = torch.stack([halves.norm, halves.rest_norm + 3 * c * halves.low_norm, halves.low_norm])
         bounds = (bounds * LIFT).float()
         slack = ((2.0**-20 * middle.abs() + d * 2.0**-60 + lost) * LIFT).float()
@@ -593,7 +607,7 @@ class RowSide:
         )
 
 
-def _along(exact: Tensor, item: ItemSide) -> Tensor:
+def along_centre(exact: Tensor, item: ItemSide) -> Tensor:
     """Return the score that each user gives to what was taken off all items, (n_users,) float64."""
     import torch
 
@@ -604,7 +618,7 @@ def _along(exact: Tensor, item: ItemSide) -> Tensor:
     return torch.cat(parts) + item.bias_centre
 
 
-def _centre_norm(item: ItemSide) -> float:
+def centre_norm(item: ItemSide) -> float:
     """Return the norm of what was taken off all items, scaled as they are."""
     if item.centre is None:
         return 0.0
@@ -621,15 +635,20 @@ def n_needed(middle: Tensor, lost: Tensor, norm: Tensor, item_norm: Tensor) -> T
     return torch.where(norm == 0, 0, found)
 
 
-def rounding(d: int) -> float:
-    """Return the constant c.
+def rounding(d: int, block: int) -> float:
+    """Return the constant c for sums of products in blocks of at least so many.
 
     Examples
     --------
-    >>> round(rounding(64) * 2**23, 3)
-    99.0
+    >>> [round(rounding(64, block) * 2**23, 3) for block in (4, 16)]
+    [99.0, 74.25]
     """
-    return 1.5 * (-(-d // 16) * 16 + 2) * 2.0**-23 + (d + 3) * 2.0**-52
+    return (block + 2) / block * (-(-d // 16) * 16 + 2) * 2.0**-23 + (d + 3) * 2.0**-52
+
+
+def sum_block(device: torch.device) -> int:
+    """Return how many products the matrix units of a device are assumed to add at once, at least."""
+    return 16 if has_float8(device) else 4
 
 
 def padded_width(d: int) -> int:

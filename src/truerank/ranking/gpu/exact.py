@@ -144,8 +144,7 @@ class DeviceBatch:
     ) -> None:
         self.counter, self.users, self.pools, self.on_rows = counter, users, pools, on_rows
         self.scores: Doubles = np.empty(len(pools.target_items))
-        self.above = np.zeros(len(pools.target_items), np.int64)
-        self.tied = np.full(len(pools.target_items), -1, np.int64)  # the target itself is counted
+        self.above, self.tied = np.zeros((2, len(pools.target_items)), np.int64)
         self.n_recomputed = 0
         self.starts = _cuts(pools, counter.limits)
         work = len(pools.target_items) * counter.n_items * users.shape[1]
@@ -154,6 +153,8 @@ class DeviceBatch:
 
     def run(self) -> None:
         """Count everything; where items are not on the device, the targets' vectors are sent beforehand."""
+        import torch
+
         counter, ends = self.counter, list(zip(self.starts[:-1], self.starts[1:], strict=True))
         if counter.is_resident:
             (chunk,) = counter.chunks()
@@ -161,7 +162,7 @@ class DeviceBatch:
                 batch = self._batch(first, stop)
                 self._check_magnitudes(largest_of("user", batch.users, self.users), chunk)
                 score = counter.engine.score_pairs(batch.users, *chunk.factors, batch.user, batch.code)
-                self.scores[batch.pairs] = to_host(score)
+                torch.from_numpy(self.scores[batch.pairs]).copy_(score)
                 self._count(batch, chunk, score)
                 self._report(stop - first)
             return
@@ -231,31 +232,45 @@ class DeviceBatch:
 
         engine = self.counter.engine
         above, tied = torch.zeros((2, len(score)), dtype=torch.int64, device=score.device)
+        if chunk.start == 0:
+            tied -= 1  # the target itself is counted
         if self.is_small:
             engine.count_whole(batch.users, *chunk.factors, batch.user, score, above, tied)
             self.n_recomputed += len(score) * len(chunk.exact)
         else:
             self._count_sides(batch, chunk.side, score, above, tied)
+        if len(batch.seen_row):
+            self._take_off_seen(batch, chunk, score, above, tied)
+        for total, found in ((self.above, above), (self.tied, tied)):
+            if self.counter.is_resident:
+                torch.from_numpy(total[batch.pairs]).copy_(found)
+            else:
+                total[batch.pairs] += to_host(found)
+
+    def _take_off_seen(self, batch: Batch, chunk: Chunk, score: Tensor, above: Tensor, tied: Tensor) -> None:
+        """Take the seen items off the counts."""
         row, code = batch.seen_row, batch.seen_code
         if not self.counter.is_resident:
             code = code - chunk.start
             is_here = (code >= 0) & (code < len(chunk.exact))
             row, code = row[is_here], code[is_here]
         stop = None if len(score) == len(batch.users) else batch.indptr[row + 1]
-        engine.decide(batch.users, *chunk.factors, row, code, batch.indptr[row], stop, score, above, tied, -1)
-        self.above[batch.pairs] += to_host(above)
-        self.tied[batch.pairs] += to_host(tied)
+        listed = (row, code, batch.indptr[row], stop)
+        self.counter.engine.decide(batch.users, *chunk.factors, *listed, score, above, tied, -1)
 
     def _count_sides(self, batch: Batch, side: ItemSide, score: Tensor, above: Tensor, tied: Tensor) -> None:
+        import torch
+
         from truerank.ranking.gpu.error_bound import RowSide
 
-        above += side.n_zero * (score < 0)
-        tied += side.n_zero * (score == 0)
-        if side.bias is None:
-            is_zero = ~batch.users.any(1)
-            tied += (len(side.exact) - side.n_zero) * is_zero[batch.user]
+        if side.n_zero:
+            above += side.n_zero * (score < 0)
+            tied += side.n_zero * (score == 0)
         engine = self.counter.engine
         rows = RowSide.prepare(batch.users, batch.user, score, side, engine.ROWS)
+        if side.bias is None:  # users of zeros tie with every item
+            is_zero = rows.target[: len(score)] == torch.inf
+            tied.index_add_(0, rows.pair[: len(score)], (len(side.exact) - side.n_zero) * is_zero)
         room = self.counter.limits.list_bytes
         self.n_recomputed += engine.count_rows(rows, side, above, tied, list_bytes=room)
 

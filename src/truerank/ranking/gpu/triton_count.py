@@ -24,6 +24,7 @@ from truerank.ranking.gpu.triton_split import FusedRows
 from truerank.ranking.gpu.triton_tiles import (
     LEAST_TILES,
     PROGRAMS,
+    add_kernel,
     count_kernel,
     expand_kernel,
     list_kernel,
@@ -109,7 +110,6 @@ def count_rows(
     if len(rows) == 0 or items.n_items == 0:
         return 0
     job = _Job(rows, items, above, tied, shape or TileShape.of(items.high.shape[1]), list_bytes)
-    job.add_unscored()
     return sum(job.count(start) for start in range(0, job.n_blocks, job.step))
 
 
@@ -133,10 +133,13 @@ class _Job:
         nothing = rows.scale
         bias = nothing if items.bias is None else items.bias
         self.sides = (rows.high, rows.low, items.high, items.low, bias, rows.scale, rows.target, rows.slack)
-        self.row_bounds = rows.bounds.T.contiguous()
         # Not with weights or little memory: more registers, or more small launches, cost more than it gains.
         is_plain = width == shape.chunk <= 64 and items.weight is None and list_bytes is None
         self.in_float8 = is_plain and has_float8(device)
+        self.row_bounds = torch.empty((len(rows), 4), dtype=torch.float32, device=device)
+        self.row_bounds[:, :3] = rows.bounds.T
+        self.row_bounds[:, 3] = 0
+        self.tile_bounds = items.cached("tile bounds", lambda: _of_tiles(items.bounds))
         self.crossed = self._crossed()
         self.hopper: HopperTiles | None = None
         self.weight = nothing if items.weight is None else items.weight
@@ -150,7 +153,7 @@ class _Job:
         self.most_tiles = max(1, int(self.n_tiles.amax()))
         marks, opened, near = MARK_BYTES, OPEN_BYTES, NEAR_BYTES
         if list_bytes is not None:
-            marks, opened, near = list_bytes // 2, list_bytes // 4, list_bytes // 4
+            marks, opened, near = 11 * list_bytes // 16, list_bytes // 4, list_bytes // 16
         self.step = max(1, min(self.n_blocks, marks // (self.most_tiles * shape.rows)))
         self.marks = torch.empty(self.most_tiles * self.step * shape.rows, dtype=torch.int8, device=device)
         is_plain = self.in_float8 and items.bias is None and rows.is_exact is None
@@ -164,50 +167,46 @@ class _Job:
 
     def _crossed(self) -> tuple[Tensor, ...]:
         """Return cross products' factors and the bounds that go with them, or with float16 products."""
-        import torch
-
         rows, items = self.rows, self.items
-        if self.in_float8:
-            of_rows = Cross.of_rows(rows, rows.exact.shape[1])
-            of_items = items.cached("cross", lambda: Cross.of_items(items, rows.exact.shape[1]))
-            parts = (of_rows.values, of_items.values)
-            sides = [of_rows.bounds, of_items.bounds]
-        else:
-            parts = (rows.high, items.high)
-            sides = [torch.cat([side.bounds, torch.zeros_like(side.bounds[:1])]) for side in (rows, items)]
-        tiles = sides[1].view(4, -1, FILL).amax(2).T.contiguous()
-        return (*parts, sides[0].T.contiguous(), tiles)
-
-    def add_unscored(self) -> None:
-        """Add the items that are too short to reach a negative target, and so lie above it."""
-        n_scored = (self.n_tiles.long() * self.shape.items).clamp(max=self.items.n_items)
-        n_scored = n_scored.repeat_interleave(self.shape.rows)
-        if self.items.weight is None:
-            rest = self.items.n_items - n_scored
-        else:
-            import torch
-
-            weight = self.items.weight[: self.items.n_items].long()
-            before = torch.cat([weight[:1] * 0, weight.cumsum(0)])
-            rest = before[-1] - before[n_scored]
-        self.above.index_add_(0, self.rows.pair, rest * (self.rows.target < 0))
+        if not self.in_float8:
+            return rows.high, items.high, self.row_bounds, self.tile_bounds
+        of_rows = Cross.of_rows(rows, rows.exact.shape[1])
+        of_items = items.cached("cross", lambda: Cross.of_items(items, rows.exact.shape[1]))
+        tiles = items.cached("cross bounds", lambda: _of_tiles(of_items.bounds))
+        return of_rows.values, of_items.values, of_rows.bounds.T.contiguous(), tiles
 
     def count(self, start: int) -> int:
         """Count ``step`` blocks of rows; return how many pairs float64 decided."""
         import torch
 
-        shape, rows = self.shape, self.rows
+        shape, rows, items = self.shape, self.rows, self.items
         n_blocks = min(self.step, self.n_blocks - start)
         mine = slice(start * shape.rows, (start + n_blocks) * shape.rows)
         n_rows = mine.stop - mine.start
-        counts = torch.zeros((2, n_rows), dtype=torch.int32, device=self.above.device)
-        self._count_tiles(start, n_blocks, n_rows, counts)
-        n_decided = self._settle(start, n_rows)
-        if n_decided is None:  # nothing has been added yet
-            return self._count_densely(mine)
-        self.above.index_add_(0, rows.pair[mine], counts[0].long())
-        if rows.is_exact is not None:
-            self.tied.index_add_(0, rows.pair[mine], counts[1].long())
+        counts = torch.zeros((3, n_rows), dtype=torch.int32, device=self.above.device)
+        self._count_tiles(start, n_blocks, n_rows, counts[:2])
+        n_decided = self._settle(start, n_rows, counts[2])
+        if n_decided is None:
+            counts.zero_()
+            n_decided = self._count_densely(mine)
+        add_kernel[(n_blocks,)](
+            *counts,
+            rows.pair,
+            rows.target,
+            self.n_tiles,
+            rows.pair
+            if items.weight is None
+            else items.cached("weight before", lambda: _weight_before(items)),
+            self.above,
+            self.tied,
+            start,
+            n_rows,
+            items.n_items,
+            HAS_WEIGHT=items.weight is not None,
+            HAS_EXACT=rows.is_exact is not None,
+            BLOCK=shape.rows,
+            TILE=shape.items,
+        )
         return n_decided
 
     def _count_tiles(self, start: int, n_blocks: int, n_rows: int, counts: Tensor) -> None:
@@ -240,7 +239,7 @@ class _Job:
             **{**shape.options, **({"num_warps": 8} if self.in_float8 else {})},
         )
 
-    def _settle(self, start: int, n_rows: int) -> int | None:
+    def _settle(self, start: int, n_rows: int, counts: Tensor) -> int | None:
         """Count the open rows; return how many pairs float64 decided, None for more than it should."""
         import torch
 
@@ -249,7 +248,6 @@ class _Job:
         self._list(start, n_rows, n_open, n_open, 0, 0)
         ends = n_open.cumsum(0)
         n_listed, capacity, n_decided = int(ends[-1]), self.open.shape[1], 0
-        counts = torch.zeros(n_rows, dtype=torch.int32, device=self.above.device)
         for first in range(0, n_listed, capacity):
             stop = min(first + capacity, n_listed)
             self._list(start, n_rows, n_open, ends, first, stop)
@@ -259,8 +257,6 @@ class _Job:
                 return None
             self._decide_near(start, stop - first, near_ends, n_near)
             n_decided += n_near
-        mine = slice(start * self.shape.rows, start * self.shape.rows + n_rows)
-        self.above.index_add_(0, self.rows.pair[mine], counts.long())
         return n_decided
 
     def _list(self, start: int, n_rows: int, n_open: Tensor, ends: Tensor, first: int, stop: int) -> None:
@@ -291,7 +287,7 @@ class _Job:
         settle_kernel[(self.most_tiles, max(1, min(64, 2048 // self.most_tiles)))](
             *self.sides,
             self.row_bounds,
-            items.tile_bounds,
+            self.tile_bounds,
             self.weight,
             counts,
             ends,
@@ -382,6 +378,24 @@ class _Job:
             enable_fp_fusion=False,
         )
         return int(n_rows * items.n_items)
+
+
+def _of_tiles(bounds: Tensor) -> Tensor:
+    """Return the largest bounds of each ``FILL`` items, four numbers per tile."""
+    import torch
+
+    tiles = torch.zeros((bounds.shape[1] // FILL, 4), dtype=torch.float32, device=bounds.device)
+    tiles[:, : len(bounds)] = bounds.view(len(bounds), -1, FILL).amax(2).T
+    return tiles
+
+
+def _weight_before(items: ItemSide) -> Tensor:
+    """Return how many items the items before each one stand for, and all of them, (n_items + 1,) int64."""
+    import torch
+
+    assert items.weight is not None  # noqa: S101 - asked for where there are weights
+    weight = items.weight[: items.n_items].long()
+    return torch.cat([weight[:1] * 0, weight.cumsum(0)])
 
 
 def decide(

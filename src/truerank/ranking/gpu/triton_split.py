@@ -1,6 +1,6 @@
-"""Splitting of rows into halves in one pass over the factors, by a triton kernel.
+"""Preparation of rows and items by triton kernels: measuring, splitting into halves, error bounds.
 
-``error_bound.ScaledRows`` does the same in torch, in many passes and with copies in float64.
+``error_bound.ScaledRows`` and ``RowSide.in_torch`` do the same in torch, in many passes and launches.
 """
 
 from __future__ import annotations
@@ -8,7 +8,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from truerank.ranking.gpu.device import jit, tl
-from truerank.ranking.gpu.error_bound import FINEST, TOP, Halves, ScaledRows
+from truerank.ranking.gpu.error_bound import (
+    FILL,
+    FINEST,
+    LIFT,
+    ROW_TOP,
+    TOP,
+    Halves,
+    ItemSide,
+    RowSide,
+    ScaledRows,
+    along_centre,
+    centre_norm,
+    filled,
+    rounding,
+    sum_block,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -87,8 +102,248 @@ def split_kernel(  # type: ignore[no-untyped-def]
         tl.store(squares + 3 * n_rows + row, (lowest * is_whole).to(tl.float64) * UNIT, mask=is_row)
 
 
+@jit("n_pairs", "n_coordinates", "item_exponent")
+def measure_kernel(  # type: ignore[no-untyped-def]
+    users,
+    user_of,
+    target_score,
+    along,
+    exponent_out,
+    middle_out,
+    ratio_out,
+    n_pairs,
+    n_coordinates,
+    item_exponent,
+    HAS_CENTRE: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
+    ROW_TOP: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Write, for each pair, what its user is scaled by, the target's score and its ratio to the norm."""
+    at = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    is_real = at < n_pairs
+    user = tl.load(user_of + at, mask=is_real, other=0)
+    source = users + user * n_coordinates
+    largest = tl.zeros((ROWS,), tl.float64)
+    for start in range(0, n_coordinates, COLUMNS):
+        k = start + tl.arange(0, COLUMNS)
+        is_inside = is_real[:, None] & (k < n_coordinates)[None, :]
+        x = tl.load(source[:, None] + k[None, :], mask=is_inside, other=0).to(tl.float64)
+        largest = tl.maximum(largest, tl.max(tl.abs(x), 1))
+    if HAS_BIAS:
+        largest = tl.maximum(largest, 1.0)
+    # The exponent of a float64 number stands in eleven of its bits; those below 2^-900 are raised first.
+    is_tiny = largest < 2.0**-900
+    bits = tl.where(is_tiny, largest * 2.0**100 * 2.0**100, largest).to(tl.int64, bitcast=True)
+    raised = (bits >> 52) - 1022 - tl.where(is_tiny, 200, 0)
+    exponent = tl.where(largest == 0.0, 0, ROW_TOP - raised)
+    quarter = exponent >> 2
+    step = _power_of_two(quarter)[:, None]
+    last = _power_of_two(exponent - 3 * quarter)[:, None]
+    square = tl.zeros((ROWS,), tl.float64)
+    for start in range(0, n_coordinates, COLUMNS):
+        k = start + tl.arange(0, COLUMNS)
+        is_inside = is_real[:, None] & (k < n_coordinates)[None, :]
+        x = tl.load(source[:, None] + k[None, :], mask=is_inside, other=0).to(tl.float64)
+        x = x * step * step * step * last
+        square += tl.sum(x * x, 1)
+    if HAS_BIAS:
+        extra = _power_of_two(exponent)
+        square += extra * extra
+    score = tl.load(target_score + at, mask=is_real, other=0.0)
+    if HAS_CENTRE:
+        score -= tl.load(along + user, mask=is_real, other=0.0)
+    shift = exponent + item_exponent
+    quarter = shift >> 2
+    step = _power_of_two(quarter)
+    middle = score * step * step * step * _power_of_two(shift - 3 * quarter)
+    ratio = tl.where(
+        square > 0.0, tl.abs(middle) / tl.sqrt(tl.where(square > 0.0, square, 1.0)), float("inf")
+    )
+    tl.store(exponent_out + at, exponent, mask=is_real)
+    tl.store(middle_out + at, middle, mask=is_real)
+    tl.store(ratio_out + at, ratio.to(tl.float32), mask=is_real)
+
+
+@jit("n", "n_rows", "n_tiles", "n_items", "n_coordinates", "item_exponent")
+def bound_kernel(  # type: ignore[no-untyped-def]
+    order,
+    exponent,
+    middle,
+    squares,
+    tile_norm,
+    constants,
+    scale_out,
+    target_out,
+    slack_out,
+    norms_out,
+    bounds_out,
+    is_exact_out,
+    needed_out,
+    n,
+    n_rows,
+    n_tiles,
+    n_items,
+    n_coordinates,
+    item_exponent,
+    HAS_BIAS: tl.constexpr,
+    HAS_MULTIPLE: tl.constexpr,
+    LIFT: tl.constexpr,
+    STEPS: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Write norms, bounds, targets and needed items of sorted rows, from their squared norms.
+
+    Constants that float32 cannot hold are read from memory: c, the norm of the centre, and the power of two
+    of which all items are multiples.
+    """
+    at = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)  # ROWS divides n
+    pair = tl.load(order + at)
+    raised = tl.load(exponent + at)
+    score = tl.load(middle + pair)
+    square = tl.load(squares + at)
+    low_square = tl.load(squares + n + at)
+    rest_square = tl.load(squares + 2 * n + at)
+    multiple = tl.load(squares + 3 * n + at)
+    multiple = tl.where((low_square == 0.0) & (rest_square == 0.0), multiple, 0.0)
+    is_idle = (square == 0.0) | (at >= n_rows)
+    scale = tl.zeros((ROWS,), tl.float32)
+    if HAS_BIAS:
+        extra = _power_of_two(raised)
+        scale = extra.to(tl.float32)
+        off = extra - scale.to(tl.float64)
+        square += extra * extra
+        rest_square += off * off
+        is_idle = at >= n_rows
+    whole = tl.sqrt(square)
+    whole += whole * 2.0**-40
+    low_norm = tl.sqrt(low_square)
+    low_norm += low_norm * 2.0**-40
+    rest_norm = tl.sqrt(rest_square)
+    rest_norm += rest_norm * 2.0**-40
+    norm = whole + low_norm + rest_norm
+    c = tl.load(constants)
+    width = n_coordinates.to(tl.float64)
+    sunk = tl.minimum(tl.maximum(raised + item_exponent - 1074, -1000), 1000)
+    lost = 2.0 * width * _power_of_two(sunk) + (width + 4.0) * 2.0**-51 * norm * tl.load(constants + 1)
+    slack = (2.0**-20 * tl.abs(score) + width * 2.0**-60 + lost) * LIFT
+    own = rest_norm + 3.0 * c * low_norm
+
+    # Tiles of items whose norm can reach the target's score; norms descend.
+    least = (tl.abs(score) * (1.0 - 2.0**-19) - lost) / tl.where(norm == 0.0, 1.0, norm)
+    below = tl.zeros((ROWS,), tl.int64)
+    end = below + n_tiles
+    for _ in range(STEPS):
+        place = (below + end) // 2
+        reaches = tl.load(tile_norm + place, mask=below < end, other=0.0) >= least
+        below = tl.where((below < end) & reaches, place + 1, below)
+        end = tl.where((below < end) & (reaches == 0), place, end)
+    needed = tl.minimum(below * 128, n_items)
+
+    keeps = tl.full((ROWS,), 1.0, tl.float64)
+    if HAS_MULTIPLE:
+        unit = multiple * tl.load(constants + 2)
+        is_exact = (norm * tl.load(tile_norm) < 4194304.0 * unit) & (lost < unit)
+        slack = tl.where(is_exact, unit * 0.25, slack)
+        keeps = tl.where(is_exact, 0.0, 1.0)
+        tl.store(is_exact_out + at, is_exact.to(tl.int8))
+    tl.store(scale_out + at, scale)
+    tl.store(target_out + at, tl.where(is_idle, float("inf"), score.to(tl.float32)))
+    tl.store(slack_out + at, slack.to(tl.float32))
+    tl.store(norms_out + at, norm)
+    tl.store(norms_out + n + at, low_norm)
+    tl.store(norms_out + 2 * n + at, rest_norm)
+    tl.store(bounds_out + at, (keeps * norm * LIFT).to(tl.float32))
+    tl.store(bounds_out + n + at, (keeps * own * LIFT).to(tl.float32))
+    tl.store(bounds_out + 2 * n + at, (keeps * low_norm * LIFT).to(tl.float32))
+    tl.store(needed_out + at, tl.where(is_idle | (norm == 0.0), 0, needed))
+
+
 class FusedRows(ScaledRows):
-    """Rows that a kernel splits; parameters as in ``ScaledRows``."""
+    """Rows that kernels measure and split; parameters as in ``ScaledRows``."""
+
+    @classmethod
+    def row_side(cls, exact: Tensor, user: Tensor, target_score: Tensor, item: ItemSide) -> RowSide:
+        """Return what ``RowSide.prepare`` does."""
+        import torch
+
+        n_pairs, d, device = len(user), exact.shape[1], exact.device
+        exponent = torch.empty(n_pairs, dtype=torch.int64, device=device)
+        middle = torch.empty(n_pairs, dtype=torch.float64, device=device)
+        ratio = torch.empty(n_pairs, dtype=torch.float32, device=device)
+        constants = item.cached("constants", lambda: _constants(item, d))
+        measure_kernel[(-(-n_pairs // SPLIT_ROWS),)](
+            exact,
+            user,
+            target_score,
+            middle if item.centre is None else along_centre(exact, item),
+            exponent,
+            middle,
+            ratio,
+            n_pairs,
+            d,
+            item.exponent,
+            HAS_CENTRE=item.centre is not None,
+            HAS_BIAS=item.bias is not None,
+            ROW_TOP=ROW_TOP,
+            ROWS=SPLIT_ROWS,
+            COLUMNS=_columns(d),
+            enable_fp_fusion=False,
+        )
+        order = filled(torch.argsort(ratio, stable=True), FILL)
+        n, width = len(order), item.high.shape[1]
+        owner, raised = user[order], exponent[order]
+        high, low = torch.empty((2, n, width), dtype=torch.float16, device=device)
+        squares = torch.empty((4, n), dtype=torch.float64, device=device)
+        cls(exact, owner, raised)._launch(high, low, squares, width, writes=True)
+        scale, target, slack, *_ = singles = torch.empty((6, n), dtype=torch.float32, device=device)
+        norms = torch.empty((3, n), dtype=torch.float64, device=device)
+        is_exact = torch.empty(n, dtype=torch.int8, device=device)
+        needed = torch.empty(n, dtype=torch.int64, device=device)
+        bound_kernel[(n // FILL,)](
+            order,
+            raised,
+            middle,
+            squares,
+            item.tile_norm,
+            constants,
+            scale,
+            target,
+            slack,
+            norms,
+            singles[3:],
+            is_exact,
+            needed,
+            n,
+            n_pairs,
+            len(item.tile_norm),
+            item.n_items,
+            d,
+            item.exponent,
+            HAS_BIAS=item.bias is not None,
+            HAS_MULTIPLE=item.multiple != 0,
+            LIFT=LIFT,
+            STEPS=max(1, len(item.tile_norm).bit_length()),
+            ROWS=FILL,
+            enable_fp_fusion=False,
+        )
+        has_exact = item.multiple != 0 and bool(is_exact.any())
+        return RowSide(
+            high,
+            low,
+            scale,
+            target,
+            slack,
+            norms,
+            singles[3:],
+            is_exact if has_exact else None,
+            needed,
+            owner,
+            order,
+            target_score,
+            exact,
+        )
 
     def norms(self) -> Tensor:
         """Return the norms, (n,) float64, up to rounding."""
@@ -128,6 +383,19 @@ class FusedRows(ScaledRows):
             LOWEST=1 << (TOP - FINEST),
             UNIT=2.0**FINEST,
             ROWS=SPLIT_ROWS,
-            COLUMNS=min(SPLIT_COLUMNS, max(16, 1 << (width - 1).bit_length())),
+            COLUMNS=_columns(width),
             enable_fp_fusion=False,
         )
+
+
+def _columns(width: int) -> int:
+    """Return how many columns a program reads at a time."""
+    return min(SPLIT_COLUMNS, max(16, 1 << (width - 1).bit_length()))
+
+
+def _constants(item: ItemSide, d: int) -> Tensor:
+    """Return the constants of ``bound_kernel``."""
+    import torch
+
+    found = [rounding(d, sum_block(item.exact.device)), centre_norm(item), item.multiple]
+    return torch.tensor(found, dtype=torch.float64).to(item.exact.device)

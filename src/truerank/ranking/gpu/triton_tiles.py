@@ -238,9 +238,9 @@ def settle_kernel(  # type: ignore[no-untyped-def]
     k = tl.arange(0, CHUNK)
     y_place = item[None, :] * D + k[:, None]
     is_item = (item < n_items)[None, :]
-    b0 = tl.load(tile_bounds + tile * 3)
-    b1 = tl.load(tile_bounds + tile * 3 + 1)
-    b2 = tl.load(tile_bounds + tile * 3 + 2)
+    b0 = tl.load(tile_bounds + tile * 4)
+    b1 = tl.load(tile_bounds + tile * 4 + 1)
+    b2 = tl.load(tile_bounds + tile * 4 + 2)
     for start in range(least + tl.program_id(1) * ROWS, most, tl.num_programs(1) * ROWS):
         at = start + tl.arange(0, ROWS)
         is_mine = at < most
@@ -250,8 +250,8 @@ def settle_kernel(  # type: ignore[no-untyped-def]
         score = _long_scores(x_high, x_low, y_high, y_low, x_place, y_place, D, ROWS, ITEMS, CHUNK)
         if HAS_BIAS:
             score += tl.load(scale + row)[:, None] * tl.load(bias + item)[None, :]
-        band = tl.load(slack + row) + tl.load(row_bounds + row * 3) * b0
-        band += tl.load(row_bounds + row * 3 + 1) * b1 + tl.load(row_bounds + row * 3 + 2) * b2
+        band = tl.load(slack + row) + tl.load(row_bounds + row * 4) * b0
+        band += tl.load(row_bounds + row * 4 + 1) * b1 + tl.load(row_bounds + row * 4 + 2) * b2
         gap = score - tl.load(target + row)[:, None]
         competes = is_item & is_mine[:, None]
         higher = (gap > band[:, None]) & competes
@@ -303,6 +303,44 @@ def expand_kernel(  # type: ignore[no-untyped-def]
                 tl.store(near_item + (slot - first), item + word * 32 + place, mask=is_kept)
                 slot += (bits != 0).to(tl.int64)
                 bits = bits ^ lowest
+
+
+@jit("first_block", "n_rows", "n_items")
+def add_kernel(  # type: ignore[no-untyped-def]
+    counted,
+    ties,
+    settled,
+    pair_of,
+    target,
+    n_tiles,
+    weight_before,
+    above,
+    tied,
+    first_block,
+    n_rows,
+    n_items,
+    HAS_WEIGHT: tl.constexpr,
+    HAS_EXACT: tl.constexpr,
+    BLOCK: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """Add what was counted for a block of rows to their pairs, and the items too short to be scored.
+
+    Those lie above a negative target, and below others.
+    """
+    local = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    block = first_block + tl.program_id(0)
+    row = block * BLOCK + tl.arange(0, BLOCK)
+    n_scored = tl.minimum(tl.load(n_tiles + block) * TILE, n_items)
+    n_short = (n_items - n_scored).to(tl.int64)
+    if HAS_WEIGHT:
+        n_short = tl.load(weight_before + n_items) - tl.load(weight_before + n_scored)
+    found = (tl.load(counted + local) + tl.load(settled + local)).to(tl.int64)
+    found += tl.where(tl.load(target + row) < 0.0, n_short, 0)
+    pair = tl.load(pair_of + row)
+    tl.atomic_add(above + pair, found, sem="relaxed")
+    if HAS_EXACT:
+        tl.atomic_add(tied + pair, tl.load(ties + local).to(tl.int64), sem="relaxed")
 
 
 @jit()
