@@ -43,7 +43,7 @@ from truerank.core.split import Split
 from truerank.models.item_item import DenseHistoryScorer, sparse_history_scorer
 from truerank.ranking.exact import Queries, exact_ranks
 from truerank.ranking.gpu import triton_count as fused
-from truerank.ranking.gpu.error_bound import ItemSide, RowSide
+from truerank.ranking.gpu.error_bound import ItemSide
 from truerank.ranking.gpu.exact import DeviceCounter, count_on_device
 from truerank.ranking.gpu.sampled import DeviceFactors
 from truerank.ranking.gpu.triton_count import TileShape
@@ -524,7 +524,7 @@ def tune() -> None:
     for name, mine in lists.items():
         targets = torch.from_numpy(mine.target_items).cuda()
         score = fused.score_pairs(users, items, None, user, targets)
-        rows = RowSide.prepare(users, user, score, item, fused.ROWS)
+        rows = fused.prepare_rows(users, user, score, item)
         for shape in (
             TileShape(128, 128, 64, 4, 2),
             TileShape(128, 128, 64, 8, 2),

@@ -15,7 +15,7 @@ from truerank.core.ranks import SEEN_POLICIES, Design, SampledRanks, SeenPolicy,
 from truerank.core.scorer import DenseScores, Scorer, check_scorer, nan_score, ready_scorer
 from truerank.core.split import Split, check_split
 from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets
-from truerank.ranking.exact import make_queries, per_target
+from truerank.ranking.exact import make_queries
 from truerank.ranking.gpu.sampled import factors_on
 from truerank.ranking.growing import GrowingNegatives, NaNRow, compare_growing
 from truerank.ranking.listed import ListedCounts, TargetComparer, make_comparer
@@ -197,17 +197,22 @@ def _table(
     lengths, indptr = queries.targets.lengths(), queries.targets.indptr.astype(np.int64, copy=False)
     removed = queries.excluded.lengths() if seen == "remove" else np.zeros_like(lengths)
     above, tied = count_among_targets(indptr, counts.scores)
-    is_single = len(lengths) == len(counts.scores)  # then no other target is above or tied
+    user, n_pool, n_relevant = queries.users, rows.n_items - removed, lengths
+    n_above, n_tied, n_candidates = counts.n_above, counts.n_tied, negatives.n_candidates
+    if len(lengths) < len(counts.scores):
+        user, n_pool, n_relevant = (np.repeat(part, lengths) for part in (user, n_pool, n_relevant))
+        n_above, n_tied = n_above + above, n_tied + tied
+        n_candidates = np.repeat(n_candidates, np.diff(rows.pairs))
     return SampledRanks(
-        user=per_target(queries.users, lengths),
+        user=user,
         item=queries.targets.items,
-        n_above=counts.n_above if is_single else counts.n_above + above,
-        n_tied=counts.n_tied if is_single else counts.n_tied + tied,
-        n_pool=per_target(rows.n_items - removed, lengths),
-        n_relevant=per_target(lengths, lengths),
+        n_above=n_above,
+        n_tied=n_tied,
+        n_pool=n_pool,
+        n_relevant=n_relevant,
         n_relevant_above=above,
         n_relevant_tied=tied,
         n_negatives=counts.n_negatives,
-        n_candidates=per_target(negatives.n_candidates, np.diff(rows.pairs)),
+        n_candidates=n_candidates,
         design=design,
     )

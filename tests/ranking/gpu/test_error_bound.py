@@ -13,20 +13,16 @@ from tests.ranking.gpu.engines import ENGINES
 from truerank.ranking.gpu.cross import Cross, cross_rounding
 from truerank.ranking.gpu.device import interprets, jit, tl
 from truerank.ranking.gpu.error_bound import (
-    ROW_TOP,
     ItemSide,
     RowSide,
-    ScaledRows,
     distinct_items,
-    exponents,
     n_needed,
-    power_of_two,
     rounding,
-    scaled,
     sum_block,
 )
+from truerank.ranking.gpu.halves import ROW_TOP, ScaledRows, exponents, power_of_two, scaled
 from truerank.ranking.gpu.torch_blocks import _scores, score_pairs
-from truerank.ranking.gpu.triton_split import FusedRows
+from truerank.ranking.gpu.triton_split import FusedRows, prepare_fused_rows
 
 
 @jit()
@@ -74,7 +70,7 @@ def test_no_score_is_off_by_more(user_kind: str, item_kind: str, device: str) ->
         bias = torch.from_numpy(draw.standard_normal(60)).to(device) if has_bias else None
         rows, item, exact = sides(users, items, bias)
         found = _scores(rows, item, slice(None), slice(None)).double()
-        band = rows.slack.double()[:, None] + rows.bounds.double().T @ item.bounds.double()
+        band = rows.slack.double()[:, None] + rows.bounds[:, :3].double() @ item.bounds.double()
         assert bool(((found - exact).abs() <= band).all())
 
 
@@ -117,16 +113,16 @@ def test_the_bound_is_not_idle(device: str) -> None:
     draw = np.random.default_rng(9)
     users, items = (torch.from_numpy(draw.standard_normal((40, 64))).to(device) for _ in range(2))
     rows, item, exact = sides(users, items)
-    band = rows.slack[:, None] + rows.bounds.T @ item.bounds
+    band = rows.slack[:, None] + rows.bounds[:, :3] @ item.bounds
     alone = rows.high.double() @ item.high.double().T
     assert bool(((alone - exact).abs() > band).any())
 
     whole = torch.from_numpy(np.rint(500 * draw.standard_normal((40, 1024))).clip(-2000, 2000)).to(device)
     rows, item, exact = sides(whole, whole.clone())
-    assert float(rows.bounds[2].max()) == 0.0
+    assert float(rows.bounds[:, 2].max()) == 0.0
     error = (_scores(rows, item, slice(None), slice(None)).double() - exact).abs()
     assert float(error.max()) > 0.0
-    assert bool((error <= rounding(1024, 4) * rows.bounds[0][:, None] * item.bounds[1]).all())
+    assert bool((error <= rounding(1024, 4) * rows.bounds[:, 0, None] * item.bounds[1]).all())
 
 
 @pytest.mark.skipif("cuda" not in DEVICES, reason="needs a GPU")
@@ -172,7 +168,7 @@ def test_halves_add_up(rows: type[ScaledRows]) -> None:
 @pytest.mark.parametrize("user_kind", ["gaussian", "zeros", "tiny", "subnormal", "mixed", "integers"])
 @pytest.mark.parametrize("item_kind", ["gaussian", "huge", "integers"])
 @pytest.mark.parametrize("has_bias", [False, True])
-def test_kernels_prepare_rows_as_torch_does(user_kind: str, item_kind: str, has_bias: bool) -> None:
+def test_kernels_prepare_fused_rows_as_torch_does(user_kind: str, item_kind: str, has_bias: bool) -> None:
     draw = np.random.default_rng(8)
     device = ENGINES[-1]["device"]
     users, items = (
@@ -184,7 +180,7 @@ def test_kernels_prepare_rows_as_torch_does(user_kind: str, item_kind: str, has_
     item = ItemSide.prepare(items, bias, float(items.abs().amax()))
     user = torch.from_numpy(np.sort(draw.integers(0, 200, 300))).to(device)
     score = score_pairs(users, items, bias, user, torch.arange(300, device=device))
-    one, other = (RowSide.prepare(users, user, score, item, rows) for rows in (ScaledRows, FusedRows))
+    one, other = (prepare(users, user, score, item) for prepare in (RowSide.prepare, prepare_fused_rows))
     assert len(one) == len(other) == 384
     assert (one.is_exact is None) == (other.is_exact is None)
     here, there = (torch.argsort(side.pair[:300]) for side in (one, other))
@@ -192,8 +188,11 @@ def test_kernels_prepare_rows_as_torch_does(user_kind: str, item_kind: str, has_
     for name in ("user", "high", "low", "scale", "target", "n_needed", "is_exact"):
         if getattr(one, name) is not None:
             assert bool((getattr(one, name)[:300][here] == getattr(other, name)[:300][there]).all()), name
-    for name in ("norms", "bounds", "slack"):
-        mine, yours = getattr(one, name)[..., :300][..., here], getattr(other, name)[..., :300][..., there]
+    for mine, yours in (
+        (one.norms[:, :300][:, here], other.norms[:, :300][:, there]),
+        (one.bounds[:300][here], other.bounds[:300][there]),
+        (one.slack[:300][here], other.slack[:300][there]),
+    ):
         torch.testing.assert_close(mine, yours, rtol=1e-6, atol=0.0)
     assert bool((other.target[300:] == torch.inf).all() and (other.n_needed[300:] == 0).all())
 

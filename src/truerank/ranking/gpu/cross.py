@@ -27,7 +27,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from truerank.ranking.gpu.error_bound import CHUNK, LIFT, ItemSide, RowSide, rounding, sum_block
+from truerank.ranking.gpu.error_bound import LIFT, ItemSide, RowSide, rounding, sum_block
+from truerank.ranking.gpu.halves import CHUNK
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from types import ModuleType
@@ -104,7 +105,7 @@ ITEM_BYTES = 160
 ROW_BYTES = 320
 SEEN_BYTES = 64
 # Parts of a limited memory.
-ITEM_SHARE, ROW_SHARE, LIST_SHARE, SEEN_SHARE = 0.375, 0.25, 0.25, 0.125
+ITEM_SHARE, ROW_SHARE, LIST_SHARE, SEEN_SHARE = 0.42, 0.28, 0.24, 0.06
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class DeviceLimits:
     Parameters
     ----------
     items, rows : of the factors
-    seen_items : of all rows
+    seen_items : that are taken off at a time
     list_bytes : for marks and lists of undecided pairs; None for about 0.6 GB
     """
 
@@ -138,8 +139,8 @@ class DeviceLimits:
 
         Examples
         --------
-        >>> DeviceLimits.of(1 << 26, width=64, itemsize=4, cell_bytes=5)
-        DeviceLimits(items=34192, rows=14563, seen_items=131072, list_bytes=16777216)
+        >>> DeviceLimits.of(1 << 26, width=64, itemsize=4, cell_bytes=4)
+        DeviceLimits(items=41943, rows=17270, seen_items=62914, list_bytes=16106127)
         """
         if memory is None:
             return cls(max(1, ITEM_CELLS // width), max(1, ROW_CELLS // width), SEEN_ITEMS)
@@ -197,13 +198,15 @@ def to_device(values: Matrix, device: torch.device) -> Tensor:
     with warnings.catch_warnings():  # torch warns of arrays that are read-only
         warnings.simplefilter("ignore", UserWarning)
         here = torch.from_numpy(values)
-    if device.type != "cuda" or here.nbytes <= STAGED_BYTES or not here.is_contiguous():
+    if device.type != "cuda" or here.nbytes < LEAST_STAGED or not here.is_contiguous():
         return here.to(device)
     return _staged(here, device)
 
 
-# A GPU fetches from pinned memory alone. Larger arrays go there by so many bytes at a time.
+# A GPU fetches from pinned memory alone. Arrays go there by so many bytes at a time, but for small ones: the
+# driver would wait for all work under way before it sends larger ones.
 STAGED_BYTES = 1 << 22
+LEAST_STAGED = 1 << 15
 
 
 def _staged(values: Tensor, device: torch.device) -> Tensor:
@@ -220,6 +223,44 @@ def _staged(values: Tensor, device: torch.device) -> Tensor:
         pinned.copy_(piece)
         sent[start : start + step].copy_(pinned, non_blocking=True)
     return sent.view(values.shape)
+
+
+class SideStream:
+    """Work on a GPU beside what is under way there; on a CPU it is done in order.
+
+    Memory that both use must be held until what runs in here has been waited for.
+
+    Parameters
+    ----------
+    device : the GPU
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        import torch
+
+        self.stream: torch.cuda.Stream | None = None
+        if device.type == "cuda":
+            self.stream = torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
+
+    def mark(self) -> Any:
+        """Return a mark behind all work under way."""
+        import torch
+
+        if self.stream is None:
+            return None
+        return torch.cuda.current_stream(self.stream.device).record_event()
+
+    @contextmanager
+    def after(self, mark: Any) -> Iterator[None]:
+        """Let what is begun in here wait for a mark alone."""
+        import torch
+
+        if self.stream is None:
+            yield
+            return
+        self.stream.wait_event(mark)
+        with torch.cuda.stream(self.stream):
+            yield
 
 
 def largest_of(name: str, part: Tensor, whole: Matrix) -> float:

@@ -49,187 +49,30 @@ are sorted by norm, so a row needs only the first tiles of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from truerank.ranking.gpu.device import has_float8
+from truerank.ranking.gpu.halves import (
+    CHUNK,
+    ROW_TOP,
+    SCALE_LIFT,
+    ScaledRows,
+    exponents,
+    multiples,
+    power_of_two,
+    scaled,
+)
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
 
-# The exponent that the largest magnitude of a row is scaled to; float16 ends at 65504.
-TOP = 15
-# That of rows (``cross`` says why), and the finest multiples that are looked for: float16 holds 11 bits.
-ROW_TOP = 13
-FINEST = 2
-CHUNK = 1 << 18
-# Covers the roundings of a norm in float64.
-SCALE_LIFT = 1 + 2.0**-40
 # Both sides are filled up to a multiple of this many rows.
 FILL = 128
-
-
-@dataclass(frozen=True, eq=False)
-class Halves:
-    """Scaled rows as two float16 matrices.
-
-    Parameters
-    ----------
-    high, low : (n, width) float16, zeros beyond the coordinates
-    norm : (n,) float64, bounds the norms of the row, of ``high`` and of ``high + low``
-    low_norm, rest_norm : (n,) float64, bound the norms of ``low`` and of what neither holds
-    multiple : (n,) float64, the largest power of two of which all of a row are multiples; 0 where that is
-        finer than 2^FINEST, or where high halves do not hold the row
-    """
-
-    high: Tensor
-    low: Tensor
-    norm: Tensor
-    low_norm: Tensor
-    rest_norm: Tensor
-    multiple: Tensor
-
-
-@dataclass(frozen=True, eq=False)
-class ScaledRows:
-    """Rows of a matrix as they are split: in some order, a centre taken off, scaled by powers of two.
-
-    Parameters
-    ----------
-    factors : (n_factors, d) float32 or float64
-    index : (n,) int64, which rows
-    exponent : (n,) int64, of the scales
-    centre : (d,) float64 or None
-    extra : (n,) float64 or None: one more coordinate, scaled already and kept as a float32 elsewhere, which
-        counts in the norms
-    """
-
-    factors: Tensor
-    index: Tensor
-    exponent: Tensor
-    centre: Tensor | None = None
-    extra: Tensor | None = None
-
-    def chunks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Yield the rows in float64, an eighth of them at a time, at most ``CHUNK``."""
-        step = max(1, min(CHUNK, -(-len(self.index) // 8)))
-        for start in range(0, len(self.index), step):
-            rows = slice(start, start + step)
-            x = self.factors[self.index[rows]].double()
-            if self.centre is not None:
-                x -= self.centre
-            yield rows, scaled(x, self.exponent[rows, None])
-
-    def norms(self) -> Tensor:
-        """Return the norms, (n,) float64, up to rounding."""
-        import torch
-
-        norm = torch.empty(len(self.index), dtype=torch.float64, device=self.factors.device)
-        for rows, x in self.chunks():
-            norm[rows] = torch.linalg.vector_norm(x, dim=1)
-        return norm if self.extra is None else torch.hypot(norm, self.extra)
-
-    def split(self, width: int) -> Halves:
-        """Split the rows into halves of ``width`` columns, at least d."""
-        import torch
-
-        n, d = len(self.index), self.factors.shape[1]
-        high = torch.zeros((n, width), dtype=torch.float16, device=self.factors.device)
-        low = torch.zeros_like(high)
-        squares = torch.empty((4, n), dtype=torch.float64, device=high.device)
-        for part, x in self.chunks():
-            squares[0, part] = (x * x).sum(1)
-            squares[3, part] = multiples(x)
-            high[part, :d] = x.half()
-            x -= high[part, :d]
-            low[part, :d] = x.half()
-            small = low[part, :d].double()
-            x -= small
-            squares[1, part] = (small * small).sum(1)
-            squares[2, part] = (x * x).sum(1)
-        return self.halves(high, low, squares)
-
-    def halves(self, high: Tensor, low: Tensor, squares: Tensor) -> Halves:
-        """Return the halves with their norms, from squared norms of rows, low halves and rests."""
-        if self.extra is not None:
-            squares[0] += self.extra * self.extra
-            squares[2] += (self.extra - self.extra.float().double()) ** 2
-        squares[3] *= (squares[1] == 0) & (squares[2] == 0)
-        whole, of_low, of_rest = squares[:3].sqrt_() * SCALE_LIFT
-        return Halves(high, low, whole + of_low + of_rest, of_low, of_rest, squares[3])
-
-    @classmethod
-    def row_side(cls, exact: Tensor, user: Tensor, target_score: Tensor, item: ItemSide) -> RowSide:
-        """Return what ``RowSide.prepare`` does."""
-        return RowSide.in_torch(exact, user, target_score, item, cls)
-
-
-def multiples(x: Tensor) -> Tensor:
-    """Return, per row, the largest power of two of which all entries are multiples, 0 below 2^FINEST.
-
-    Examples
-    --------
-    >>> import torch
-    >>> multiples(torch.tensor([[32.0, -48.0, 0.0], [32.0, 2.0, 0.0], [0.0, 0.0, 0.0]])).tolist()
-    [16.0, 0.0, 32768.0]
-    """
-    import torch
-
-    whole = (x * 2.0**-FINEST).int()
-    is_whole = (whole.double() * 2.0**FINEST == x).all(1)
-    lowest = torch.where(whole == 0, 1 << (TOP - FINEST), whole & -whole).amin(1)
-    return lowest.double() * 2.0**FINEST * is_whole
-
-
-def scaled(values: Tensor, exponent: Tensor) -> Tensor:
-    """Return values times 2^exponent in float64, in steps that neither over- nor underflow on the way.
-
-    Examples
-    --------
-    >>> import torch
-    >>> scaled(torch.tensor([3.0, 2.0**-1070], dtype=torch.float64), torch.tensor([1, 1070])).tolist()
-    [6.0, 1.0]
-    """
-    quarter = exponent >> 2
-    step = power_of_two(quarter)
-    values = values * step
-    values *= step
-    values *= step
-    values *= power_of_two(exponent - 3 * quarter)
-    return values
-
-
-def power_of_two(exponent: Tensor) -> Tensor:
-    """Return 2^exponent as float64, exactly, for exponents of normal numbers.
-
-    Examples
-    --------
-    >>> import torch
-    >>> power_of_two(torch.tensor([0, -3, 10])).tolist()
-    [1.0, 0.125, 1024.0]
-    """
-    import torch
-
-    return ((exponent.long() + 1023) << 52).view(torch.float64)
-
-
-def exponents(largest: Tensor, top: int = TOP) -> Tensor:
-    """Return the exponents that scale magnitudes into [2^14, 2^15), or to another top; 0 for 0.
-
-    Examples
-    --------
-    >>> import torch
-    >>> exponents(torch.tensor([1.0, 0.0, 2.0**20], dtype=torch.float64)).tolist()
-    [14, 0, -6]
-    """
-    import torch
-
-    raised = torch.frexp(largest.double())[1].long()
-    return torch.where(largest == 0, 0, top - raised)
 
 
 LIFT = 1 + 2.0**-10
@@ -279,6 +122,11 @@ class ItemSide:
     bias_centre: float
     exact: Tensor
     exact_bias: Tensor | None
+
+    @property
+    def n_tied_with_zeros(self) -> int:
+        """Items that a user of zeros ties with, beside those of zeros."""
+        return len(self.exact) - self.n_zero if self.bias is None else 0
 
     @cached_property
     def _kept(self) -> dict[str, Any]:
@@ -503,7 +351,7 @@ class RowSide:
     target, slack : (n,) float32, the target's score and the absolute part of the error; a row of zeros, which
         ties with every item, has an infinite target and counts none
     norms : (3, n) float64, of rows, low halves and rests
-    bounds : (3, n) float32, the factors of the error that belong to a row
+    bounds : (n, 4) float32, the factors of the error that belong to a row, and 0
     is_exact : (n,) int8, rows of multiples, whose scores have no error: ``bounds`` are 0 and ``slack`` is a
         quarter of what two scores differ by at least; None when there are none
     n_needed : (n,) int64, how many items must be scored
@@ -536,19 +384,8 @@ class RowSide:
         user: Tensor,
         target_score: Tensor,
         item: ItemSide,
-        rows: type[ScaledRows] = ScaledRows,
     ) -> RowSide:
-        """Split, measure and sort; pair p is of row ``user[p]``, its target scores ``target_score[p]``.
-
-        ``rows`` does it.
-        """
-        return rows.row_side(exact, user, target_score, item)
-
-    @classmethod
-    def in_torch(
-        cls, exact: Tensor, user: Tensor, target_score: Tensor, item: ItemSide, rows: type[ScaledRows]
-    ) -> RowSide:
-        """Prepare rows by operations of torch, about a hundred of them."""
+        """Split, measure and sort; pair p is of row ``user[p]``, its target scores ``target_score[p]``."""
         import torch
 
         d = exact.shape[1]
@@ -561,7 +398,7 @@ class RowSide:
         exponent = exponents(largest, ROW_TOP)
         extra = None if one is None else scaled(one, exponent)
         number = torch.arange(len(exact), device=exact.device)
-        norm = rows(exact, number, exponent, None, extra).norms()
+        norm = ScaledRows(exact, number, exponent, None, extra).norms()
         shift = exponent[user] + item.exponent
         middle = scaled(target_score - along_centre(exact, item)[user], shift)
         # Rows with similar ratios of target score and norm lie together, rows of zeros last.
@@ -570,11 +407,12 @@ class RowSide:
         order = filled(order, FILL)
         owner, middle, shift = user[order], middle[order], shift[order]
         own = None if extra is None else extra[owner]
-        halves = rows(exact, owner, exponent[owner], None, own).split(item.high.shape[1])
+        halves = ScaledRows(exact, owner, exponent[owner], None, own).split(item.high.shape[1])
         lost = 2 * d * power_of_two((shift - 1074).clamp(-1000, 1000))
         lost += (d + 4) * 2.0**-51 * halves.norm * centre_norm(item)
         c = rounding(d, sum_block(exact.device))
-        bounds = torch.stack([halves.norm, halves.rest_norm + 3 * c * halves.low_norm, halves.low_norm])
+        left = halves.rest_norm + 3 * c * halves.low_norm
+        bounds = torch.stack([halves.norm, left, halves.low_norm, torch.zeros_like(left)], 1)
         bounds = (bounds * LIFT).float()
         slack = ((2.0**-20 * middle.abs() + d * 2.0**-60 + lost) * LIFT).float()
         needed = n_needed(middle, lost, halves.norm, item.tile_norm) * FILL
@@ -588,7 +426,7 @@ class RowSide:
             are_exact = (halves.norm * item.tile_norm[0] < 2.0**22 * unit) & (lost < unit)
             if bool(are_exact.any()):
                 slack = torch.where(are_exact, (unit / 4).float(), slack)
-                bounds *= ~are_exact
+                bounds *= ~are_exact[:, None]
                 is_exact = are_exact.to(torch.int8)
         return cls(
             halves.high,

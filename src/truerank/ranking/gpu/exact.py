@@ -108,24 +108,23 @@ class ItemSource(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Rows start..stop-1 with their pairs and seen items, on the device.
+    """Rows start..stop-1 with their pairs, on the device.
 
     Parameters
     ----------
+    start, stop : the rows
     pairs : the pairs of all rows that are here
     users : (n_rows, d) factors
-    user, code : (n_pairs,) int64, the row and the target of a pair
-    indptr : (n_rows + 1,) int64, where the pairs of a row begin
-    seen_row, seen_code : (n_seen,) int64
+    user : (n_pairs,) int64, the row of a pair
+    indptr : (n_rows + 1,) int64, where the pairs of a row begin; None where each row has one
     """
 
+    start: int
+    stop: int
     pairs: slice
     users: Tensor
     user: Tensor
-    code: Tensor
-    indptr: Tensor
-    seen_row: Tensor
-    seen_code: Tensor
+    indptr: Tensor | None
 
 
 class DeviceBatch:
@@ -146,7 +145,7 @@ class DeviceBatch:
         self.scores: Doubles = np.empty(len(pools.target_items))
         self.above, self.tied = np.zeros((2, len(pools.target_items)), np.int64)
         self.n_recomputed = 0
-        self.starts = _cuts(pools, counter.limits)
+        self.starts = _cuts(pools, counter.limits.rows)
         work = len(pools.target_items) * counter.n_items * users.shape[1]
         engine = counter.engine
         self.is_small = counter.n_items <= engine.FEW_ITEMS or work <= engine.WHOLE_WORK
@@ -161,7 +160,8 @@ class DeviceBatch:
             for first, stop in ends:
                 batch = self._batch(first, stop)
                 self._check_magnitudes(largest_of("user", batch.users, self.users), chunk)
-                score = counter.engine.score_pairs(batch.users, *chunk.factors, batch.user, batch.code)
+                codes = to_device(self.pools.target_items[batch.pairs], counter.device)
+                score = counter.engine.score_pairs(batch.users, *chunk.factors, batch.user, codes)
                 torch.from_numpy(self.scores[batch.pairs]).copy_(score)
                 self._count(batch, chunk, score)
                 self._report(stop - first)
@@ -171,7 +171,7 @@ class DeviceBatch:
             self._check_magnitudes(largest, chunk)
             is_last = chunk.start + len(chunk.exact) == counter.n_items
             for first, stop in ends:
-                batch = self._batch(first, stop, is_checked=True)
+                batch = self._batch(first, stop)
                 self._count(batch, chunk, to_device(self.scores[batch.pairs], counter.device))
                 if is_last:
                     self._report(stop - first)
@@ -183,36 +183,16 @@ class DeviceBatch:
     def _check_magnitudes(self, largest: float, chunk: Chunk) -> None:
         check_magnitudes(-int(np.frexp(largest)[1]), -int(np.frexp(chunk.largest)[1]))
 
-    def _batch(self, start: int, stop: int, *, is_checked: bool = False) -> Batch:
+    def _batch(self, start: int, stop: int) -> Batch:
         import torch
 
         pools, device = self.pools, self.counter.device
         pairs = slice(int(pools.target_indptr[start]), int(pools.target_indptr[stop]))
-        seen = slice(int(pools.seen_indptr[start]), int(pools.seen_indptr[stop]))
-        users = to_device(self.users[start:stop], device)
-        indptr = to_device(pools.target_indptr[start : stop + 1], device) - pairs.start
-        number = torch.arange(stop - start, device=device)
-        seen_row = seen_code = number[:0]
-        if seen.stop > seen.start:
-            begins = to_device(pools.seen_indptr[start : stop + 1], device) - seen.start
-            seen_code = to_device(pools.seen_items[seen], device).long()
-            seen_row = torch.repeat_interleave(number, begins.diff(), output_size=seen.stop - seen.start)
-            if not is_checked:
-                self._check_seen(seen_row, seen_code)
-        return Batch(
-            pairs,
-            users,
-            torch.repeat_interleave(number, indptr.diff(), output_size=pairs.stop - pairs.start),
-            to_device(pools.target_items[pairs], device),
-            indptr,
-            seen_row,
-            seen_code,
-        )
-
-    def _check_seen(self, row: Tensor, code: Tensor) -> None:
-        ascends = (code[1:] > code[:-1]) | (row[1:] != row[:-1])
-        if not bool(ascends.all() & (code.amin() >= 0) & (code.amax() < self.counter.n_items)):
-            self.pools.check_seen()
+        user, indptr = torch.arange(stop - start, device=device), None
+        if not pools.is_single:
+            indptr = to_device(pools.target_indptr[start : stop + 1], device) - pairs.start
+            user = torch.repeat_interleave(user, indptr.diff(), output_size=pairs.stop - pairs.start)
+        return Batch(start, stop, pairs, to_device(self.users[start:stop], device), user, indptr)
 
     def _score_targets(self, batch: Batch) -> float:
         """Score the targets by vectors sent for the purpose; return the largest magnitude of the users."""
@@ -231,7 +211,7 @@ class DeviceBatch:
         import torch
 
         engine = self.counter.engine
-        above, tied = torch.zeros((2, len(score)), dtype=torch.int64, device=score.device)
+        above, tied = counts = torch.zeros((2, len(score)), dtype=torch.int64, device=score.device)
         if chunk.start == 0:
             tied -= 1  # the target itself is counted
         if self.is_small:
@@ -239,38 +219,59 @@ class DeviceBatch:
             self.n_recomputed += len(score) * len(chunk.exact)
         else:
             self._count_sides(batch, chunk.side, score, above, tied)
-        if len(batch.seen_row):
-            self._take_off_seen(batch, chunk, score, above, tied)
-        for total, found in ((self.above, above), (self.tied, tied)):
-            if self.counter.is_resident:
+        for first, stop in self._seen_parts(batch):
+            self._take_off_seen(batch, first, stop, chunk, score, above, tied)
+        if self.counter.is_resident:
+            for total, found in ((self.above, above), (self.tied, tied)):
                 torch.from_numpy(total[batch.pairs]).copy_(found)
-            else:
-                total[batch.pairs] += to_host(found)
+            return
+        for total, found in zip((self.above, self.tied), to_host(counts), strict=True):
+            total[batch.pairs] += found
 
-    def _take_off_seen(self, batch: Batch, chunk: Chunk, score: Tensor, above: Tensor, tied: Tensor) -> None:
-        """Take the seen items off the counts."""
-        row, code = batch.seen_row, batch.seen_code
+    def _seen_parts(self, batch: Batch) -> Iterator[tuple[int, int]]:
+        """Yield runs of rows of a batch with as many seen items as may be on the device, at least one row."""
+        indptr, first = self.pools.seen_indptr, batch.start
+        while first < batch.stop and indptr[first] < indptr[batch.stop]:
+            most = indptr[first] + self.counter.limits.seen_items
+            stop = max(first + 1, min(int(np.searchsorted(indptr, most, side="right")) - 1, batch.stop))
+            yield first, stop
+            first = stop
+
+    def _take_off_seen(
+        self, batch: Batch, first: int, last: int, chunk: Chunk, score: Tensor, above: Tensor, tied: Tensor
+    ) -> None:
+        """Take the seen items of the rows first..last-1 off the counts."""
+        import torch
+
+        pools, device = self.pools, self.counter.device
+        begin, end = int(pools.seen_indptr[first]), int(pools.seen_indptr[last])
+        lengths = to_device(pools.seen_indptr[first : last + 1], device).diff()
+        row = torch.arange(first - batch.start, last - batch.start, device=device)
+        row = torch.repeat_interleave(row, lengths, output_size=end - begin)
+        code = to_device(pools.seen_items[begin:end], device).long()
+        if chunk.start == 0:
+            self._check_seen(row, code)
         if not self.counter.is_resident:
             code = code - chunk.start
             is_here = (code >= 0) & (code < len(chunk.exact))
             row, code = row[is_here], code[is_here]
-        stop = None if len(score) == len(batch.users) else batch.indptr[row + 1]
-        listed = (row, code, batch.indptr[row], stop)
+        starts, stops = (row, None) if batch.indptr is None else (batch.indptr[row], batch.indptr[row + 1])
+        listed = (row, code, starts, stops)
         self.counter.engine.decide(batch.users, *chunk.factors, *listed, score, above, tied, -1)
 
+    def _check_seen(self, row: Tensor, code: Tensor) -> None:
+        if not len(code):
+            return
+        ascends = (code[1:] > code[:-1]) | (row[1:] != row[:-1])
+        if not bool(ascends.all() & (code.amin() >= 0) & (code.amax() < self.counter.n_items)):
+            self.pools.check_seen()
+
     def _count_sides(self, batch: Batch, side: ItemSide, score: Tensor, above: Tensor, tied: Tensor) -> None:
-        import torch
-
-        from truerank.ranking.gpu.error_bound import RowSide
-
         if side.n_zero:
             above += side.n_zero * (score < 0)
             tied += side.n_zero * (score == 0)
         engine = self.counter.engine
-        rows = RowSide.prepare(batch.users, batch.user, score, side, engine.ROWS)
-        if side.bias is None:  # users of zeros tie with every item
-            is_zero = rows.target[: len(score)] == torch.inf
-            tied.index_add_(0, rows.pair[: len(score)], (len(side.exact) - side.n_zero) * is_zero)
+        rows = engine.prepare_rows(batch.users, batch.user, score, side)
         room = self.counter.limits.list_bytes
         self.n_recomputed += engine.count_rows(rows, side, above, tied, list_bytes=room)
 
@@ -280,15 +281,13 @@ class DeviceBatch:
         return Counts(self.above, self.tied, *among, self.n_recomputed)
 
 
-def _cuts(pools: Pools, limits: DeviceLimits) -> list[int]:
-    """Return the bounds of batches of rows, each within the limits or a single row."""
-    cuts, most = [0], limits.rows
+def _cuts(pools: Pools, most: int) -> list[int]:
+    """Return the bounds of batches of rows, each of so many pairs at most or a single row."""
+    cuts = [0]
     while cuts[-1] < pools.n_rows:
         start = cuts[-1]
-        by_pairs = np.searchsorted(pools.target_indptr, pools.target_indptr[start] + most, side="right")
-        most_seen = pools.seen_indptr[start] + limits.seen_items
-        by_seen = np.searchsorted(pools.seen_indptr, most_seen, side="right")
-        cuts.append(max(start + 1, min(int(by_pairs), int(by_seen)) - 1))
+        stop = np.searchsorted(pools.target_indptr, pools.target_indptr[start] + most, side="right")
+        cuts.append(max(start + 1, int(stop) - 1))
     return cuts
 
 

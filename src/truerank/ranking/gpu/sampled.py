@@ -26,6 +26,7 @@ from truerank.core.types import FloatArray, IntArray
 from truerank.ranking.cpu.counts import check_magnitudes
 from truerank.ranking.gpu.device import (
     Engine,
+    SideStream,
     as_matrix,
     engine_for,
     has_gpu,
@@ -284,6 +285,7 @@ class _Job:
         self.sizes, self.rank = np.array(stopping.sizes, np.int64), stopping.rank
         words = np.array(stage_key(self.rows.seed, self.rows.stage), np.uint64).view(np.int64)
         self.words, self.device_sizes = (to_device(part, factors.device) for part in (words, self.sizes))
+        self.side = SideStream(factors.device)
 
     @property
     def first(self) -> int:
@@ -347,25 +349,30 @@ class _Part:
         self.score = job.factors.engine.score_pairs(*factors, user_of_pair, self.code)
         self.out = torch.zeros((3, n_pairs), dtype=torch.int32, device=device)
         self._run(None, job.first)
+        self.begun = job.side.mark()
 
     def __len__(self) -> int:
         return self.stop - self.start
 
     def finish(self, counts: IntArray, scores: FloatArray) -> int:
-        """Let all targets go on that may, write the results to their place, return the number of scores."""
+        """Let all targets go on that may, write the results to their place, return the number of scores.
+
+        All of it runs beside the kernel that was begun for the next rows.
+        """
         import torch
 
         job = self.job
-        job.factors.check_users(self.users, self.chosen_users)
-        if not job.is_one_run:
-            if job.longest > job.first:
-                step = max(1, job.factors.limits.taken // (2 * job.longest))
-                for chosen in torch.split(self._open_programs(), step):
-                    self._run(chosen, job.longest)
-            self._run_listed(to_host(self._open_programs()))
-        for mine, found in zip(counts[:, self.pairs], self.out, strict=True):
-            torch.from_numpy(mine).copy_(found)
-        torch.from_numpy(scores[self.pairs]).copy_(self.score)
+        with job.side.after(self.begun):
+            job.factors.check_users(self.users, self.chosen_users)
+            if not job.is_one_run:
+                if job.longest > job.first:
+                    step = max(1, job.factors.limits.taken // (2 * job.longest))
+                    for chosen in torch.split(self._open_programs(), step):
+                        self._run(chosen, job.longest)
+                self._run_listed(to_host(self._open_programs()))
+            for mine, found in zip(counts[:, self.pairs], self.out, strict=True):
+                torch.from_numpy(mine).copy_(found)
+            torch.from_numpy(scores[self.pairs]).copy_(self.score)
         drawn = counts[2, self.pairs]
         if self.groups is not None:
             drawn = np.maximum.reduceat(drawn, job.rows.pairs[self.start : self.stop] - self.pairs.start)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from truerank.ranking.gpu.error_bound import ItemSide, RowSide, ScaledRows
+from truerank.ranking.gpu.error_bound import ItemSide, RowSide
+from truerank.ranking.gpu.halves import ScaledRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -12,8 +13,9 @@ if TYPE_CHECKING:
 
 # Whether negatives can be sampled on the device too.
 CAN_SAMPLE = False
-# What splits rows, and the bytes that takes per factor.
+# What splits items and prepares rows, and the bytes that takes per factor.
 ROWS = ScaledRows
+prepare_rows = RowSide.prepare
 CELL_BYTES = 12
 BLOCK_ROWS = 1 << 9
 BLOCK_ITEMS = 1 << 13
@@ -44,6 +46,8 @@ def count_rows(
     n_recomputed = 0
     n_rows, n_items = _block_shape(above.is_cuda, list_bytes)
     above.index_add_(0, rows.pair, _weights_beyond(rows, items) * (rows.target < 0))
+    n_tied = items.n_tied_with_zeros
+    tied.index_add_(0, rows.pair[: len(tied)], n_tied * (rows.target[: len(tied)] == torch.inf))
     for start in range(0, len(rows), n_rows):
         block = slice(start, start + n_rows)
         stop = int(rows.n_needed[block].amax())
@@ -51,7 +55,7 @@ def count_rows(
         for first in range(0, stop, n_items):
             part = slice(first, min(first + n_items, stop))
             gap = _scores(rows, items, block, part).sub_(target)
-            band = torch.addmm(slack, rows.bounds[:, block].T, items.bounds[:, part])
+            band = torch.addmm(slack, rows.bounds[block, :3], items.bounds[:, part])
             competes = torch.arange(first, part.stop, device=above.device) < rows.n_needed[block, None]
             above.index_add_(0, rows.pair[block], _weighed(items, part, (gap > band) & competes))
             near = (gap.abs_() <= band).logical_and_(competes)

@@ -20,7 +20,7 @@ from truerank.ranking.gpu.triton_pairs import (
     score_kernel,
     whole_kernel,
 )
-from truerank.ranking.gpu.triton_split import FusedRows
+from truerank.ranking.gpu.triton_split import FusedRows, prepare_fused_rows
 from truerank.ranking.gpu.triton_tiles import (
     LEAST_TILES,
     PROGRAMS,
@@ -73,9 +73,11 @@ class TileShape:
 
 # Whether negatives can be sampled on the device too.
 CAN_SAMPLE = True
-# What splits rows, and the bytes that takes per factor.
+# What splits items and prepares rows, and the bytes that takes per factor; without a limit of memory float8
+# takes two more.
 ROWS = FusedRows
-CELL_BYTES = 5
+prepare_rows = prepare_fused_rows
+CELL_BYTES = 4
 # Bytes for the marks of open rows, for their list (36 each), and for that of undecided pairs (8 each).
 MARK_BYTES = 1 << 29
 OPEN_BYTES = 9 << 26
@@ -136,9 +138,6 @@ class _Job:
         # Not with weights or little memory: more registers, or more small launches, cost more than it gains.
         is_plain = width == shape.chunk <= 64 and items.weight is None and list_bytes is None
         self.in_float8 = is_plain and has_float8(device)
-        self.row_bounds = torch.empty((len(rows), 4), dtype=torch.float32, device=device)
-        self.row_bounds[:, :3] = rows.bounds.T
-        self.row_bounds[:, 3] = 0
         self.tile_bounds = items.cached("tile bounds", lambda: _of_tiles(items.bounds))
         self.crossed = self._crossed()
         self.hopper: HopperTiles | None = None
@@ -169,7 +168,7 @@ class _Job:
         """Return cross products' factors and the bounds that go with them, or with float16 products."""
         rows, items = self.rows, self.items
         if not self.in_float8:
-            return rows.high, items.high, self.row_bounds, self.tile_bounds
+            return rows.high, items.high, rows.bounds, self.tile_bounds
         of_rows = Cross.of_rows(rows, rows.exact.shape[1])
         of_items = items.cached("cross", lambda: Cross.of_items(items, rows.exact.shape[1]))
         tiles = items.cached("cross bounds", lambda: _of_tiles(of_items.bounds))
@@ -200,8 +199,9 @@ class _Job:
             self.above,
             self.tied,
             start,
-            n_rows,
+            len(self.tied),
             items.n_items,
+            items.n_tied_with_zeros,
             HAS_WEIGHT=items.weight is not None,
             HAS_EXACT=rows.is_exact is not None,
             BLOCK=shape.rows,
@@ -283,10 +283,10 @@ class _Job:
         self, start: int, n_rows: int, ends: Tensor, counts: Tensor, part: tuple[int, int]
     ) -> Tensor:
         """Count the listed open rows and mark undecided pairs; return how many there are up to each row."""
-        items, shape = self.items, self.shape
+        rows, items, shape = self.rows, self.items, self.shape
         settle_kernel[(self.most_tiles, max(1, min(64, 2048 // self.most_tiles)))](
             *self.sides,
-            self.row_bounds,
+            rows.bounds,
             self.tile_bounds,
             self.weight,
             counts,

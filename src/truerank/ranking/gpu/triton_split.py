@@ -1,6 +1,6 @@
 """Preparation of rows and items by triton kernels: measuring, splitting into halves, error bounds.
 
-``error_bound.ScaledRows`` and ``RowSide.in_torch`` do the same in torch, in many passes and launches.
+``halves.ScaledRows`` and ``error_bound.RowSide.prepare`` do the same in torch, in many passes and launches.
 """
 
 from __future__ import annotations
@@ -10,20 +10,16 @@ from typing import TYPE_CHECKING
 from truerank.ranking.gpu.device import jit, tl
 from truerank.ranking.gpu.error_bound import (
     FILL,
-    FINEST,
     LIFT,
-    ROW_TOP,
-    TOP,
-    Halves,
     ItemSide,
     RowSide,
-    ScaledRows,
     along_centre,
     centre_norm,
     filled,
     rounding,
     sum_block,
 )
+from truerank.ranking.gpu.halves import FINEST, ROW_TOP, TOP, Halves, ScaledRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -254,103 +250,22 @@ def bound_kernel(  # type: ignore[no-untyped-def]
     tl.store(norms_out + at, norm)
     tl.store(norms_out + n + at, low_norm)
     tl.store(norms_out + 2 * n + at, rest_norm)
-    tl.store(bounds_out + at, (keeps * norm * LIFT).to(tl.float32))
-    tl.store(bounds_out + n + at, (keeps * own * LIFT).to(tl.float32))
-    tl.store(bounds_out + 2 * n + at, (keeps * low_norm * LIFT).to(tl.float32))
+    tl.store(bounds_out + at * 4, (keeps * norm * LIFT).to(tl.float32))
+    tl.store(bounds_out + at * 4 + 1, (keeps * own * LIFT).to(tl.float32))
+    tl.store(bounds_out + at * 4 + 2, (keeps * low_norm * LIFT).to(tl.float32))
+    tl.store(bounds_out + at * 4 + 3, tl.zeros((ROWS,), tl.float32))
     tl.store(needed_out + at, tl.where(is_idle | (norm == 0.0), 0, needed))
 
 
 class FusedRows(ScaledRows):
     """Rows that kernels measure and split; parameters as in ``ScaledRows``."""
 
-    @classmethod
-    def row_side(cls, exact: Tensor, user: Tensor, target_score: Tensor, item: ItemSide) -> RowSide:
-        """Return what ``RowSide.prepare`` does."""
-        import torch
-
-        n_pairs, d, device = len(user), exact.shape[1], exact.device
-        exponent = torch.empty(n_pairs, dtype=torch.int64, device=device)
-        middle = torch.empty(n_pairs, dtype=torch.float64, device=device)
-        ratio = torch.empty(n_pairs, dtype=torch.float32, device=device)
-        constants = item.cached("constants", lambda: _constants(item, d))
-        measure_kernel[(-(-n_pairs // SPLIT_ROWS),)](
-            exact,
-            user,
-            target_score,
-            middle if item.centre is None else along_centre(exact, item),
-            exponent,
-            middle,
-            ratio,
-            n_pairs,
-            d,
-            item.exponent,
-            HAS_CENTRE=item.centre is not None,
-            HAS_BIAS=item.bias is not None,
-            ROW_TOP=ROW_TOP,
-            ROWS=SPLIT_ROWS,
-            COLUMNS=_columns(d),
-            enable_fp_fusion=False,
-        )
-        order = filled(torch.argsort(ratio, stable=True), FILL)
-        n, width = len(order), item.high.shape[1]
-        owner, raised = user[order], exponent[order]
-        high, low = torch.empty((2, n, width), dtype=torch.float16, device=device)
-        squares = torch.empty((4, n), dtype=torch.float64, device=device)
-        cls(exact, owner, raised)._launch(high, low, squares, width, writes=True)
-        scale, target, slack, *_ = singles = torch.empty((6, n), dtype=torch.float32, device=device)
-        norms = torch.empty((3, n), dtype=torch.float64, device=device)
-        is_exact = torch.empty(n, dtype=torch.int8, device=device)
-        needed = torch.empty(n, dtype=torch.int64, device=device)
-        bound_kernel[(n // FILL,)](
-            order,
-            raised,
-            middle,
-            squares,
-            item.tile_norm,
-            constants,
-            scale,
-            target,
-            slack,
-            norms,
-            singles[3:],
-            is_exact,
-            needed,
-            n,
-            n_pairs,
-            len(item.tile_norm),
-            item.n_items,
-            d,
-            item.exponent,
-            HAS_BIAS=item.bias is not None,
-            HAS_MULTIPLE=item.multiple != 0,
-            LIFT=LIFT,
-            STEPS=max(1, len(item.tile_norm).bit_length()),
-            ROWS=FILL,
-            enable_fp_fusion=False,
-        )
-        has_exact = item.multiple != 0 and bool(is_exact.any())
-        return RowSide(
-            high,
-            low,
-            scale,
-            target,
-            slack,
-            norms,
-            singles[3:],
-            is_exact if has_exact else None,
-            needed,
-            owner,
-            order,
-            target_score,
-            exact,
-        )
-
     def norms(self) -> Tensor:
         """Return the norms, (n,) float64, up to rounding."""
         import torch
 
         squares = torch.empty((1, len(self.index)), dtype=torch.float64, device=self.factors.device)
-        self._launch(squares, squares, squares, self.factors.shape[1], writes=False)
+        self.launch(squares, squares, squares, self.factors.shape[1], writes=False)
         norm = squares[0].sqrt_()
         return norm if self.extra is None else torch.hypot(norm, self.extra)
 
@@ -361,10 +276,11 @@ class FusedRows(ScaledRows):
         n, device = len(self.index), self.factors.device
         high, low = torch.empty((2, n, width), dtype=torch.float16, device=device)
         squares = torch.empty((4, n), dtype=torch.float64, device=device)
-        self._launch(high, low, squares, width, writes=True)
+        self.launch(high, low, squares, width, writes=True)
         return self.halves(high, low, squares)
 
-    def _launch(self, high: Tensor, low: Tensor, squares: Tensor, width: int, *, writes: bool) -> None:
+    def launch(self, high: Tensor, low: Tensor, squares: Tensor, width: int, *, writes: bool) -> None:
+        """Write halves and squared norms, or squared norms alone."""
         if not len(self.index):
             return
         split_kernel[(-(-len(self.index) // SPLIT_ROWS),)](
@@ -386,6 +302,89 @@ class FusedRows(ScaledRows):
             COLUMNS=_columns(width),
             enable_fp_fusion=False,
         )
+
+
+def prepare_fused_rows(exact: Tensor, user: Tensor, target_score: Tensor, item: ItemSide) -> RowSide:
+    """Return what ``RowSide.prepare`` does, in two kernels and a sort."""
+    import torch
+
+    n_pairs, d, device = len(user), exact.shape[1], exact.device
+    exponent = torch.empty(n_pairs, dtype=torch.int64, device=device)
+    middle = torch.empty(n_pairs, dtype=torch.float64, device=device)
+    ratio = torch.empty(n_pairs, dtype=torch.float32, device=device)
+    constants = item.cached("constants", lambda: _constants(item, d))
+    measure_kernel[(-(-n_pairs // SPLIT_ROWS),)](
+        exact,
+        user,
+        target_score,
+        middle if item.centre is None else along_centre(exact, item),
+        exponent,
+        middle,
+        ratio,
+        n_pairs,
+        d,
+        item.exponent,
+        HAS_CENTRE=item.centre is not None,
+        HAS_BIAS=item.bias is not None,
+        ROW_TOP=ROW_TOP,
+        ROWS=SPLIT_ROWS,
+        COLUMNS=_columns(d),
+        enable_fp_fusion=False,
+    )
+    order = filled(torch.argsort(ratio, stable=True), FILL)
+    n, width = len(order), item.high.shape[1]
+    owner, raised = user[order], exponent[order]
+    high, low = torch.empty((2, n, width), dtype=torch.float16, device=device)
+    squares = torch.empty((4, n), dtype=torch.float64, device=device)
+    FusedRows(exact, owner, raised).launch(high, low, squares, width, writes=True)
+    scale, target, slack = torch.empty((3, n), dtype=torch.float32, device=device)
+    bounds = torch.empty((n, 4), dtype=torch.float32, device=device)
+    norms = torch.empty((3, n), dtype=torch.float64, device=device)
+    is_exact = torch.empty(n, dtype=torch.int8, device=device)
+    needed = torch.empty(n, dtype=torch.int64, device=device)
+    bound_kernel[(n // FILL,)](
+        order,
+        raised,
+        middle,
+        squares,
+        item.tile_norm,
+        constants,
+        scale,
+        target,
+        slack,
+        norms,
+        bounds,
+        is_exact,
+        needed,
+        n,
+        n_pairs,
+        len(item.tile_norm),
+        item.n_items,
+        d,
+        item.exponent,
+        HAS_BIAS=item.bias is not None,
+        HAS_MULTIPLE=item.multiple != 0,
+        LIFT=LIFT,
+        STEPS=max(1, len(item.tile_norm).bit_length()),
+        ROWS=FILL,
+        enable_fp_fusion=False,
+    )
+    has_exact = item.multiple != 0 and bool(is_exact.any())
+    return RowSide(
+        high,
+        low,
+        scale,
+        target,
+        slack,
+        norms,
+        bounds,
+        is_exact if has_exact else None,
+        needed,
+        owner,
+        order,
+        target_score,
+        exact,
+    )
 
 
 def _columns(width: int) -> int:

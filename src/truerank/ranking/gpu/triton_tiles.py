@@ -305,7 +305,7 @@ def expand_kernel(  # type: ignore[no-untyped-def]
                 bits = bits ^ lowest
 
 
-@jit("first_block", "n_rows", "n_items")
+@jit("first_block", "n_pairs", "n_items", "n_tied_with_zeros")
 def add_kernel(  # type: ignore[no-untyped-def]
     counted,
     ties,
@@ -317,8 +317,9 @@ def add_kernel(  # type: ignore[no-untyped-def]
     above,
     tied,
     first_block,
-    n_rows,
+    n_pairs,
     n_items,
+    n_tied_with_zeros,
     HAS_WEIGHT: tl.constexpr,
     HAS_EXACT: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -326,7 +327,8 @@ def add_kernel(  # type: ignore[no-untyped-def]
 ):
     """Add what was counted for a block of rows to their pairs, and the items too short to be scored.
 
-    Those lie above a negative target, and below others.
+    Those lie above a negative target, and below others. Users of zeros, whose target is infinite here, tie
+    with all items; so are rows beyond those of pairs marked, which fill the last block.
     """
     local = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     block = first_block + tl.program_id(0)
@@ -336,9 +338,12 @@ def add_kernel(  # type: ignore[no-untyped-def]
     if HAS_WEIGHT:
         n_short = tl.load(weight_before + n_items) - tl.load(weight_before + n_scored)
     found = (tl.load(counted + local) + tl.load(settled + local)).to(tl.int64)
-    found += tl.where(tl.load(target + row) < 0.0, n_short, 0)
+    score = tl.load(target + row)
+    found += tl.where(score < 0.0, n_short, 0)
     pair = tl.load(pair_of + row)
     tl.atomic_add(above + pair, found, sem="relaxed")
+    is_zero = (score == float("inf")) & (row < n_pairs)
+    tl.atomic_add(tied + pair, tl.zeros((BLOCK,), tl.int64) + n_tied_with_zeros, mask=is_zero, sem="relaxed")
     if HAS_EXACT:
         tl.atomic_add(tied + pair, tl.load(ties + local).to(tl.int64), sem="relaxed")
 
