@@ -292,6 +292,16 @@ def measure_cliffs(repeats: int) -> dict[str, list[float]]:
             lambda m=mebibytes: count_on_device(users, items, None, *plain.arguments, memory=m << 20),  # type: ignore[misc]
             repeats,
         )
+    known = lists[f"{N_SEEN} seen"]
+    usual = count_on_device(users, items, None, *known.arguments)
+    few = count_on_device(users, items, None, *known.arguments, memory=64 << 20)
+    assert (few.n_above == usual.n_above).all()
+    rows[f"{N_SEEN} seen items per user"] = milliseconds(
+        lambda: count_on_device(users, items, None, *known.arguments), repeats
+    )
+    rows[f"{N_SEEN} seen items, 64 MiB of memory"] = milliseconds(
+        lambda: count_on_device(users, items, None, *known.arguments, memory=64 << 20), repeats
+    )
     many, few_items = torch.randn((3_000_000, 64), device="cuda"), torch.randn((50, 64), device="cuda")
     narrow = one_target(np.random.default_rng(3).integers(0, 50, len(many)))
     for memory in (None, 64 << 30):
@@ -322,8 +332,11 @@ def measure_calls(repeats: int) -> dict[str, list[float]]:
         here, there = call("cpu"), call("cuda")
         for field in ("n_above", "n_tied", "n_pool"):
             assert (getattr(here, field) == getattr(there, field)).all(), (name, field)
-        for device, times in (("cuda", repeats), ("cpu", 1)):
-            rows[f"{name}, {device}"] = milliseconds(lambda device=device: call(device), times)  # type: ignore[misc]
+        for _ in range(repeats):  # one after the other, so that both meet the same load
+            for device in ("cuda", "cpu"):
+                rows.setdefault(f"{name}, {device}", []).extend(
+                    milliseconds(lambda device=device: call(device), 1, warm_up=False)  # type: ignore[misc]
+                )
 
     small = draw_split(6_040, 3_706, N_SEEN)
     weights = np.random.default_rng(6).standard_normal((3_706, 3_706))
@@ -382,9 +395,10 @@ def summary(rows: dict[str, list[float]], bases: Callable[[str], str | None]) ->
     }
 
 
-def milliseconds(function: Callable[[], object], repeats: int) -> list[float]:
+def milliseconds(function: Callable[[], object], repeats: int, *, warm_up: bool = True) -> list[float]:
     """Time a function, the GPU idle before and after; one call warms up."""
-    function()
+    if warm_up:
+        function()
     times = []
     for _ in range(repeats):
         torch.cuda.synchronize()
@@ -570,7 +584,13 @@ def main() -> None:
             "cliffs",
             "131,072 users x 1,000,000 items x 64 factors; ratios to Gaussian items without a limit",
             measure_cliffs,
-            lambda name: None if "3,000,000" in name else "Gaussian",
+            lambda name: (
+                None
+                if "3,000,000" in name
+                else f"{N_SEEN} seen items per user"
+                if "seen" in name
+                else "Gaussian"
+            ),
         ),
         (
             "calls",

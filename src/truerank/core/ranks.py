@@ -19,7 +19,6 @@ import numpy as np
 
 from truerank.core.display import Displayed, Overview
 from truerank.core.errors import MOST_ITEMS, InvalidData, InvalidParameter
-from truerank.core.parallel import chosen_threads, ordered_map
 from truerank.core.table import Table, count_of, rounded_percent
 from truerank.core.types import BoolArray, FloatArray, IntArray, frozen
 
@@ -454,10 +453,8 @@ def _check_together(user: IntArray) -> None:
         raise InvalidData("rows of one user must lie together. Sort the rows by user.")
 
 
-# Rows that are checked at a time, so that what is computed for a check stays in the cache; and from how many
-# rows on several threads check a table.
+# Rows that are checked at a time, so that what is computed for a check stays in the cache.
 _CHECKED_ROWS = 1 << 14
-_MANY_ROWS = 1 << 18
 _Conditions = Callable[[Any], Iterator[tuple[str, BoolArray]]]
 
 
@@ -468,8 +465,7 @@ def _check_rows(table: Ranks | SampledRanks, conditions: _Conditions) -> None:
         for entry in fields(table)
         if entry.name not in ("design", "gain")
     }
-
-    def check(start: int) -> None:
+    for start in range(0, len(table), _CHECKED_ROWS):
         part = {name: column[start : start + _CHECKED_ROWS] for name, column in columns.items()}
         for sentence, holds in conditions(SimpleNamespace(**part, design=getattr(table, "design", None))):
             if not holds.all():
@@ -477,10 +473,6 @@ def _check_rows(table: Ranks | SampledRanks, conditions: _Conditions) -> None:
                 raise InvalidData(
                     f"{sentence}, but row {row} (counted from 0) breaks that. Correct the table."
                 )
-
-    n_threads = chosen_threads(None) if len(table) >= _MANY_ROWS else 1
-    for _ in ordered_map(check, range(0, len(table), _CHECKED_ROWS), n_threads=n_threads):
-        pass
 
 
 def _rank_conditions(part: Any) -> Iterator[tuple[str, BoolArray]]:

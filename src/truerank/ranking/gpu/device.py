@@ -101,8 +101,8 @@ ITEM_CELLS = 1 << 27
 ROW_CELLS = 1 << 26
 SEEN_ITEMS = 1 << 26
 # Bytes per item, per row and per seen item, beside their factors, copies on the way included.
-ITEM_BYTES = 160
-ROW_BYTES = 320
+ITEM_BYTES = 128
+ROW_BYTES = 260
 SEEN_BYTES = 64
 # Parts of a limited memory.
 ITEM_SHARE, ROW_SHARE, LIST_SHARE, SEEN_SHARE = 0.42, 0.28, 0.24, 0.06
@@ -140,7 +140,7 @@ class DeviceLimits:
         Examples
         --------
         >>> DeviceLimits.of(1 << 26, width=64, itemsize=4, cell_bytes=4)
-        DeviceLimits(items=41943, rows=17270, seen_items=62914, list_bytes=16106127)
+        DeviceLimits(items=44040, rows=18278, seen_items=62914, list_bytes=16106127)
         """
         if memory is None:
             return cls(max(1, ITEM_CELLS // width), max(1, ROW_CELLS // width), SEEN_ITEMS)

@@ -105,6 +105,10 @@ class ItemSource(Protocol):
     def item_rows(self, codes: Ints) -> tuple[Tensor, Tensor | None]:
         """Return the vectors and biases of some items, on the device."""
 
+    @property
+    def given(self) -> tuple[Tensor, Tensor | None] | None:
+        """Vectors and biases of all items where they were on the device from the start; else None."""
+
 
 @dataclass(frozen=True, eq=False)
 class Batch:
@@ -195,16 +199,23 @@ class DeviceBatch:
         return Batch(start, stop, pairs, to_device(self.users[start:stop], device), user, indptr)
 
     def _score_targets(self, batch: Batch) -> float:
-        """Score the targets by vectors sent for the purpose; return the largest magnitude of the users."""
+        """Score the targets by vectors sent for the purpose; return the largest magnitude of the users.
+
+        Where all vectors are on the device, seen items are taken off too, before other things need the room.
+        """
         import torch
 
         largest = largest_of("user", batch.users, self.users)
         codes = self.pools.target_items[batch.pairs]
         factors = self.counter.item_rows(codes)
         number = torch.arange(len(codes), device=self.counter.device)
-        self.scores[batch.pairs] = to_host(
-            self.counter.engine.score_pairs(batch.users, *factors, batch.user, number)
-        )
+        score = self.counter.engine.score_pairs(batch.users, *factors, batch.user, number)
+        self.scores[batch.pairs] = to_host(score)
+        given = self.counter.given
+        if given is not None:
+            counts = torch.zeros((2, len(score)), dtype=torch.int64, device=score.device)
+            self._take_off_seen(batch, given, 0, score, counts, 8 * self.counter.limits.seen_items)
+            self._add(batch, counts)
         return largest
 
     def _count(self, batch: Batch, chunk: Chunk, score: Tensor) -> None:
@@ -219,45 +230,53 @@ class DeviceBatch:
             self.n_recomputed += len(score) * len(chunk.exact)
         else:
             self._count_sides(batch, chunk.side, score, above, tied)
-        for first, stop in self._seen_parts(batch):
-            self._take_off_seen(batch, first, stop, chunk, score, above, tied)
-        if self.counter.is_resident:
-            for total, found in ((self.above, above), (self.tied, tied)):
+        if self.counter.is_resident or self.counter.given is None:
+            limit = self.counter.limits.seen_items
+            self._take_off_seen(batch, chunk.factors, chunk.start, score, counts, limit)
+        self._add(batch, counts)
+
+    def _add(self, batch: Batch, counts: Tensor) -> None:
+        """Add counts of a batch to those on the host."""
+        import torch
+
+        if self.counter.is_resident:  # there are no others
+            for total, found in zip((self.above, self.tied), counts, strict=True):
                 torch.from_numpy(total[batch.pairs]).copy_(found)
             return
         for total, found in zip((self.above, self.tied), to_host(counts), strict=True):
             total[batch.pairs] += found
 
-    def _seen_parts(self, batch: Batch) -> Iterator[tuple[int, int]]:
-        """Yield runs of rows of a batch with as many seen items as may be on the device, at least one row."""
-        indptr, first = self.pools.seen_indptr, batch.start
-        while first < batch.stop and indptr[first] < indptr[batch.stop]:
-            most = indptr[first] + self.counter.limits.seen_items
-            stop = max(first + 1, min(int(np.searchsorted(indptr, most, side="right")) - 1, batch.stop))
-            yield first, stop
-            first = stop
-
     def _take_off_seen(
-        self, batch: Batch, first: int, last: int, chunk: Chunk, score: Tensor, above: Tensor, tied: Tensor
+        self,
+        batch: Batch,
+        factors: tuple[Tensor, Tensor | None],
+        start: int,
+        score: Tensor,
+        counts: Tensor,
+        most: int,
     ) -> None:
-        """Take the seen items of the rows first..last-1 off the counts."""
+        """Take the seen items of a batch off the counts, so many at a time; factors begin with item ``start``."""
         import torch
 
-        pools, device = self.pools, self.counter.device
-        begin, end = int(pools.seen_indptr[first]), int(pools.seen_indptr[last])
-        lengths = to_device(pools.seen_indptr[first : last + 1], device).diff()
-        row = torch.arange(first - batch.start, last - batch.start, device=device)
-        row = torch.repeat_interleave(row, lengths, output_size=end - begin)
-        code = to_device(pools.seen_items[begin:end], device).long()
-        if chunk.start == 0:
-            self._check_seen(row, code)
-        if not self.counter.is_resident:
-            code = code - chunk.start
-            is_here = (code >= 0) & (code < len(chunk.exact))
-            row, code = row[is_here], code[is_here]
-        starts, stops = (row, None) if batch.indptr is None else (batch.indptr[row], batch.indptr[row + 1])
-        listed = (row, code, starts, stops)
-        self.counter.engine.decide(batch.users, *chunk.factors, *listed, score, above, tied, -1)
+        pools, device, first = self.pools, self.counter.device, batch.start
+        indptr = pools.seen_indptr
+        while first < batch.stop and indptr[first] < indptr[batch.stop]:
+            last = int(np.searchsorted(indptr, indptr[first] + most, side="right")) - 1
+            last = max(first + 1, min(last, batch.stop))
+            begin, end = int(indptr[first]), int(indptr[last])
+            row = torch.arange(first - batch.start, last - batch.start, device=device)
+            lengths = to_device(indptr[first : last + 1], device).diff()
+            row = torch.repeat_interleave(row, lengths, output_size=end - begin)
+            code = to_device(pools.seen_items[begin:end], device).long()
+            if start == 0:
+                self._check_seen(row, code)
+            if len(factors[0]) < self.counter.n_items:
+                code = code - start
+                is_here = (code >= 0) & (code < len(factors[0]))
+                row, code = row[is_here], code[is_here]
+            pair = (row, None) if batch.indptr is None else (batch.indptr[row], batch.indptr[row + 1])
+            self.counter.engine.decide(batch.users, *factors, row, code, *pair, score, *counts, -1)
+            first = last
 
     def _check_seen(self, row: Tensor, code: Tensor) -> None:
         if not len(code):
@@ -411,6 +430,14 @@ class DeviceCounter:
         at = to_device(codes, self.items.device) if is_tensor(self.items) else codes
         bias = None if self.bias is None else to_device(self.bias[at], self.device).double()
         return to_device(self.items[at], self.device), bias
+
+    @cached_property
+    def given(self) -> tuple[Tensor, Tensor | None] | None:
+        """Vectors and biases of all items where they were on the device from the start; else None."""
+        parts = (self.items,) if self.bias is None else (self.items, self.bias)
+        if not all(is_tensor(part) and part.device == self.device for part in parts):
+            return None
+        return self.items, None if self.bias is None else self.bias.double()
 
     def _chunk(self, start: int, stop: int) -> Chunk:
         exact = to_device(self.items[start:stop], self.device)

@@ -152,7 +152,7 @@ class _Job:
         self.most_tiles = max(1, int(self.n_tiles.amax()))
         marks, opened, near = MARK_BYTES, OPEN_BYTES, NEAR_BYTES
         if list_bytes is not None:
-            marks, opened, near = 11 * list_bytes // 16, list_bytes // 4, list_bytes // 16
+            marks, opened, near = (part * list_bytes // 16 for part in (10, 5, 1))
         self.step = max(1, min(self.n_blocks, marks // (self.most_tiles * shape.rows)))
         self.marks = torch.empty(self.most_tiles * self.step * shape.rows, dtype=torch.int8, device=device)
         is_plain = self.in_float8 and items.bias is None and rows.is_exact is None
