@@ -255,7 +255,7 @@ class DeviceBatch:
         counts: Tensor,
         most: int,
     ) -> None:
-        """Take the seen items of a batch off the counts, so many at a time; factors begin with item ``start``."""
+        """Take the seen items of a batch off the counts, so many at a time; factors begin with item start."""
         import torch
 
         pools, device, first = self.pools, self.counter.device, batch.start
