@@ -165,7 +165,7 @@ def test_within_a_memory_that_holds_neither_side(where: Where) -> None:
     problem = gaussian_problem(300, 2200, 40, most_targets=3)
     counter = DeviceCounter(problem.items, **where, memory=1 << 20)
     assert not counter.is_resident
-    assert len(list(counter.chunks())) > 5
+    assert len(list(counter.chunks())) > 3
     done: list[int] = []
     found = counter.count(problem.users, *problem.lists.arguments, on_rows=done.append)
     assert rows_of(found) == rows_of(count_factors(*problem.arguments, path="numpy"))

@@ -230,16 +230,17 @@ def test_multiples_have_exact_scores() -> None:
     assert sides(tiny, tiny.clone())[0].is_exact is None
 
 
-def test_distinct_items_are_those_of_numpy() -> None:
+@pytest.mark.parametrize("rows", ROWS)
+def test_distinct_items_are_those_of_numpy(rows: type[ScaledRows]) -> None:
     draw = np.random.default_rng(5)
     items = draw.integers(0, 2, (400, 5)).astype(np.float32)
     for bias in (None, torch.from_numpy(draw.integers(0, 2, 400).astype(float))):
-        code, weight = distinct_items(torch.from_numpy(items), bias)
+        code, weight = distinct_items(torch.from_numpy(items), bias, rows)
         whole = items if bias is None else np.hstack([items, bias.numpy()[:, None]])
         expected, counts = np.unique(whole, axis=0, return_counts=True)
         assert weight is not None
         found = {tuple(whole[at]): n for at, n in zip(code.tolist(), weight.tolist(), strict=True)}
         assert found == {tuple(row): n for row, n in zip(expected, counts, strict=True)}
-    code, weight = distinct_items(torch.from_numpy(draw.standard_normal((400, 5))), None)
+    code, weight = distinct_items(torch.from_numpy(draw.standard_normal((400, 5))), None, rows)
     assert weight is None
     assert code.tolist() == list(range(400))

@@ -153,7 +153,7 @@ class ItemSide:
         import torch
 
         d = exact.shape[1]
-        code, weight = distinct_items(exact, bias)
+        code, weight = distinct_items(exact, bias, rows)
         n_zero = 0
         if bias is None:
             kept = torch.nonzero(_is_any(exact, code))[:, 0]
@@ -206,10 +206,12 @@ class ItemSide:
         )
 
 
-def distinct_items(exact: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
+def distinct_items(
+    exact: Tensor, bias: Tensor | None, rows: type[ScaledRows] = ScaledRows
+) -> tuple[Tensor, Tensor | None]:
     """Return which items to count and how many items each stands for; None when all stand for themselves.
 
-    Items are compared by a hash first, and then coordinate by coordinate.
+    Items are compared by a hash first, which ``rows`` computes, and then coordinate by coordinate.
 
     Examples
     --------
@@ -224,8 +226,10 @@ def distinct_items(exact: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor |
     number = torch.arange(n, device=exact.device)
     if n < 2:
         return number, None
-    key, order = torch.sort(_hashes(exact, bias), stable=True)
+    key, order = torch.sort(rows.hashes(exact, bias), stable=True)
     same = torch.nonzero(key[1:] == key[:-1])[:, 0]
+    if not len(same):
+        return number, None
     is_copy = torch.zeros(n, dtype=torch.bool, device=exact.device)
     step = max(1, min(CHUNK, n // 8))
     for start in range(0, len(same), step):
@@ -240,24 +244,6 @@ def distinct_items(exact: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor |
     if len(starts) > (1 - SHARE_OF_COPIES) * n and int(weight.amax()) < MANY_COPIES:
         return number, None
     return order[starts], weight
-
-
-def _hashes(exact: Tensor, bias: Tensor | None) -> Tensor:
-    """Return a 64-bit number per item that copies share."""
-    import torch
-
-    n, d = exact.shape
-    draw = torch.Generator().manual_seed(0)
-    odd = torch.randint(-(2**62), 2**62, (d + 1,), generator=draw).mul_(2).add_(1).to(exact.device)
-    key = torch.empty(n, dtype=torch.int64, device=exact.device)
-    step = max(1, min(CHUNK, -(-n // 8)))
-    for start in range(0, n, step):
-        rows = slice(start, start + step)
-        bits = (exact[rows] + 0.0).view(torch.int32 if exact.dtype == torch.float32 else torch.int64)
-        key[rows] = (bits * odd[:d]).sum(1)
-        if bias is not None:
-            key[rows] += (bias[rows] + 0.0).view(torch.int64) * odd[d]
-    return key ^ (key >> 29)
 
 
 def _is_any(exact: Tensor, code: Tensor) -> Tensor:

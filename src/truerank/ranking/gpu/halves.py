@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 
@@ -111,6 +112,31 @@ class ScaledRows:
         squares[3] *= (squares[1] == 0) & (squares[2] == 0)
         whole, of_low, of_rest = squares[:3].sqrt_() * SCALE_LIFT
         return Halves(high, low, whole + of_low + of_rest, of_low, of_rest, squares[3])
+
+    @classmethod
+    def hashes(cls, factors: Tensor, extra: Tensor | None) -> Tensor:
+        """Return a 64-bit number per row that rows of equal factors (and extra coordinate) share."""
+        import torch
+
+        n, d = factors.shape
+        odd = odd_numbers(d + 1, factors.device)
+        key = torch.empty(n, dtype=torch.int64, device=factors.device)
+        step = max(1, min(CHUNK, -(-n // 8)))
+        for start in range(0, n, step):
+            rows = slice(start, start + step)
+            bits = (factors[rows] + 0.0).view(torch.int32 if factors.dtype == torch.float32 else torch.int64)
+            key[rows] = (bits * odd[:d]).sum(1)
+            if extra is not None:
+                key[rows] += (extra[rows] + 0.0).view(torch.int64) * odd[d]
+        return key ^ (key >> 29)
+
+
+def odd_numbers(n: int, device: torch.device) -> Tensor:
+    """Return fixed odd 64-bit numbers, as many as asked for."""
+    import torch
+
+    draw = torch.Generator().manual_seed(0)
+    return torch.randint(-(2**62), 2**62, (n,), generator=draw).mul_(2).add_(1).to(device)
 
 
 def multiples(x: Tensor) -> Tensor:

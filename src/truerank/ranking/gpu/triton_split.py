@@ -19,7 +19,7 @@ from truerank.ranking.gpu.error_bound import (
     rounding,
     sum_block,
 )
-from truerank.ranking.gpu.halves import FINEST, ROW_TOP, TOP, Halves, ScaledRows
+from truerank.ranking.gpu.halves import FINEST, ROW_TOP, TOP, Halves, ScaledRows, odd_numbers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -257,8 +257,59 @@ def bound_kernel(  # type: ignore[no-untyped-def]
     tl.store(needed_out + at, tl.where(is_idle | (norm == 0.0), 0, needed))
 
 
+@jit("n_rows", "n_coordinates")
+def hash_kernel(  # type: ignore[no-untyped-def]
+    factors,
+    extra,
+    odd,
+    out,
+    n_rows,
+    n_coordinates,
+    HAS_EXTRA: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Write a number per row that equal rows share; 0 and -0 are equal."""
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    is_row = row < n_rows
+    key = tl.zeros((ROWS,), tl.int64)
+    for start in range(0, n_coordinates, COLUMNS):
+        k = start + tl.arange(0, COLUMNS)
+        is_inside = is_row[:, None] & (k < n_coordinates)[None, :]
+        x = tl.load(factors + row[:, None] * n_coordinates + k[None, :], mask=is_inside, other=0).to(
+            tl.float64
+        )
+        bits = tl.where(x == 0.0, 0.0, x).to(tl.int64, bitcast=True)
+        bits = bits ^ (bits >> 32)
+        key += tl.sum(bits * tl.load(odd + k, mask=k < n_coordinates, other=0)[None, :], 1)
+    if HAS_EXTRA:
+        x = tl.load(extra + row, mask=is_row, other=0.0)
+        key += tl.where(x == 0.0, 0.0, x).to(tl.int64, bitcast=True) * tl.load(odd + n_coordinates)
+    tl.store(out + row, key ^ (key >> 29), mask=is_row)
+
+
 class FusedRows(ScaledRows):
     """Rows that kernels measure and split; parameters as in ``ScaledRows``."""
+
+    @classmethod
+    def hashes(cls, factors: Tensor, extra: Tensor | None) -> Tensor:
+        """Return a 64-bit number per row that rows of equal factors (and extra coordinate) share."""
+        import torch
+
+        n, d = factors.shape
+        key = torch.empty(n, dtype=torch.int64, device=factors.device)
+        hash_kernel[(-(-n // SPLIT_ROWS),)](
+            factors,
+            key if extra is None else extra,
+            odd_numbers(d + 1, factors.device),
+            key,
+            n,
+            d,
+            HAS_EXTRA=extra is not None,
+            ROWS=SPLIT_ROWS,
+            COLUMNS=_columns(d),
+        )
+        return key
 
     def norms(self) -> Tensor:
         """Return the norms, (n,) float64, up to rounding."""
