@@ -105,7 +105,10 @@ ITEM_BYTES = 128
 ROW_BYTES = 260
 SEEN_BYTES = 64
 # Parts of a limited memory; with 64 MiB, marks of a batch of rows and a chunk of items fit at once.
-ITEM_SHARE, ROW_SHARE, LIST_SHARE, SEEN_SHARE = 0.33, 0.265, 0.36, 0.045
+ITEM_SHARE, ROW_SHARE, LIST_SHARE, SEEN_SHARE, KEPT_SHARE = 0.315, 0.265, 0.33, 0.04, 0.05
+# Pairs whose scores and counts are kept on the device, and bytes of each.
+KEPT_PAIRS = 1 << 25
+KEPT_BYTES = 24
 
 
 @dataclass(frozen=True)
@@ -117,12 +120,14 @@ class DeviceLimits:
     items, rows : of the factors
     seen_items : that are taken off at a time
     list_bytes : for marks and lists of undecided pairs; None for about 0.6 GB
+    kept_pairs : up to so many, scores and counts of all pairs stay on the device from chunk to chunk of items
     """
 
     items: int
     rows: int
     seen_items: int
     list_bytes: int | None = None
+    kept_pairs: int = KEPT_PAIRS
 
     @classmethod
     def of(
@@ -140,7 +145,7 @@ class DeviceLimits:
         Examples
         --------
         >>> DeviceLimits.of(1 << 26, width=64, itemsize=4, cell_bytes=4)
-        DeviceLimits(items=34603, rows=17299, seen_items=47185, list_bytes=24159191)
+        DeviceLimits(items=33030, rows=17299, seen_items=41943, list_bytes=22145925, kept_pairs=139810)
         """
         if memory is None:
             return cls(max(1, ITEM_CELLS // width), max(1, ROW_CELLS // width), SEEN_ITEMS)
@@ -152,6 +157,7 @@ class DeviceLimits:
             max(1, min(ROW_CELLS // width, int(ROW_SHARE * memory) // row)),
             int(SEEN_SHARE * memory) // SEEN_BYTES,
             int(LIST_SHARE * memory),
+            int(KEPT_SHARE * memory) // KEPT_BYTES,
         )
 
 

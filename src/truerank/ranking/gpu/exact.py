@@ -148,6 +148,7 @@ class DeviceBatch:
         self.counter, self.users, self.pools, self.on_rows = counter, users, pools, on_rows
         self.scores: Doubles = np.empty(len(pools.target_items))
         self.above, self.tied = np.zeros((2, len(pools.target_items)), np.int64)
+        self.kept: tuple[Tensor, Tensor] | None = None
         self.n_recomputed = 0
         self.starts = _cuts(pools, counter.limits.rows)
         work = len(pools.target_items) * counter.n_items * users.shape[1]
@@ -170,15 +171,36 @@ class DeviceBatch:
                 self._count(batch, chunk, score)
                 self._report(stop - first)
             return
+        if len(self.scores) <= counter.limits.kept_pairs:
+            score = torch.empty(len(self.scores), dtype=torch.float64, device=counter.device)
+            self.kept = (score, torch.zeros((2, len(score)), dtype=torch.int64, device=counter.device))
         largest = max(self._score_targets(self._batch(first, stop)) for first, stop in ends)
         for chunk in counter.chunks():
             self._check_magnitudes(largest, chunk)
             is_last = chunk.start + len(chunk.exact) == counter.n_items
             for first, stop in ends:
                 batch = self._batch(first, stop)
-                self._count(batch, chunk, to_device(self.scores[batch.pairs], counter.device))
+                self._count(batch, chunk, self._score_of(batch))
                 if is_last:
                     self._report(stop - first)
+        if self.kept is not None:
+            self.scores[:] = to_host(self.kept[0])
+            self.above[:], self.tied[:] = to_host(self.kept[1])
+
+    def _score_of(self, batch: Batch) -> Tensor:
+        """Return the scores of the targets of a batch, computed before."""
+        if self.kept is not None:
+            return self.kept[0][batch.pairs]
+        return to_device(self.scores[batch.pairs], self.counter.device)
+
+    def _counts_of(self, batch: Batch) -> Tensor:
+        """Return what the counts of a batch are added to, (2, n_pairs)."""
+        import torch
+
+        if self.kept is not None:
+            return self.kept[1][:, batch.pairs]
+        n_pairs = batch.pairs.stop - batch.pairs.start
+        return torch.zeros((2, n_pairs), dtype=torch.int64, device=self.counter.device)
 
     def _report(self, n_rows: int) -> None:
         if self.on_rows is not None:
@@ -210,19 +232,20 @@ class DeviceBatch:
         factors = self.counter.item_rows(codes)
         number = torch.arange(len(codes), device=self.counter.device)
         score = self.counter.engine.score_pairs(batch.users, *factors, batch.user, number)
-        self.scores[batch.pairs] = to_host(score)
+        if self.kept is not None:
+            self.kept[0][batch.pairs] = score
+        else:
+            self.scores[batch.pairs] = to_host(score)
         given = self.counter.given
         if given is not None:
-            counts = torch.zeros((2, len(score)), dtype=torch.int64, device=score.device)
+            counts = self._counts_of(batch)
             self._take_off_seen(batch, given, 0, score, counts, 8 * self.counter.limits.seen_items)
             self._add(batch, counts)
         return largest
 
     def _count(self, batch: Batch, chunk: Chunk, score: Tensor) -> None:
-        import torch
-
         engine = self.counter.engine
-        above, tied = counts = torch.zeros((2, len(score)), dtype=torch.int64, device=score.device)
+        above, tied = counts = self._counts_of(batch)
         if chunk.start == 0:
             tied -= 1  # the target itself is counted
         if self.is_small:
@@ -236,9 +259,11 @@ class DeviceBatch:
         self._add(batch, counts)
 
     def _add(self, batch: Batch, counts: Tensor) -> None:
-        """Add counts of a batch to those on the host."""
+        """Add counts of a batch to those on the host, unless they are kept on the device."""
         import torch
 
+        if self.kept is not None:
+            return
         if self.counter.is_resident:  # there are no others
             for total, found in zip((self.above, self.tied), counts, strict=True):
                 torch.from_numpy(total[batch.pairs]).copy_(found)

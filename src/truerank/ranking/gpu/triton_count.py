@@ -154,7 +154,7 @@ class _Job:
         self.most_tiles = max(1, int(self.n_tiles.amax()) if is_waited_for else len(items.tile_norm))
         marks, opened, near = MARK_BYTES, OPEN_BYTES, NEAR_BYTES
         if list_bytes is not None:
-            marks, opened, near = (part * list_bytes // 32 for part in (20, 11, 1))
+            marks, opened, near = (part * list_bytes // 32 for part in (21, 10, 1))
         self.step = max(1, min(self.n_blocks, marks // (self.most_tiles * shape.rows)))
         self.marks = torch.empty(self.most_tiles * self.step * shape.rows, dtype=torch.int8, device=device)
         is_plain = self.in_float8 and items.bias is None and rows.is_exact is None
