@@ -218,11 +218,11 @@ def test_bad_input_is_refused(change: dict[str, Any], message: str, path: str) -
 
 CHECK_ON_ANOTHER_HOST = """
 from tests.ranking.cpu.problems import gaussian_problem, rows_of
-from truerank.ranking.cpu import tile
+from truerank.ranking.cpu import vectors
 from truerank.ranking.cpu.factors import count_factors
 arguments = gaussian_problem(most_targets=20).arguments
 assert rows_of(count_factors(*arguments, path="compiled")) == rows_of(count_factors(*arguments, path="numpy"))
-print(tile.ITEMS, tile.HAS_FMA)
+print(vectors.ITEMS, vectors.HAS_FMA)
 """
 
 
@@ -233,7 +233,7 @@ print(tile.ITEMS, tile.HAS_FMA)
 )
 def test_other_hosts_count_the_same(cpu: str, features: str, expected: str, tmp_path: Path) -> None:
     """The same IR compiled for x86-64 without FMA and with AVX2 only."""
-    from truerank.ranking.cpu.tile import TRIPLE
+    from truerank.ranking.cpu.vectors import TRIPLE
 
     if not TRIPLE.startswith("x86_64"):
         pytest.skip("needs an x86-64 host")

@@ -36,6 +36,10 @@ the row, ``weight`` the largest |y| in a group of items, low and high enclose th
 absolute part. Three float32 roundings there (product, sum and t) are covered by 1.02 instead of 1.01 and
 by another 2^-22 |t|. Bounds beyond float32 become infinite and send every item to float64. Where scores are
 exact (``exact_unit``), the bracket holds the target's score alone, and what is in it ties.
+
+Before that, 16-bit words are compared: w(s) is the whole part of a s + c, saturated, with a >= 0 and c of the
+row. Each of its roundings is monotone, hence w is: w(s) > w(h) says that s > h, w(s) < w(l) that s < l. Words
+of the bracket for the heaviest of some thousand items decide nearly all pairs; the tile decides the others.
 """
 
 from __future__ import annotations
@@ -312,7 +316,7 @@ class Side:
 
 
 def _square_norms(factors: Singles) -> Singles:
-    from truerank.ranking.cpu.factors_compiled import square_sums
+    from truerank.ranking.cpu.exact_compiled import square_sums
 
     norms = np.empty(len(factors), np.float32)
     square_sums(factors, norms)
@@ -387,6 +391,11 @@ def spreads(user: Side) -> Singles:
     return _rounded(1.02 * 2.0**-24 * (n + 4) * _upper_norm(user.square_norms, n), np.inf)
 
 
+def norms(side: Side) -> Singles:
+    """Return, per row, an upper bound of the norm."""
+    return _rounded(_upper_norm(side.square_norms, side.fast.shape[1]), np.inf)
+
+
 def weights(item: Side, group: int) -> Singles:
     """Return the largest norm in each group of consecutive items."""
     starts = np.arange(0, len(item.square_norms), group)
@@ -399,7 +408,7 @@ def exact_unit(user: Side, item: Side) -> float:
     That is so when all factors of a side are multiples of a power of two and the largest score is below 2^22
     times the product of both: float32 then rounds nothing, nor does float64.
     """
-    from truerank.ranking.cpu.factors_compiled import lowest_exponent
+    from truerank.ranking.cpu.exact_compiled import lowest_exponent
 
     if not (user.square_norms.any() and item.square_norms.any()):
         return 0.0

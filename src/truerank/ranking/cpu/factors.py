@@ -1,11 +1,11 @@
 """Exact counts for scores that are dot products of factors.
 
-A float32 pass scores every pair in registers and never stores a score; pairs that lie closer to the target
-than a proven rounding bound (see ``counts``) are decided again by the float64 sum of ``pair_scores``. So the
-counts are those of that sum, whatever the batch, the order of rows and items or the number of threads.
+A float32 pass scores every pair in registers and counts it a moment later; pairs that lie closer to the
+target than a proven rounding bound (see ``counts``) are decided again by the float64 sum of ``pair_scores``.
+So the counts are those of that sum, whatever the batch, the order of rows and items or the number of threads.
 
-Several targets of a row share its scores: each register tile is compared with up to 16 targets in turn,
-ascending, until no score reaches one. A row with more targets takes several lanes.
+Several targets of a row share its scores: each register tile is compared with up to 16 targets while the next
+one is multiplied. A row with more targets takes several lanes.
 """
 
 from __future__ import annotations
