@@ -102,11 +102,7 @@ def lowest_exponent(factors: Array, least: int) -> int:
             mantissa, exponent = math.frexp(np.float64(factors[row, k]))
             bits = np.int64(abs(mantissa) * 9007199254740992.0)  # 2^53
             if bits != 0:
-                place = exponent - 53
-                while bits & 1 == 0:
-                    bits >>= 1
-                    place += 1
-                lowest = min(lowest, place)
+                lowest = min(lowest, exponent - 54 + math.frexp(np.float64(bits & -bits))[1])
                 if lowest < least:
                     return least - 1
     return lowest

@@ -91,12 +91,14 @@ class Scratch:
     high: NDArray[np.float32]
     spread: NDArray[np.float32]
     reach: NDArray[np.float32]
+    copy: NDArray[np.int32]
     n_above: NDArray[np.int32]
     n_tied: NDArray[np.int32]
     cursor: Ints
     pool: NDArray[np.uint16]
     near: NDArray[np.uint16]
     tail: NDArray[np.float32]
+    weight: NDArray[np.float32]
     scores: NDArray[np.float32]
     words: NDArray[np.int16]
     scale: NDArray[np.float32]
@@ -116,12 +118,14 @@ class Scratch:
             high=_aligned((n_panels, n_targets, LANES), np.float32),
             spread=_aligned((n_panels, LANES), np.float32),
             reach=_aligned((n_panels, LANES), np.float32),
+            copy=_aligned((n_panels, n_targets, LANES), np.int32),
             n_above=_aligned((n_panels, n_targets, LANES), np.int32),
             n_tied=_aligned((n_panels, n_targets, LANES), np.int32),
             cursor=np.zeros(n_panels * LANES, np.int64),
             pool=np.zeros(n_tiles * ITEMS, np.uint16),
             near=np.zeros((n_targets, ITEMS), np.uint16),
             tail=np.zeros((ITEMS, width), np.float32),
+            weight=np.zeros(ITEMS, np.float32),
             scores=_aligned((2, ITEMS, LANES), np.float32),
             words=_aligned((2, ITEMS, LANES), np.int16),
             scale=_aligned((2, LANES), np.float32),
@@ -142,7 +146,7 @@ def panels_per_block(n_lanes: int, *, n_coordinates: int, n_targets: int, n_thre
 
     As many as fit the cache beside a tile of items, but few enough that every thread gets several blocks.
     """
-    fit = USER_BYTES // (4 * LANES * (n_coordinates + 4 * n_targets) + 12 * LANES)
+    fit = USER_BYTES // (4 * LANES * (n_coordinates + 5 * n_targets) + 16 * LANES)
     fair = -(-n_lanes // LANES) if n_threads == 1 else n_lanes // (LANES * 4 * n_threads)
     return max(1, min(fit, fair))
 
@@ -171,9 +175,12 @@ class FactorJob:
     item, user : the two factor matrices, ready for the tile
     bias : (n_items,) or None
     pools : targets and seen items of the rows
+    copies : (n_items,) see ``number_copies``
     """
 
-    def __init__(self, item: Side, bias: Doubles | None, user: Side, pools: Pools) -> None:
+    def __init__(
+        self, item: Side, bias: Doubles | None, user: Side, pools: Pools, copies: NDArray[np.int32]
+    ) -> None:
         self.item, self.user, self.pools = item, user, pools
         self.bias = frozen(np.zeros(0)) if bias is None else bias
         scores = np.empty(len(pools.target_items))
@@ -184,6 +191,9 @@ class FactorJob:
         row_bytes = item.exact.shape[1] * item.exact.itemsize
         self.bits = frozen(item.exact.view(np.int32 if row_bytes % 8 else np.int64))
         self.sorted_targets = frozen(pools.target_items[self.order])
+        self.copies = np.pad(copies, (0, ITEMS))
+        copy = copies[self.sorted_targets]
+        self.target_copy = np.where(copy == 0, np.int32(-1), copy)
         self.low, self.high = brackets(user, item, self.sorted_scores)
         self.spread, self.weight = spreads(user), weights(item, ITEMS)
         self.reach = norms(user)
@@ -266,12 +276,14 @@ class FactorJob:
                 self.high,
                 self.spread,
                 self.reach,
+                self.target_copy,
                 pools.seen_indptr,
                 scratch.users,
                 scratch.low,
                 scratch.high,
                 scratch.spread,
                 scratch.reach,
+                scratch.copy,
                 scratch.n_above,
                 scratch.n_tied,
                 scratch.cursor,
@@ -294,6 +306,7 @@ class FactorJob:
                     self.item.fast,
                     self.item.square_norms,
                     self.weight,
+                    self.copies,
                     self.user.exact,
                     self.item.exact,
                     self.bits,
@@ -306,12 +319,14 @@ class FactorJob:
                     scratch.high,
                     scratch.spread,
                     scratch.reach,
+                    scratch.copy,
                     scratch.n_above,
                     scratch.n_tied,
                     scratch.cursor,
                     scratch.pool,
                     scratch.near,
                     scratch.tail,
+                    scratch.weight,
                     scratch.scores,
                     scratch.words,
                     scratch.scale,

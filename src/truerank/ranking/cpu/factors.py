@@ -15,10 +15,11 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from truerank.core.errors import InvalidData
 from truerank.core.types import frozen
+from truerank.ranking.cpu.copies import number_copies
 from truerank.ranking.cpu.counts import (
     MOST_COORDINATES,
     Counts,
@@ -120,6 +121,10 @@ class FactorCounter:
     def _item_side(self) -> Side:
         return Side.prepare("item", self.items, self.bias)
 
+    @cached_property
+    def _copies(self) -> NDArray[np.int32]:
+        return number_copies(self._item_side, self.bias)
+
     def count(
         self,
         user_factors: Floats,
@@ -163,7 +168,7 @@ class FactorCounter:
 
         item, user = self._item_side, Side.prepare("user", users, self._ones(users))
         check_magnitudes(user.exponent, item.exponent)
-        job = FactorJob(item, self.bias, user, pools)
+        job = FactorJob(item, self.bias, user, pools, self._copies)
         job.run(n_threads=n_threads, on_rows=on_rows)
         return job.counts()
 

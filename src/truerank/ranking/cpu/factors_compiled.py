@@ -32,12 +32,14 @@ def load_lanes(
     high: Array,
     spread: Array,
     reach: Array,
+    target_copy: Array,
     seen_indptr: Array,
     block_users: Array,
     block_low: Array,
     block_high: Array,
     block_spread: Array,
     block_reach: Array,
+    block_copy: Array,
     block_above: Array,
     block_tied: Array,
     cursor: Array,
@@ -49,6 +51,7 @@ def load_lanes(
     block_high[:] = np.inf
     block_spread[:] = 0.0
     block_reach[:] = 0.0
+    block_copy[:] = -1
     block_above[:] = 0
     block_tied[:] = 0
     for lane in range(n_lanes):
@@ -59,6 +62,7 @@ def load_lanes(
             pair = lane_pair[first_lane + lane] + t
             block_low[panel, t, column] = low[pair]
             block_high[panel, t, column] = high[pair]
+            block_copy[panel, t, column] = target_copy[pair]
         block_spread[panel, column] = spread[row]
         block_reach[panel, column] = reach[row]
         cursor[lane] = seen_indptr[row]
@@ -108,6 +112,7 @@ def mark_pool(
 def set_words(
     n_targets: int,
     weight: Any,
+    heaviest: Any,
     unit: Any,
     low: Array,
     high: Array,
@@ -124,7 +129,7 @@ def set_words(
 
     Parameters
     ----------
-    weight : float32, the largest norm of the items that the words are for
+    weight, heaviest : float32, the largest norm of the items that the words decide, and of all
     unit : float32, 0 or what all scores are multiples of, where fewer than 2^15 multiples are in reach
     low, high, spread, reach : of the panel, see ``load_lanes``
     scale, word_low, word_high : written, see ``score_tile``
@@ -136,7 +141,7 @@ def set_words(
             last = max(last, high[t, lane] if high[t, lane] < np.inf else last)
         middle = np.float32(0.5) * first + np.float32(0.5) * last
         step = max((last - first) * np.float32(2.0**-15.9), margin * np.float32(2.0**-4))
-        step = max(step, max(reach[lane] * weight, abs(middle)) * np.float32(2.0**-29))
+        step = max(step, max(reach[lane] * heaviest, abs(middle)) * np.float32(2.0**-29))
         if unit > 0:
             step, middle = unit, np.float32(0.0)
         factor = np.float32(1.0) / step
@@ -169,6 +174,15 @@ def add_words(
 
 
 @compiled
+def weigh_items(first: int, square_norms: Array, most: Any, n: int, out: Array) -> None:
+    """Write what ``weights`` returns for single items, slightly larger, and at most ``most``."""
+    factor, least = np.float32(1.0 + (n + 8) * 2.0**-22), np.float32(2.0**-56)
+    for at in range(out.shape[0]):
+        square = square_norms[min(first + at, square_norms.shape[0] - 1)]
+        out[at] = min(most, factor * np.sqrt(square) + least)
+
+
+@compiled
 def copy_tail(items: Array, first: int, tail: Array) -> None:
     """Copy the last rows, so that nothing is read beyond the end of the matrix."""
     for row in range(tail.shape[0]):
@@ -196,6 +210,7 @@ def count_items(
     fast_items: Array,
     square_norms: Array,
     weight: Array,
+    copy: Array,
     users: Array,
     items: Array,
     bits: Array,
@@ -208,12 +223,14 @@ def count_items(
     block_high: Array,
     block_spread: Array,
     block_reach: Array,
+    block_copy: Array,
     block_above: Array,
     block_tied: Array,
     cursor: Array,
     pool: Array,
     near: Array,
     tail: Array,
+    item_weight: Array,
     scores: Array,
     words: Array,
     scale: Array,
@@ -229,7 +246,10 @@ def count_items(
     n_recomputed = 0
     for tile_start in range(start, stop, pool.shape[0]):
         tile_stop = min(tile_start + pool.shape[0], stop)
-        heaviest = weight[tile_start // ITEMS : (tile_stop - 1) // ITEMS + 1].max()
+        tile_weights = weight[tile_start // ITEMS : (tile_stop - 1) // ITEMS + 1]
+        heaviest = tile_weights.max()
+        # Words for the few long items of some catalogues would decide nothing about the others.
+        word_weight = min(heaviest, np.float32(4.0) * np.float32(np.median(tile_weights)))
         for panel in range(n_panels):
             lane = first_lane + panel * LANES
             if lane >= lane_row.shape[0]:
@@ -250,6 +270,7 @@ def count_items(
             n_targets = lane_size[min(lane + LANES, lane_row.shape[0]) - 1]
             set_words(
                 n_targets,
+                word_weight,
                 heaviest,
                 unit,
                 block_low[panel],
@@ -293,8 +314,11 @@ def count_items(
                         address_of(words_above),
                         address_of(words_reached),
                     )
+                before = first - ITEMS
+                if first > tile_start and weight[before // ITEMS] > word_weight:
+                    open_targets = (1 << n_targets) - 1
                 if open_targets != 0 and unit == 0:
-                    before = first - ITEMS
+                    weigh_items(before, square_norms, weight[before // ITEMS], width, item_weight)
                     flags = count_open(
                         address_of(words) + 2 * TILE * (1 - parity),
                         open_targets,
@@ -307,9 +331,12 @@ def count_items(
                         address_of(block_low) + per_target * panel,
                         address_of(block_high) + per_target * panel,
                         address_of(block_spread) + 4 * LANES * panel,
-                        address_of(weight) + 4 * (before // ITEMS),
+                        address_of(item_weight),
+                        address_of(copy) + 4 * before,
+                        address_of(block_copy) + per_target * panel,
+                        -1 if are_ties else 0,
                         address_of(block_above) + per_target * panel,
-                        address_of(block_tied) + per_target * panel if are_ties else 0,
+                        address_of(block_tied) + per_target * panel,
                         address_of(near),
                     )
                     if flags != 0:

@@ -121,6 +121,9 @@ def _typed_open(
     high: Any,
     spread: Any,
     weight: Any,
+    copy: Any,
+    target_copy: Any,
+    are_ties: Any,
     n_above: Any,
     n_tied: Any,
     near: Any,
@@ -133,17 +136,19 @@ def _typed_open(
     open_targets : what it returned
     scores, pool : of the same tile, see ``score_tile``
     low, high : float32 [n_targets][LANES]
-    spread, weight : float32 [LANES] and [1]; a score above high + spread weight is above the target, one
+    spread, weight : float32 [LANES] and [ITEMS]; a score above high + spread weight is above the target, one
         below low - spread weight is not, one between them is near
-    n_above : int32 [n_targets][LANES], added to
-    n_tied : 0, or int32 [n_targets][LANES], to which near scores are added instead of being written to near
-    near : uint16 [n_targets][ITEMS], written for the targets whose bit is set in the result
+    copy, target_copy : int32 [ITEMS] and [n_targets][LANES]; a near item ties where the two are equal
+    are_ties : 0, or -1 where every near item ties
+    n_above, n_tied : int32 [n_targets][LANES], added to
+    near : uint16 [n_targets][ITEMS], written for the targets whose bit is set in the result: near items that
+        were not counted as ties
 
     Returns
     -------
     int64, bit t set when some score is near target t
     """
-    return types.int64(*[types.int64] * 15), _emit_open
+    return types.int64(*[types.int64] * 18), _emit_open
 
 
 def _typed_word(typing_context: Any, score: Any, factor: Any, summand: Any) -> Any:
@@ -204,19 +209,25 @@ def _emit_words(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 def _emit_open(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     b = builder
     words, open_targets, word_low, word_high, words_above, words_reached = args[:6]
-    scores, pool, low, high, spread, weight, n_above, n_tied, near = args[6:]
+    scores, pool, low, high, spread, weight, copy, target_copy, are_ties, n_above, n_tied, near = args[6:]
     compare = _Comparison(b, words, word_low, word_high, words_above, words_reached)
     scores, low, high, spread, weight = (
         pointer_to(b, address, FLOAT) for address in (scores, low, high, spread, weight)
     )
-    n_above, near, pool = pointer_to(b, n_above, I32), pointer_to(b, near, I16), pointer_to(b, pool, I16)
+    copy, target_copy, n_above, n_tied = (
+        pointer_to(b, address, I32) for address in (copy, target_copy, n_above, n_tied)
+    )
+    near, pool = pointer_to(b, near, I16), pointer_to(b, pool, I16)
+    all_tie = b.bitcast(b.trunc(are_ties, I16), FLAGS)
 
     def one(state: list[Any]) -> list[Any]:
         left, flags = state
         t = b.cttz(left, ir.Constant(I1, 1))
         above, reached = compare.add(compare.start(t), range(ITEMS))[2:]
         compare.store(t, above, reached, b.sub)
-        flag = _count_scores(b, t, scores, pool, low, high, spread, weight, n_above, n_tied, near)
+        flag = _count_scores(
+            b, t, scores, pool, low, high, spread, weight, copy, target_copy, all_tie, n_above, n_tied, near
+        )
         return [b.and_(left, b.sub(left, integer(1))), b.or_(flags, flag)]
 
     def has_targets(state: list[Any]) -> Any:
@@ -353,46 +364,53 @@ def _count_scores(
     high: Any,
     spread: Any,
     weight: Any,
+    copy: Any,
+    target_copy: Any,
+    all_tie: Any,
     n_above: Any,
     n_tied: Any,
     near: Any,
 ) -> Any:
-    """Compare the scores with target t; return its bit when some score is near, else 0."""
+    """Compare the scores with target t; return its bit when some score is near and no tie, else 0."""
     values = [load_vector(b, scores, integer(item * LANES), FLOATS) for item in range(ITEMS)]
     values = _without_excluded(b, pool, values)
-    margin = b.fmul(load_vector(b, spread, integer(0), FLOATS), broadcast(b, weight, integer(0)))
     at = b.mul(t, integer(LANES))
-    lows = b.fsub(load_vector(b, low, at, FLOATS), margin)
-    highs = b.fadd(load_vector(b, high, at, FLOATS), margin)
-    above = [b.fcmp_ordered(">", value, highs) for value in values]
-    reached = [b.fcmp_unordered(">=", value, lows) for value in values]
-    n_reached = n_higher = vector_of(INTS, 0)
-    for more, not_less in zip(above, reached, strict=True):
-        n_higher = b.sub(n_higher, b.sext(more, INTS))
-        n_reached = b.sub(n_reached, b.sext(not_less, INTS))
-    counter = b.bitcast(b.gep(n_above, [at]), INTS.as_pointer())
-    b.store(b.add(b.load(counter, align=4), n_higher), counter, align=4)
+    lows, highs, spreads = (
+        load_vector(b, pointer, offset, FLOATS)
+        for pointer, offset in ((low, at), (high, at), (spread, integer(0)))
+    )
+    n_higher = vector_of(INTS, 0)
+    between, some = [], vector_of(FLAGS, 0)
+    for item, value in enumerate(values):
+        margin = b.fmul(spreads, broadcast(b, weight, integer(item)))
+        higher = b.fcmp_ordered(">", value, b.fadd(highs, margin))
+        n_higher = b.sub(n_higher, b.sext(higher, INTS))
+        between.append(b.xor(higher, b.fcmp_unordered(">=", value, b.fsub(lows, margin))))
+        some = b.or_(some, between[-1])
+    _add_to(b, n_above, at, n_higher)
+    before, close, after = b.block, b.append_basic_block("near"), b.append_basic_block("counted")
+    b.cbranch(is_any(b, some), close, after)
 
-    before, some = b.block, b.append_basic_block("near")
-    tie, write, after = (b.append_basic_block(name) for name in ("tie", "write", "counted"))
-    b.cbranch(is_any(b, b.icmp_signed("!=", n_reached, n_higher)), some, after)
-    b.position_at_end(some)
-    b.cbranch(b.icmp_signed("==", n_tied, integer(0)), write, tie)
-
-    b.position_at_end(tie)
-    ties = b.bitcast(b.gep(pointer_to(b, n_tied, I32), [at]), INTS.as_pointer())
-    b.store(b.add(b.load(ties, align=4), b.sub(n_reached, n_higher)), ties, align=4)
-    b.branch(after)
-
-    b.position_at_end(write)
-    row = b.mul(t, integer(ITEMS))
-    for item, (more, not_less) in enumerate(zip(above, reached, strict=True)):
-        b.store(b.bitcast(b.xor(more, not_less), I16), b.gep(near, [b.add(row, integer(item))]))
-    bit = b.shl(integer(1), t)
+    b.position_at_end(close)
+    mine = load_vector(b, target_copy, at, INTS)
+    row, n_ties, left = b.mul(t, integer(ITEMS)), vector_of(INTS, 0), vector_of(FLAGS, 0)
+    for item, flags in enumerate(between):
+        is_copy = b.or_(all_tie, b.icmp_signed("==", broadcast(b, copy, integer(item)), mine))
+        n_ties = b.sub(n_ties, b.sext(b.and_(flags, is_copy), INTS))
+        others = b.and_(flags, b.not_(is_copy))
+        left = b.or_(left, others)
+        b.store(b.bitcast(others, I16), b.gep(near, [b.add(row, integer(item))]))
+    _add_to(b, n_tied, at, n_ties)
+    bit = b.shl(b.zext(is_any(b, left), I64), t)
     b.branch(after)
 
     b.position_at_end(after)
     result = b.phi(I64)
-    for value, block in ((integer(0), before), (integer(0), tie), (bit, write)):
-        result.add_incoming(value, block)
+    result.add_incoming(integer(0), before)
+    result.add_incoming(bit, close)
     return result
+
+
+def _add_to(b: Any, counters: Any, at: Any, numbers: Any) -> None:
+    counter = b.bitcast(b.gep(counters, [at]), INTS.as_pointer())
+    b.store(b.add(b.load(counter, align=4), numbers), counter, align=4)

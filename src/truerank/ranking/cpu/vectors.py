@@ -93,9 +93,10 @@ def load_vector(b: Any, pointer: Any, offset: Any, vector: Any, align: int = 4) 
 
 
 def broadcast(b: Any, pointer: Any, offset: Any) -> Any:
-    """Load one float into all lanes."""
-    nothing = ir.Constant(FLOATS, ir.Undefined)
-    first = b.insert_element(nothing, b.load(b.gep(pointer, [offset])), ir.Constant(I32, 0))
+    """Load one element into all lanes."""
+    value = b.load(b.gep(pointer, [offset]))
+    nothing = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
+    first = b.insert_element(nothing, value, ir.Constant(I32, 0))
     return b.shuffle_vector(first, nothing, vector_of(INTS, 0))
 
 
