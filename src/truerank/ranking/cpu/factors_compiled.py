@@ -8,7 +8,7 @@ import numpy as np
 
 from truerank.core.jit import compiled
 from truerank.ranking.cpu.exact_compiled import decide_near
-from truerank.ranking.cpu.tile import count_open, count_words, score_tile, word_of
+from truerank.ranking.cpu.tile import count_open, count_words, prefetch, score_tile, word_of
 from truerank.ranking.cpu.vectors import ITEMS, LANES
 
 Array = Any
@@ -91,6 +91,9 @@ def mark_pool(
         pool[at] = 0xFFFF if at < stop - start else 0
     for lane in range(panel * LANES, min((panel + 1) * LANES, lane_row.shape[0] - first_lane)):
         row = lane_row[first_lane + lane]
+        if lane + LANES < cursor.shape[0]:  # seen items of the next panel
+            for line in range(3):
+                prefetch(address_of(seen_items) + 8 * cursor[lane + LANES] + 64 * line)
         keep = np.uint16(0xFFFF ^ (1 << (lane % LANES)))
         at, end = cursor[lane], seen_indptr[row + 1]
         previous = -1

@@ -156,10 +156,16 @@ def _typed_word(typing_context: Any, score: Any, factor: Any, summand: Any) -> A
     return types.float32(types.float32, types.float32, types.float32), _emit_word
 
 
+def _typed_prefetch(typing_context: Any, address: Any) -> Any:
+    """Ask for the cache line at an address, which need not be valid."""
+    return types.void(types.int64), _emit_prefetch
+
+
 score_tile: Any = intrinsic(_typed_score)
 count_words: Any = intrinsic(_typed_words)
 count_open: Any = intrinsic(_typed_open)
 word_of: Any = intrinsic(_typed_word)
+prefetch: Any = intrinsic(_typed_prefetch)
 
 
 def _emit_score(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -238,6 +244,17 @@ def _emit_open(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 def _emit_word(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return multiply_add(builder, *args)
+
+
+def _emit_prefetch(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    byte = ir.IntType(8)
+    kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), I32, I32, I32])
+    function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+        builder.module, kind, "llvm.prefetch.p0"
+    )
+    to_read, keep, data = (ir.Constant(I32, value) for value in (0, 3, 1))
+    builder.call(function, [pointer_to(builder, args[0], byte), to_read, keep, data])
+    return context.get_dummy_value()
 
 
 class _Products:
