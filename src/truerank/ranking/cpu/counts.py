@@ -376,13 +376,13 @@ MOST_COORDINATES = 4096
 
 def brackets(user: Side, item: Side, target_scores: Doubles) -> tuple[Singles, Singles]:
     """Return, per pair, the float32 scores between which an item of weight 0 could tie with the target."""
+    from truerank.ranking.cpu.exact_compiled import enclose
+
     n, shift = user.fast.shape[1], user.exponent + item.exponent
-    middle = np.ldexp(target_scores, shift)
-    with np.errstate(over="ignore"):
-        margin = np.abs(middle) * 2.0**-22 + (n * 2.0**-104 + np.ldexp(float(n), shift - 1074))
-        low, high = _rounded(middle - margin, -np.inf), _rounded(middle + margin, np.inf)
-    # Items that do not compete score -inf in the tile and must stay below every threshold.
-    return np.maximum(low, np.finfo(np.float32).min), high
+    middle = np.ldexp(target_scores, shift) if shift else target_scores
+    low, high = (np.empty(len(middle), np.float32) for _ in range(2))
+    enclose(middle, n * 2.0**-104 + float(np.ldexp(float(n), shift - 1074)), low, high)
+    return low, high
 
 
 def spreads(user: Side) -> Singles:

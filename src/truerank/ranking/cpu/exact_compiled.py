@@ -35,17 +35,19 @@ def score_pair(users: Array, row: int, items: Array, item: int, bias: Array) -> 
 
 
 @compiled
-def score_targets(users: Array, items: Array, bias: Array, rows: Array, targets: Array, out: Array) -> None:
-    """Write the score of every pair (rows[p], targets[p]), bit for bit that of ``score_pair``.
+def score_targets(users: Array, items: Array, bias: Array, indptr: Array, targets: Array, out: Array) -> None:
+    """Write the score of every (row, target), bit for bit that of ``score_pair``.
 
     A sum waits for each of its additions, so four of them take turns.
     """
     n_pairs, width = targets.shape[0], users.shape[1]
-    products = np.empty((4, width))
+    products, row = np.empty((4, width)), 0
     for first in range(0, n_pairs, 4):
         for part in range(4):
             pair = min(first + part, n_pairs - 1)
-            row, item = rows[pair], targets[pair]
+            item = targets[pair]
+            while indptr[row + 1] <= pair:
+                row += 1
             for k in range(width):
                 products[part, k] = np.float64(users[row, k]) * np.float64(items[item, k])
         a = b = c = d = 0.0
@@ -88,6 +90,18 @@ def compare_targets(indptr: Array, scores: Array, order: Array, n_above: Array, 
                 for other in range(at):
                     place += values[other] == values[at]
             order[start + place] = start + at
+
+
+@compiled
+def enclose(middle: Array, absolute: float, low: Array, high: Array) -> None:
+    """Write float32 numbers that enclose float64 ones known up to 2^-22 of them and ``absolute``."""
+    least = np.finfo(np.float32).min
+    for pair in range(middle.shape[0]):
+        margin = abs(middle[pair]) * 2.0**-22 + absolute
+        below = np.nextafter(np.float32(middle[pair] - margin), np.float32(-np.inf))
+        # Items that do not compete score -inf in the tile and must stay below every threshold.
+        low[pair] = max(below, least)
+        high[pair] = np.nextafter(np.float32(middle[pair] + margin), np.float32(np.inf))
 
 
 @compiled
@@ -149,14 +163,14 @@ def decide_near(
             column = 0
             while mask != 0:
                 if mask & 1:
-                    pair, item, score = lane_pair[lane + column] + t, first + at, 0.0
+                    pair, item, score = order[lane_pair[lane + column] + t], first + at, 0.0
                     if is_copy(bits, bias, item, target_item[pair]):
-                        n_tied[order[pair]] += 1
+                        n_tied[pair] += 1
                     else:
                         if square_norms[item] != 0.0:
                             score = score_pair(users, lane_row[lane + column], items, item, bias)
-                        n_above[order[pair]] += score > target_score[pair]
-                        n_tied[order[pair]] += score == target_score[pair]
+                        n_above[pair] += score > target_score[pair]
+                        n_tied[pair] += score == target_score[pair]
                         n_decided += 1
                 mask >>= 1
                 column += 1

@@ -184,23 +184,19 @@ class FactorJob:
         self.item, self.user, self.pools = item, user, pools
         self.bias = frozen(np.zeros(0)) if bias is None else bias
         scores = np.empty(len(pools.target_items))
-        rows = np.repeat(np.arange(pools.n_rows), pools.n_targets)
-        score_targets(user.exact, item.exact, self.bias, rows, pools.target_items, scores)
+        score_targets(user.exact, item.exact, self.bias, pools.target_indptr, pools.target_items, scores)
         self.order, self.relevant_above, self.relevant_tied = self._compare_targets(scores)
-        self.sorted_scores = scores[self.order]
+        self.scores = scores
         row_bytes = item.exact.shape[1] * item.exact.itemsize
         self.bits = frozen(item.exact.view(np.int32 if row_bytes % 8 else np.int64))
-        self.sorted_targets = frozen(pools.target_items[self.order])
         self.copies = np.pad(copies, (0, ITEMS))
-        copy = copies[self.sorted_targets]
-        self.target_copy = np.where(copy == 0, np.int32(-1), copy)
-        self.low, self.high = brackets(user, item, self.sorted_scores)
+        self.low, self.high = brackets(user, item, scores)
         self.spread, self.weight = spreads(user), weights(item, ITEMS)
         self.reach = norms(user)
         unit = exact_unit(user, item) if bias is None else 0.0
         self.are_ties = unit > 0
         if self.are_ties:
-            middle = np.ldexp(self.sorted_scores, user.exponent + item.exponent)
+            middle = np.ldexp(scores, user.exponent + item.exponent)
             self.low = middle.astype(np.float32)
             self.high = self.low.copy()
             self.spread = np.zeros_like(self.spread)
@@ -234,6 +230,8 @@ class FactorJob:
 
     def _tie_zero_rows(self) -> None:
         """Answer rows of zeros, such as users a model has not seen: every item ties with every other."""
+        if self.user.square_norms.all():
+            return
         rest = self.pools.n_items - np.diff(self.pools.seen_indptr) - self.pools.n_targets
         ties = np.where(self.user.square_norms == 0, rest, -1)
         ties = np.repeat(ties, self.pools.n_targets)
@@ -276,7 +274,9 @@ class FactorJob:
                 self.high,
                 self.spread,
                 self.reach,
-                self.target_copy,
+                self.order,
+                pools.target_items,
+                self.copies,
                 pools.seen_indptr,
                 scratch.users,
                 scratch.low,
@@ -301,8 +301,7 @@ class FactorJob:
                     pools.seen_items,
                     self.are_ties,
                     self.word_unit,
-                    self.sorted_targets,
-                    self.sorted_scores,
+                    self.scores,
                     self.item.fast,
                     self.item.square_norms,
                     self.weight,

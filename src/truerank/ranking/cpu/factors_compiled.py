@@ -32,7 +32,9 @@ def load_lanes(
     high: Array,
     spread: Array,
     reach: Array,
-    target_copy: Array,
+    order: Array,
+    target_items: Array,
+    copy: Array,
     seen_indptr: Array,
     block_users: Array,
     block_low: Array,
@@ -59,10 +61,11 @@ def load_lanes(
         for k in range(users.shape[1]):
             block_users[panel, k, column] = users[row, k]
         for t in range(lane_size[first_lane + lane]):
-            pair = lane_pair[first_lane + lane] + t
+            pair = order[lane_pair[first_lane + lane] + t]
+            number = copy[target_items[pair]]
             block_low[panel, t, column] = low[pair]
             block_high[panel, t, column] = high[pair]
-            block_copy[panel, t, column] = target_copy[pair]
+            block_copy[panel, t, column] = number if number > 0 else -1
         block_spread[panel, column] = spread[row]
         block_reach[panel, column] = reach[row]
         cursor[lane] = seen_indptr[row]
@@ -208,7 +211,6 @@ def count_items(
     seen_items: Array,
     are_ties: bool,
     unit: Any,
-    sorted_target: Array,
     target_score: Array,
     fast_items: Array,
     square_norms: Array,
@@ -349,7 +351,7 @@ def count_items(
                             lane,
                             lane_row,
                             lane_pair,
-                            sorted_target,
+                            target_items,
                             target_score,
                             square_norms,
                             users,
