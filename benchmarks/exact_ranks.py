@@ -2,12 +2,14 @@
 
 The floor is NumPy's float32 matrix product of the same factors into a block allocated before, all users block
 after block, with the best of several block sizes. Everything is timed in turns within one run, on one thread
-unless said otherwise; ratios are of medians. Correctness is asserted before anything is timed: the counts of
+unless said otherwise; ratios are of medians. One thread is timed by its processor time, which other processes
+disturb less, several by the clock. Correctness is asserted before anything is timed: the counts of
 some rows against float64 sums in plain NumPy.
 
     python benchmarks/exact_ranks.py [--quick]
 
-``argsort`` runs on 32 rows and is scaled to all; implicit returns the 50 best items, less than a rank.
+``argsort`` runs on 32 rows and is scaled to all; implicit returns the 50 best items, less than a rank. Items
+with copies, of very different lengths or with small integers are timed at the first size, with 10 targets.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ import resource
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,7 @@ from implicit.cpu.topk import topk
 from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import folder_name, machine
+from truerank.ranking.cpu.copies import number_copies
 from truerank.ranking.cpu.counts import Counts, Pools, Side
 from truerank.ranking.cpu.factor_job import FactorJob
 from truerank.ranking.cpu.factors import FactorCounter, count_factors
@@ -82,6 +86,24 @@ def draw_lists(draw: np.random.Generator, n_rows: int, n_items: int, n_targets: 
         np.concatenate([[0], np.cumsum(lengths)]),
         np.concatenate(seen),
     )
+
+
+def hostile_items(items: np.ndarray) -> dict[str, np.ndarray]:
+    """Return items whose scores tie or round worse than those of Gaussian ones."""
+    draw = np.random.default_rng(1)
+    chosen = draw.choice(len(items), len(items) // 10, replace=False)
+    copies, zeros, longer, apart = (items.copy() for _ in range(4))
+    copies[chosen], zeros[chosen] = items[0], 0
+    longer[0] *= 100
+    apart[:, 0] += 100
+    whole = draw.integers(-1, 2, items.shape).astype(np.float32)
+    return {
+        "10 % copies of one": copies,
+        "10 % zeros": zeros,
+        "one 100 times longer": longer,
+        "100 added": apart,
+        "-1, 0 and 1": whole,
+    }
 
 
 @dataclass(frozen=True)
@@ -144,7 +166,8 @@ class Problem:
     def scratch_bytes(self) -> int:
         """Return what a thread holds."""
         user, item = Side.prepare("user", self.users, None), Side.prepare("item", self.items, None)
-        job = FactorJob(item, None, user, Pools.of(*self.many.arguments, len(self.items)))
+        pools = Pools.of(*self.many.arguments, len(self.items))
+        job = FactorJob(item, None, user, pools, number_copies(item, None))
         return job.scratch(job.n_panels(1)).nbytes
 
 
@@ -164,10 +187,10 @@ def best_block(problem: Problem) -> np.ndarray:
     return best
 
 
-def _seconds(function: Callable[[], object]) -> float:
-    start = time.perf_counter()
+def _seconds(function: Callable[[], object], clock: Callable[[], float] = time.process_time) -> float:
+    start = clock()
     function()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def measure(size: tuple[int, int, int], repeats: int) -> dict[str, Any]:
@@ -190,10 +213,16 @@ def measure(size: tuple[int, int, int], repeats: int) -> dict[str, Any]:
             problem.items, problem.users, 50, num_threads=1
         ),
     }
+    if size == SIZES[0]:
+        for name, items in hostile_items(problem.items).items():
+            hostile = replace(problem, items=items)
+            hostile.check()
+            often[f"{N_TARGETS} targets, items: {name}"] = partial(hostile.count, problem.many)
     seconds: dict[str, list[float]] = {name: [] for name in (*often, *seldom)}
     for repeat in range(repeats):
         for name, function in often.items():
-            seconds[name].append(_seconds(function))
+            clock = time.perf_counter if name.endswith("threads") else time.process_time
+            seconds[name].append(_seconds(function, clock))
         if repeat < 3:
             for name, function in seldom.items():
                 seconds[name].append(_seconds(function))

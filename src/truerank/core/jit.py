@@ -66,7 +66,7 @@ def source_stamp(folder: Path) -> Stamp:
 
 def _compiles(path: Path) -> bool:
     source = path.read_text(encoding="utf-8")
-    return "from truerank.core.jit import" in source or "from numba import" in source
+    return "from truerank.core.jit import" in source or "from numba" in source
 
 
 def _cached(function: FunctionT, **options: Any) -> Any:

@@ -218,11 +218,11 @@ def test_bad_input_is_refused(change: dict[str, Any], message: str, path: str) -
 
 CHECK_ON_ANOTHER_HOST = """
 from tests.ranking.cpu.problems import gaussian_problem, rows_of
-from truerank.ranking.cpu import tile
+from truerank.ranking.cpu import vectors
 from truerank.ranking.cpu.factors import count_factors
 arguments = gaussian_problem(most_targets=20).arguments
 assert rows_of(count_factors(*arguments, path="compiled")) == rows_of(count_factors(*arguments, path="numpy"))
-print(tile.ITEMS, tile.HAS_FMA)
+print(vectors.ITEMS, vectors.HAS_FMA)
 """
 
 
@@ -233,7 +233,7 @@ print(tile.ITEMS, tile.HAS_FMA)
 )
 def test_other_hosts_count_the_same(cpu: str, features: str, expected: str, tmp_path: Path) -> None:
     """The same IR compiled for x86-64 without FMA and with AVX2 only."""
-    from truerank.ranking.cpu.tile import TRIPLE
+    from truerank.ranking.cpu.vectors import TRIPLE
 
     if not TRIPLE.startswith("x86_64"):
         pytest.skip("needs an x86-64 host")
@@ -268,6 +268,44 @@ def test_small_integers_tie_in_float32(dtype: Any, scale: float) -> None:
     problem = Problem(users, (items + dtype(0.1)) * dtype(scale), None, lists)
     counts = count_factors(*problem.arguments, path="compiled")
     assert rows_of(counts) == rows_of(count_factors(*problem.arguments, path="numpy"))
+
+
+@pytest.mark.parametrize("largest", [1, 20, 200, 3000])
+def test_integers_of_every_size_tie(largest: int) -> None:
+    """Scores that are words, that are too large for words, and that float32 rounds."""
+    draw = np.random.default_rng(6)
+    users, items = (draw.integers(-largest, largest + 1, (n, 12)).astype(np.float32) for n in (40, 900))
+    items[::3] = items[1]
+    problem = Problem(users, items, None, draw_lists(draw, 40, 900, most_targets=5, seen="some"))
+    counts = count_factors(*problem.arguments, path="compiled")
+    assert rows_of(counts) == rows_of(count_factors(*problem.arguments, path="numpy"))
+    assert counts.n_recomputed == 0 or largest == 3000
+
+
+@pytest.mark.parametrize("most_targets", [1, 30])
+@pytest.mark.parametrize("kind", ["one long", "long tail", "offset", "copies", "zeros", "close"])
+def test_hostile_items_are_few_close_calls(kind: str, most_targets: int) -> None:
+    """Long items, an offset and mass ties send few pairs to float64; scores within 1e-4, a part of them."""
+    draw = np.random.default_rng(7)
+    users, items = (draw.standard_normal((n, 24)).astype(np.float32) for n in (60, 2000))
+    if kind == "one long":
+        items[5] *= 1000
+    elif kind == "long tail":
+        items *= np.exp(2 * draw.standard_normal((2000, 1))).astype(np.float32)
+    elif kind == "offset":
+        items[:, 0] += 100
+    elif kind == "copies":
+        items[draw.random(2000) < 0.4] = items[3]
+        items[draw.random(2000) < 0.2] = -items[3]
+    elif kind == "zeros":
+        items[draw.random(2000) < 0.4] = 0
+    else:
+        items[1:] = items[0] + np.float32(1e-4) * items[1:]
+    lists = draw_lists(draw, 60, 2000, most_targets=most_targets, seen="some")
+    problem = Problem(users, items, None, lists)
+    counts = count_factors(*problem.arguments, path="compiled")
+    assert rows_of(counts) == rows_of(count_factors(*problem.arguments, path="numpy"))
+    assert counts.n_recomputed < (100 if kind == "close" else 1) * len(counts.n_above)
 
 
 @pytest.mark.parametrize("width", [30, 31])

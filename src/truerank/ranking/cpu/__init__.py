@@ -2,10 +2,10 @@
 
 ==============  ==========================================================================================
 ``counts``      targets and seen items (``Pools``), the result (``Counts``), scores of pairs, rounding bounds
-``factors``     scores are dot products of factors; none is stored, ties and ranks are exact
+``factors``     scores are dot products of factors; none is kept, ties and ranks are exact
 ``rows``        scores are given as dense or sparse rows
 ==============  ==========================================================================================
 
-Modules named ``*_compiled``, ``tile`` and ``factor_job`` import numba and are themselves imported on first
-use.
+Modules named ``*_compiled``, ``tile``, ``vectors`` and ``factor_job`` import numba and are imported
+on first use.
 """

@@ -36,6 +36,10 @@ the row, ``weight`` the largest |y| in a group of items, low and high enclose th
 absolute part. Three float32 roundings there (product, sum and t) are covered by 1.02 instead of 1.01 and
 by another 2^-22 |t|. Bounds beyond float32 become infinite and send every item to float64. Where scores are
 exact (``exact_unit``), the bracket holds the target's score alone, and what is in it ties.
+
+Before that, 16-bit words are compared: w(s) is the whole part of a s + c, saturated, with a >= 0 and c of the
+row. Each of its roundings is monotone, hence w is: w(s) > w(h) says that s > h, w(s) < w(l) that s < l. Words
+of the bracket for the heaviest of some thousand items decide nearly all pairs; the tile decides the others.
 """
 
 from __future__ import annotations
@@ -317,7 +321,7 @@ class Side:
 
 
 def _square_norms(factors: Singles) -> Singles:
-    from truerank.ranking.cpu.factors_compiled import square_sums
+    from truerank.ranking.cpu.exact_compiled import square_sums
 
     norms = np.empty(len(factors), np.float32)
     square_sums(factors, norms)
@@ -377,19 +381,24 @@ MOST_COORDINATES = 4096
 
 def brackets(user: Side, item: Side, target_scores: Doubles) -> tuple[Singles, Singles]:
     """Return, per pair, the float32 scores between which an item of weight 0 could tie with the target."""
+    from truerank.ranking.cpu.exact_compiled import enclose
+
     n, shift = user.fast.shape[1], user.exponent + item.exponent
-    middle = np.ldexp(target_scores, shift)
-    with np.errstate(over="ignore"):
-        margin = np.abs(middle) * 2.0**-22 + (n * 2.0**-104 + np.ldexp(float(n), shift - 1074))
-        low, high = _rounded(middle - margin, -np.inf), _rounded(middle + margin, np.inf)
-    # Items that do not compete score -inf in the tile and must stay below every threshold.
-    return np.maximum(low, np.finfo(np.float32).min), high
+    middle = np.ldexp(target_scores, shift) if shift else target_scores
+    low, high = (np.empty(len(middle), np.float32) for _ in range(2))
+    enclose(middle, n * 2.0**-104 + float(np.ldexp(float(n), shift - 1074)), low, high)
+    return low, high
 
 
 def spreads(user: Side) -> Singles:
     """Return, per row, how much the bracket widens with the norm of an item."""
     n = user.fast.shape[1]
     return _rounded(1.02 * 2.0**-24 * (n + 4) * _upper_norm(user.square_norms, n), np.inf)
+
+
+def norms(side: Side) -> Singles:
+    """Return, per row, an upper bound of the norm."""
+    return _rounded(_upper_norm(side.square_norms, side.fast.shape[1]), np.inf)
 
 
 def weights(item: Side, group: int) -> Singles:
@@ -404,7 +413,7 @@ def exact_unit(user: Side, item: Side) -> float:
     That is so when all factors of a side are multiples of a power of two and the largest score is below 2^22
     times the product of both: float32 then rounds nothing, nor does float64.
     """
-    from truerank.ranking.cpu.factors_compiled import lowest_exponent
+    from truerank.ranking.cpu.exact_compiled import lowest_exponent
 
     if not (user.square_norms.any() and item.square_norms.any()):
         return 0.0

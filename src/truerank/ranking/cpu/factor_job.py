@@ -27,15 +27,18 @@ from truerank.ranking.cpu.counts import (
     brackets,
     count_among_targets,
     exact_unit,
+    norms,
     order_within_rows,
     spreads,
     weights,
 )
-from truerank.ranking.cpu.tile import ITEMS, LANES, UNROLL
+from truerank.ranking.cpu.exact_compiled import compare_targets, score_targets
+from truerank.ranking.cpu.vectors import ITEMS, LANES, UNROLL
 
 TARGETS_PER_LANE = 16
 USER_BYTES = 160 * 1024
-ITEM_BYTES = 128 * 1024
+# At least 16 bytes per item: counts of one tile of items are far below 2^15.
+ITEM_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +90,22 @@ class Scratch:
     low: NDArray[np.float32]
     high: NDArray[np.float32]
     spread: NDArray[np.float32]
+    reach: NDArray[np.float32]
+    copy: NDArray[np.int32]
     n_above: NDArray[np.int32]
     n_tied: NDArray[np.int32]
     cursor: Ints
     pool: NDArray[np.uint16]
     near: NDArray[np.uint16]
     tail: NDArray[np.float32]
+    weight: NDArray[np.float32]
+    scores: NDArray[np.float32]
+    words: NDArray[np.int16]
+    scale: NDArray[np.float32]
+    word_low: NDArray[np.int16]
+    word_high: NDArray[np.int16]
+    words_above: NDArray[np.int16]
+    words_reached: NDArray[np.int16]
 
     @classmethod
     def allocate(cls, *, n_coordinates: int, n_targets: int, n_panels: int) -> Scratch:
@@ -104,12 +117,22 @@ class Scratch:
             low=_aligned((n_panels, n_targets, LANES), np.float32),
             high=_aligned((n_panels, n_targets, LANES), np.float32),
             spread=_aligned((n_panels, LANES), np.float32),
+            reach=_aligned((n_panels, LANES), np.float32),
+            copy=_aligned((n_panels, n_targets, LANES), np.int32),
             n_above=_aligned((n_panels, n_targets, LANES), np.int32),
             n_tied=_aligned((n_panels, n_targets, LANES), np.int32),
             cursor=np.zeros(n_panels * LANES, np.int64),
             pool=np.zeros(n_tiles * ITEMS, np.uint16),
             near=np.zeros((n_targets, ITEMS), np.uint16),
             tail=np.zeros((ITEMS, width), np.float32),
+            weight=np.zeros(ITEMS, np.float32),
+            scores=_aligned((2, ITEMS, LANES), np.float32),
+            words=_aligned((2, ITEMS, LANES), np.int16),
+            scale=_aligned((2, LANES), np.float32),
+            word_low=_aligned((n_targets, LANES), np.int16),
+            word_high=_aligned((n_targets, LANES), np.int16),
+            words_above=_aligned((n_targets, LANES), np.int16),
+            words_reached=_aligned((n_targets, LANES), np.int16),
         )
 
     @property
@@ -123,7 +146,7 @@ def panels_per_block(n_lanes: int, *, n_coordinates: int, n_targets: int, n_thre
 
     As many as fit the cache beside a tile of items, but few enough that every thread gets several blocks.
     """
-    fit = USER_BYTES // (4 * LANES * (n_coordinates + 4 * n_targets) + 12 * LANES)
+    fit = USER_BYTES // (4 * LANES * (n_coordinates + 5 * n_targets) + 16 * LANES)
     fair = -(-n_lanes // LANES) if n_threads == 1 else n_lanes // (LANES * 4 * n_threads)
     return max(1, min(fit, fair))
 
@@ -140,7 +163,7 @@ def _aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
 # Multiplications per compiled call, so that an interrupt waits a few hundredths of a second.
 CALL_WORK = 1 << 31
 _AHEAD = 64  # blocks per thread that are submitted at once: their results are single numbers
-# Up to this many targets per row they are sorted by insertion.
+# Up to this many targets per row each is compared with every other.
 FEW_TARGETS = 64
 
 
@@ -152,32 +175,35 @@ class FactorJob:
     item, user : the two factor matrices, ready for the tile
     bias : (n_items,) or None
     pools : targets and seen items of the rows
+    copies : (n_items,) see ``number_copies``
     """
 
-    def __init__(self, item: Side, bias: Doubles | None, user: Side, pools: Pools) -> None:
+    def __init__(
+        self, item: Side, bias: Doubles | None, user: Side, pools: Pools, copies: NDArray[np.int32]
+    ) -> None:
         self.item, self.user, self.pools = item, user, pools
         self.bias = frozen(np.zeros(0)) if bias is None else bias
         scores = np.empty(len(pools.target_items))
-        kernel.score_targets(
-            user.exact, item.exact, self.bias, pools.target_indptr, pools.target_items, scores
-        )
+        score_targets(user.exact, item.exact, self.bias, pools.target_indptr, pools.target_items, scores)
+        self.order, self.relevant_above, self.relevant_tied = self._compare_targets(scores)
         self.scores = scores
-        self.order = self._order(scores)
-        self.sorted_scores = scores[self.order]
         row_bytes = item.exact.shape[1] * item.exact.itemsize
-        self.words = frozen(item.exact.view(np.int32 if row_bytes % 8 else np.int64))
-        self.sorted_targets = frozen(pools.target_items[self.order])
-        self.low, self.high = brackets(user, item, self.sorted_scores)
+        self.bits = frozen(item.exact.view(np.int32 if row_bytes % 8 else np.int64))
+        self.copies = np.pad(copies, (0, ITEMS))
+        self.low, self.high = brackets(user, item, scores)
         self.spread, self.weight = spreads(user), weights(item, ITEMS)
+        self.reach = norms(user)
         unit = exact_unit(user, item) if bias is None else 0.0
         self.are_ties = unit > 0
         if self.are_ties:
-            middle = np.ldexp(self.sorted_scores, user.exponent + item.exponent)
-            self.low, self.high = ((middle + part * unit).astype(np.float32) for part in (-0.25, 0.25))
+            middle = np.ldexp(scores, user.exponent + item.exponent)
+            self.low = middle.astype(np.float32)
+            self.high = self.low.copy()
             self.spread = np.zeros_like(self.spread)
+        is_word = self.reach.max(initial=0.0) * self.weight.max(initial=0.0) < 2.0**14 * unit
+        self.word_unit = np.float32(unit if is_word else 0.0)
         self.lanes = Lanes.of(pools)
-        self.n_above = np.zeros(len(scores), np.int64)
-        self.n_tied = np.zeros(len(scores), np.int64)
+        self.n_above, self.n_tied = self.relevant_above.copy(), self.relevant_tied.copy()
         if bias is None:
             self._tie_zero_rows()
         self._recomputed: list[int] = []
@@ -192,22 +218,25 @@ class FactorJob:
                 if on_rows is not None and n_rows:
                     on_rows(n_rows)
 
-    def _order(self, scores: Doubles) -> Ints:
-        """Return the order that sorts the pairs of each row by score."""
+    def _compare_targets(self, scores: Doubles) -> tuple[Ints, Ints, Ints]:
+        """Return the order that sorts the pairs of each row by score, and what is above and tied there."""
         indptr = self.pools.target_indptr
         if self.pools.is_single or self.pools.n_targets.max() > FEW_TARGETS:
-            return order_within_rows(indptr, scores)
-        order = np.empty(len(scores), np.int64)
-        kernel.order_rows(indptr, scores, order)
-        return order
+            order = order_within_rows(indptr, scores)
+            return order, *count_among_targets(indptr, scores, order)
+        order, above, tied = (np.empty(len(scores), np.int64) for _ in range(3))
+        compare_targets(indptr, scores, order, above, tied)
+        return order, above, tied
 
     def _tie_zero_rows(self) -> None:
         """Answer rows of zeros, such as users a model has not seen: every item ties with every other."""
+        if self.user.square_norms.all():
+            return
         rest = self.pools.n_items - np.diff(self.pools.seen_indptr) - self.pools.n_targets
         ties = np.where(self.user.square_norms == 0, rest, -1)
         ties = np.repeat(ties, self.pools.n_targets)
         pairs = ties >= 0
-        self.n_tied[pairs] = ties[pairs]
+        self.n_tied[pairs] += ties[pairs]
         self.low[pairs] = self.high[pairs] = np.inf
 
     def n_panels(self, n_threads: int) -> int:
@@ -244,11 +273,17 @@ class FactorJob:
                 self.low,
                 self.high,
                 self.spread,
+                self.reach,
+                self.order,
+                pools.target_items,
+                self.copies,
                 pools.seen_indptr,
                 scratch.users,
                 scratch.low,
                 scratch.high,
                 scratch.spread,
+                scratch.reach,
+                scratch.copy,
                 scratch.n_above,
                 scratch.n_tied,
                 scratch.cursor,
@@ -265,27 +300,39 @@ class FactorJob:
                     pools.seen_indptr,
                     pools.seen_items,
                     self.are_ties,
-                    self.sorted_targets,
-                    self.sorted_scores,
+                    self.word_unit,
+                    self.scores,
                     self.item.fast,
                     self.item.square_norms,
                     self.weight,
+                    self.copies,
                     self.user.exact,
                     self.item.exact,
-                    self.words,
+                    self.bits,
                     self.bias,
+                    self.order,
                     self.n_above,
                     self.n_tied,
                     scratch.users,
                     scratch.low,
                     scratch.high,
                     scratch.spread,
+                    scratch.reach,
+                    scratch.copy,
                     scratch.n_above,
                     scratch.n_tied,
                     scratch.cursor,
                     scratch.pool,
                     scratch.near,
                     scratch.tail,
+                    scratch.weight,
+                    scratch.scores,
+                    scratch.words,
+                    scratch.scale,
+                    scratch.word_low,
+                    scratch.word_high,
+                    scratch.words_above,
+                    scratch.words_reached,
                 )
                 if stop.is_set():
                     return 0
@@ -293,6 +340,7 @@ class FactorJob:
                 first,
                 *of_lanes,
                 pools.seen_indptr,
+                self.order,
                 self.n_above,
                 self.n_tied,
                 scratch.n_above,
@@ -307,13 +355,6 @@ class FactorJob:
 
     def counts(self) -> Counts:
         """Return the result in the order the targets were given in."""
-        relevant_above, relevant_tied = count_among_targets(self.pools.target_indptr, self.scores, self.order)
-        n_above, n_tied = np.empty_like(self.n_above), np.empty_like(self.n_tied)
-        n_above[self.order], n_tied[self.order] = self.n_above, self.n_tied
         return Counts(
-            n_above + relevant_above,
-            n_tied + relevant_tied,
-            relevant_above,
-            relevant_tied,
-            sum(self._recomputed),
+            self.n_above, self.n_tied, self.relevant_above, self.relevant_tied, sum(self._recomputed)
         )

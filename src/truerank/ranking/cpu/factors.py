@@ -1,11 +1,11 @@
 """Exact counts for scores that are dot products of factors.
 
-A float32 pass scores every pair in registers and never stores a score; pairs that lie closer to the target
-than a proven rounding bound (see ``counts``) are decided again by the float64 sum of ``pair_scores``. So the
-counts are those of that sum, whatever the batch, the order of rows and items or the number of threads.
+A float32 pass scores every pair in registers and counts it a moment later; pairs that lie closer to the
+target than a proven rounding bound (see ``counts``) are decided again by the float64 sum of ``pair_scores``.
+So the counts are those of that sum, whatever the batch, the order of rows and items or the number of threads.
 
-Several targets of a row share its scores: each register tile is compared with up to 16 targets in turn,
-ascending, until no score reaches one. A row with more targets takes several lanes.
+Several targets of a row share its scores: each register tile is compared with up to 16 targets while the next
+one is multiplied. A row with more targets takes several lanes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from truerank.core.errors import InvalidData
 from truerank.core.types import frozen
+from truerank.ranking.cpu.copies import number_copies
 from truerank.ranking.cpu.counts import (
     MOST_COORDINATES,
     Counts,
@@ -120,6 +121,10 @@ class FactorCounter:
     def _item_side(self) -> Side:
         return Side.prepare("item", self.items, self.bias)
 
+    @cached_property
+    def _copies(self) -> NDArray[np.int32]:
+        return number_copies(self._item_side, self.bias)
+
     def count(
         self,
         user_factors: Floats,
@@ -163,7 +168,7 @@ class FactorCounter:
 
         item, user = self._item_side, Side.prepare("user", users, self._ones(users))
         check_magnitudes(user.exponent, item.exponent)
-        job = FactorJob(item, self.bias, user, pools)
+        job = FactorJob(item, self.bias, user, pools, self._copies)
         job.run(n_threads=n_threads, on_rows=on_rows)
         return job.counts()
 

@@ -1,57 +1,18 @@
-"""Compiled parts of the factor kernel; imported on first use because it imports numba."""
+"""Compiled parts of the factor kernel that drive the register tile; imported on first use: imports numba."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from truerank.core.jit import compiled, reassociated
-from truerank.ranking.cpu.tile import ITEMS, LANES, count_tile
+from truerank.core.jit import compiled
+from truerank.ranking.cpu.exact_compiled import decide_near
+from truerank.ranking.cpu.tile import count_open, count_words, prefetch, score_tile, word_of
+from truerank.ranking.cpu.vectors import ITEMS, LANES
 
 Array = Any
-
-
-@reassociated
-def square_sums(factors: Array, out: Array) -> None:
-    """Write the squared norm of every row, in float32 and in any order."""
-    for row in range(factors.shape[0]):
-        total = np.float32(0.0)
-        for k in range(factors.shape[1]):
-            total += factors[row, k] * factors[row, k]
-        out[row] = total
-
-
-@compiled
-def score_pair(users: Array, row: int, items: Array, item: int, bias: Array) -> float:
-    """Return the score that ranks are decided by (see ``counts``)."""
-    total = 0.0
-    for k in range(users.shape[1]):
-        total += np.float64(users[row, k]) * np.float64(items[item, k])
-    if bias.shape[0] > 0:
-        total += bias[item]
-    return total
-
-
-@compiled
-def score_targets(users: Array, items: Array, bias: Array, indptr: Array, targets: Array, out: Array) -> None:
-    """Write the score of every (row, target)."""
-    for row in range(indptr.shape[0] - 1):
-        for pair in range(indptr[row], indptr[row + 1]):
-            out[pair] = score_pair(users, row, items, targets[pair], bias)
-
-
-@compiled
-def order_rows(indptr: Array, scores: Array, order: Array) -> None:
-    """Write the order that sorts the pairs of each row by score, for rows with few of them."""
-    for row in range(indptr.shape[0] - 1):
-        for pair in range(indptr[row], indptr[row + 1]):
-            at = pair
-            while at > indptr[row] and scores[order[at - 1]] > scores[pair]:
-                order[at] = order[at - 1]
-                at -= 1
-            order[at] = pair
+TILE = ITEMS * LANES
 
 
 @compiled
@@ -70,11 +31,17 @@ def load_lanes(
     low: Array,
     high: Array,
     spread: Array,
+    reach: Array,
+    order: Array,
+    target_items: Array,
+    copy: Array,
     seen_indptr: Array,
     block_users: Array,
     block_low: Array,
     block_high: Array,
     block_spread: Array,
+    block_reach: Array,
+    block_copy: Array,
     block_above: Array,
     block_tied: Array,
     cursor: Array,
@@ -85,6 +52,8 @@ def load_lanes(
     block_low[:] = np.inf
     block_high[:] = np.inf
     block_spread[:] = 0.0
+    block_reach[:] = 0.0
+    block_copy[:] = -1
     block_above[:] = 0
     block_tied[:] = 0
     for lane in range(n_lanes):
@@ -92,10 +61,13 @@ def load_lanes(
         for k in range(users.shape[1]):
             block_users[panel, k, column] = users[row, k]
         for t in range(lane_size[first_lane + lane]):
-            pair = lane_pair[first_lane + lane] + t
+            pair = order[lane_pair[first_lane + lane] + t]
+            number = copy[target_items[pair]]
             block_low[panel, t, column] = low[pair]
             block_high[panel, t, column] = high[pair]
+            block_copy[panel, t, column] = number if number > 0 else -1
         block_spread[panel, column] = spread[row]
+        block_reach[panel, column] = reach[row]
         cursor[lane] = seen_indptr[row]
 
 
@@ -122,6 +94,9 @@ def mark_pool(
         pool[at] = 0xFFFF if at < stop - start else 0
     for lane in range(panel * LANES, min((panel + 1) * LANES, lane_row.shape[0] - first_lane)):
         row = lane_row[first_lane + lane]
+        if lane + LANES < cursor.shape[0]:  # seen items of the next panel
+            for line in range(3):
+                prefetch(address_of(seen_items) + 8 * cursor[lane + LANES] + 64 * line)
         keep = np.uint16(0xFFFF ^ (1 << (lane % LANES)))
         at, end = cursor[lane], seen_indptr[row + 1]
         previous = -1
@@ -140,88 +115,86 @@ def mark_pool(
 
 
 @compiled
+def set_words(
+    n_targets: int,
+    weight: Any,
+    heaviest: Any,
+    unit: Any,
+    low: Array,
+    high: Array,
+    spread: Array,
+    reach: Array,
+    scale: Array,
+    word_low: Array,
+    word_high: Array,
+) -> None:
+    """Choose what turns the scores of a panel into words, and write the words of its brackets.
+
+    The words of a lane spread over its targets, and resolve a 16th of the rounding bound. Where they would
+    not hold the lowest bracket, all words are 0 and decide nothing.
+
+    Parameters
+    ----------
+    weight, heaviest : float32, the largest norm of the items that the words decide, and of all
+    unit : float32, 0 or what all scores are multiples of, where fewer than 2^15 multiples are in reach
+    low, high, spread, reach : of the panel, see ``load_lanes``
+    scale, word_low, word_high : written, see ``score_tile``
+    """
+    for lane in range(LANES):
+        margin = spread[lane] * weight
+        first, last = low[0, lane], low[0, lane]
+        for t in range(n_targets):
+            last = max(last, high[t, lane] if high[t, lane] < np.inf else last)
+        middle = np.float32(0.5) * first + np.float32(0.5) * last
+        step = max((last - first) * np.float32(2.0**-15.9), margin * np.float32(2.0**-4))
+        step = max(step, max(reach[lane] * heaviest, abs(middle)) * np.float32(2.0**-29))
+        if unit > 0:
+            step, middle = unit, np.float32(0.0)
+        factor = np.float32(1.0) / step
+        summand = -middle * factor
+        if not (factor < np.inf and word_of(first - margin, factor, summand) >= np.float32(-32767.0)):
+            factor, summand = np.float32(0.0), np.float32(0.0)
+        scale[0, lane], scale[1, lane] = factor, summand
+        for t in range(n_targets):
+            below, above = np.float32(0.0), np.float32(0.0)
+            if factor > 0:
+                below = word_of(low[t, lane] - margin, factor, summand)
+                above = word_of(high[t, lane] + margin, factor, summand)
+            word_low[t, lane] = np.int32(min(below, np.float32(32767.0))) - 1
+            word_high[t, lane] = np.int32(min(above, np.float32(32767.0)))
+            if low[t, lane] == np.inf:
+                word_low[t, lane] = word_high[t, lane] = 32767
+
+
+@compiled
+def add_words(
+    n_targets: int, words_above: Array, words_reached: Array, block_above: Array, block_tied: Array
+) -> None:
+    """Move what was counted in words to the counters of a panel; what is reached and not above ties."""
+    for t in range(n_targets):
+        for lane in range(LANES):
+            block_above[t, lane] += words_above[t, lane]
+            block_tied[t, lane] += words_reached[t, lane] - words_above[t, lane]
+    words_above[:] = 0
+    words_reached[:] = 0
+
+
+@compiled
+def weigh_items(first: int, square_norms: Array, most: Any, n: int, out: Array) -> None:
+    """Write what ``weights`` returns for single items, slightly larger, and at most ``most``."""
+    factor, least = np.float32(1.0 + (n + 8) * 2.0**-22), np.float32(2.0**-56)
+    for at in range(out.shape[0]):
+        square = square_norms[min(first + at, square_norms.shape[0] - 1)]
+        out[at] = min(most, factor * np.sqrt(square) + least)
+
+
+@compiled
 def copy_tail(items: Array, first: int, tail: Array) -> None:
     """Copy the last rows, so that nothing is read beyond the end of the matrix."""
     for row in range(tail.shape[0]):
         for k in range(tail.shape[1]):
             is_inside = first + row < items.shape[0] and k < items.shape[1]
             tail[row, k] = items[first + row, k] if is_inside else np.float32(0.0)
-
-
-@compiled
-def lowest_exponent(factors: Array, least: int) -> int:
-    """Return the exponent of the lowest bit set in any entry; one below ``least`` when it is lower than that.
-
-    Returns at the first entry that goes below, so that factors with all their bits take no time.
-    """
-    lowest = 2000
-    for row in range(factors.shape[0]):
-        for k in range(factors.shape[1]):
-            mantissa, exponent = math.frexp(np.float64(factors[row, k]))
-            bits = np.int64(abs(mantissa) * 9007199254740992.0)  # 2^53
-            if bits != 0:
-                place = exponent - 53
-                while bits & 1 == 0:
-                    bits >>= 1
-                    place += 1
-                lowest = min(lowest, place)
-                if lowest < least:
-                    return least - 1
-    return lowest
-
-
-@compiled
-def is_copy(words: Array, bias: Array, left: int, right: int) -> bool:
-    """Return whether two items have the same bits and bias, and so the same score for everybody."""
-    for k in range(words.shape[1]):
-        if words[left, k] != words[right, k]:
-            return False
-    return bool(bias.shape[0] == 0 or bias[left] == bias[right])
-
-
-@compiled
-def decide_near(
-    flags: int,
-    first: int,
-    lane: int,
-    lane_row: Array,
-    lane_pair: Array,
-    target_item: Array,
-    target_score: Array,
-    square_norms: Array,
-    users: Array,
-    items: Array,
-    words: Array,
-    bias: Array,
-    n_above: Array,
-    n_tied: Array,
-    near: Array,
-) -> int:
-    """Decide the near pairs of one tile; return how many float64 scores that took.
-
-    Copies of the target tie with it.
-    """
-    n_decided = 0
-    for t in range(near.shape[0]):
-        if (flags >> t) & 1 == 0:
-            continue
-        for at in range(ITEMS):
-            mask = np.int64(near[t, at])
-            column = 0
-            while mask != 0:
-                if mask & 1:
-                    pair, item, score = lane_pair[lane + column] + t, first + at, 0.0
-                    if is_copy(words, bias, item, target_item[pair]):
-                        n_tied[pair] += 1
-                    else:
-                        if square_norms[item] != 0.0:
-                            score = score_pair(users, lane_row[lane + column], items, item, bias)
-                        n_above[pair] += score > target_score[pair]
-                        n_tied[pair] += score == target_score[pair]
-                        n_decided += 1
-                mask >>= 1
-                column += 1
-    return n_decided
 
 
 @compiled
@@ -237,27 +210,39 @@ def count_items(
     seen_indptr: Array,
     seen_items: Array,
     are_ties: bool,
-    sorted_target: Array,
+    unit: Any,
     target_score: Array,
     fast_items: Array,
     square_norms: Array,
     weight: Array,
+    copy: Array,
     users: Array,
     items: Array,
-    words: Array,
+    bits: Array,
     bias: Array,
+    order: Array,
     n_above: Array,
     n_tied: Array,
     block_users: Array,
     block_low: Array,
     block_high: Array,
     block_spread: Array,
+    block_reach: Array,
+    block_copy: Array,
     block_above: Array,
     block_tied: Array,
     cursor: Array,
     pool: Array,
     near: Array,
     tail: Array,
+    item_weight: Array,
+    scores: Array,
+    words: Array,
+    scale: Array,
+    word_low: Array,
+    word_high: Array,
+    words_above: Array,
+    words_reached: Array,
 ) -> int:
     """Count the items start..stop-1 for one block of lanes; return how many were decided in float64."""
     n_items, stride = fast_items.shape
@@ -266,6 +251,10 @@ def count_items(
     n_recomputed = 0
     for tile_start in range(start, stop, pool.shape[0]):
         tile_stop = min(tile_start + pool.shape[0], stop)
+        tile_weights = weight[tile_start // ITEMS : (tile_stop - 1) // ITEMS + 1]
+        heaviest = tile_weights.max()
+        # Words for the few long items of some catalogues would decide nothing about the others.
+        word_weight = min(heaviest, np.float32(4.0) * np.float32(np.median(tile_weights)))
         for panel in range(n_panels):
             lane = first_lane + panel * LANES
             if lane >= lane_row.shape[0]:
@@ -284,44 +273,98 @@ def count_items(
                 pool,
             )
             n_targets = lane_size[min(lane + LANES, lane_row.shape[0]) - 1]
-            for first in range(tile_start, tile_stop, ITEMS):
-                address, step = address_of(fast_items) + 4 * stride * first, stride
-                if first + ITEMS >= n_items:
-                    copy_tail(fast_items, first, tail)
-                    address, step = address_of(tail), width
-                flags = count_tile(
-                    address_of(block_users) + 4 * LANES * width * panel,
-                    address,
-                    step,
-                    width,
-                    address_of(pool) + 2 * (first - tile_start),
-                    address_of(block_low) + per_target * panel,
-                    address_of(block_high) + per_target * panel,
-                    address_of(block_spread) + 4 * LANES * panel,
-                    address_of(weight) + 4 * (first // ITEMS),
-                    n_targets,
-                    address_of(block_above) + per_target * panel,
-                    address_of(block_tied) + per_target * panel if are_ties else 0,
-                    address_of(near),
-                )
-                if flags != 0:
-                    n_recomputed += decide_near(
-                        flags,
-                        first,
-                        lane,
-                        lane_row,
-                        lane_pair,
-                        sorted_target,
-                        target_score,
-                        square_norms,
-                        users,
-                        items,
-                        words,
-                        bias,
-                        n_above,
-                        n_tied,
-                        near,
+            set_words(
+                n_targets,
+                word_weight,
+                heaviest,
+                unit,
+                block_low[panel],
+                block_high[panel],
+                block_spread[panel],
+                block_reach[panel],
+                scale,
+                word_low,
+                word_high,
+            )
+            parity = 0
+            for first in range(tile_start, tile_stop + ITEMS, ITEMS):
+                # Words of the tile before are counted while this one is scored.
+                if first < tile_stop:
+                    address, step = address_of(fast_items) + 4 * stride * first, stride
+                    if first + ITEMS >= n_items:
+                        copy_tail(fast_items, first, tail)
+                        address, step = address_of(tail), width
+                    open_targets = score_tile(
+                        address_of(block_users) + 4 * LANES * width * panel,
+                        address,
+                        step,
+                        width,
+                        address_of(pool) + 2 * (first - tile_start),
+                        address_of(scale),
+                        address_of(scores) + 4 * TILE * parity,
+                        address_of(words) + 2 * TILE * parity,
+                        address_of(words) + 2 * TILE * (1 - parity),
+                        n_targets if first > tile_start else 0,
+                        address_of(word_low),
+                        address_of(word_high),
+                        address_of(words_above),
+                        address_of(words_reached),
                     )
+                else:
+                    open_targets = count_words(
+                        address_of(words) + 2 * TILE * (1 - parity),
+                        n_targets,
+                        address_of(word_low),
+                        address_of(word_high),
+                        address_of(words_above),
+                        address_of(words_reached),
+                    )
+                before = first - ITEMS
+                if first > tile_start and weight[before // ITEMS] > word_weight:
+                    open_targets = (1 << n_targets) - 1
+                if open_targets != 0 and unit == 0:
+                    weigh_items(before, square_norms, weight[before // ITEMS], width, item_weight)
+                    flags = count_open(
+                        address_of(words) + 2 * TILE * (1 - parity),
+                        open_targets,
+                        address_of(word_low),
+                        address_of(word_high),
+                        address_of(words_above),
+                        address_of(words_reached),
+                        address_of(scores) + 4 * TILE * (1 - parity),
+                        address_of(pool) + 2 * (before - tile_start),
+                        address_of(block_low) + per_target * panel,
+                        address_of(block_high) + per_target * panel,
+                        address_of(block_spread) + 4 * LANES * panel,
+                        address_of(item_weight),
+                        address_of(copy) + 4 * before,
+                        address_of(block_copy) + per_target * panel,
+                        -1 if are_ties else 0,
+                        address_of(block_above) + per_target * panel,
+                        address_of(block_tied) + per_target * panel,
+                        address_of(near),
+                    )
+                    if flags != 0:
+                        n_recomputed += decide_near(
+                            flags,
+                            before,
+                            lane,
+                            lane_row,
+                            lane_pair,
+                            target_items,
+                            target_score,
+                            square_norms,
+                            users,
+                            items,
+                            bits,
+                            bias,
+                            order,
+                            n_above,
+                            n_tied,
+                            near,
+                        )
+                parity = 1 - parity
+            add_words(n_targets, words_above, words_reached, block_above[panel], block_tied[panel])
     return n_recomputed
 
 
@@ -332,6 +375,7 @@ def unload_lanes(
     lane_pair: Array,
     lane_size: Array,
     seen_indptr: Array,
+    order: Array,
     n_above: Array,
     n_tied: Array,
     block_above: Array,
@@ -343,7 +387,7 @@ def unload_lanes(
     for lane in range(min(lane_row.shape[0] - first_lane, cursor.shape[0])):
         for t in range(lane_size[first_lane + lane]):
             pair = lane_pair[first_lane + lane] + t
-            n_above[pair] += block_above[lane // LANES, t, lane % LANES]
-            n_tied[pair] += block_tied[lane // LANES, t, lane % LANES]
+            n_above[order[pair]] += block_above[lane // LANES, t, lane % LANES]
+            n_tied[order[pair]] += block_tied[lane // LANES, t, lane % LANES]
         is_complete &= cursor[lane] == seen_indptr[lane_row[first_lane + lane] + 1]
     return is_complete

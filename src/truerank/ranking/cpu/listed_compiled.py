@@ -18,7 +18,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from truerank.core.jit import compiled, inlined
-from truerank.ranking.cpu.factors_compiled import score_pair
+from truerank.ranking.cpu.exact_compiled import score_pair
 
 LANES = 16
 ROWS = 4

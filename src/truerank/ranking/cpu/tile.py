@@ -1,66 +1,68 @@
-"""The register tile: score 16 users against a few items and count, without storing a score.
+"""The register tile: score 16 users against a few items and count.
 
 Sixteen users lie side by side in a vector, items are broadcast one coordinate at a time, so the item
 matrix is read as it is, and thresholds and counters are vectors as well. The code is vector IR that any
 target can lower; only the number of items per tile is chosen for the host, by its registers.
+
+Comparisons are of 16-bit words: a word is a monotone function of the score, so that words that differ
+decide as the scores do. Where some word lies within the words of a target's bracket, ``count_open`` compares
+the scores themselves with that target. Counting lags one tile behind: `score_tile` compares the words of the
+tile before while it multiplies, because the two use different units of the processor.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-LANES = 16
-UNROLL = 4
+from truerank.ranking.cpu.vectors import (
+    FLAGS,
+    FLOAT,
+    FLOATS,
+    I1,
+    I16,
+    I32,
+    I64,
+    INTS,
+    ITEMS,
+    LANES,
+    UNROLL,
+    WORDS,
+    broadcast,
+    fence,
+    integer,
+    is_any,
+    load_vector,
+    multiply_add,
+    pointer_to,
+    repeat_while,
+    vector_of,
+)
 
 
-def host_features() -> tuple[str, str]:
-    """Return the triple and the features numba compiles for; they are part of its cache key."""
-    triple, _, features = cpu_target.target_context.codegen().magic_tuple()
-    return str(triple), str(features)
-
-
-def _items_per_tile() -> int:
-    # One accumulator per item: a 16-float register with AVX-512, two of eight floats with AVX2,
-    # four of four floats with NEON. 14 and 6 were the fastest of those that fit the register file.
-    return 14 if HAS_MASKS else 6
-
-
-def _has_fma(triple: str, features: str) -> bool:
-    return "+fma," in features + "," or triple.startswith(("aarch64", "arm64"))
-
-
-TRIPLE, FEATURES = host_features()
-HAS_MASKS = "+avx512f" in FEATURES
-ITEMS = _items_per_tile()
-HAS_FMA = _has_fma(TRIPLE, FEATURES)
-
-_FLOAT, _I1, _I16, _I32, _I64 = ir.FloatType(), ir.IntType(1), ir.IntType(16), ir.IntType(32), ir.IntType(64)
-_FLOATS, _INTS, _FLAGS = (ir.VectorType(t, LANES) for t in (_FLOAT, _I32, _I1))
-
-
-def _typed_tile(
+def _typed_score(
     typing_context: Any,
     users: Any,
     items: Any,
     item_stride: Any,
     width: Any,
     pool: Any,
-    low: Any,
-    high: Any,
-    spread: Any,
-    weight: Any,
+    scale: Any,
+    scores: Any,
+    words: Any,
+    words_before: Any,
     n_targets: Any,
-    n_above: Any,
-    n_tied: Any,
-    near: Any,
+    word_low: Any,
+    word_high: Any,
+    words_above: Any,
+    words_reached: Any,
 ) -> Any:
-    """Count one tile; all arguments are int64, the first and the arrays are addresses.
+    """Score one tile and count the words of another; all arguments are int64, those of arrays are addresses.
 
     Parameters
     ----------
@@ -68,210 +70,364 @@ def _typed_tile(
     items : float32, ITEMS rows that lie item_stride floats apart; what is read beyond a row's end must be
         finite and meets zeros in ``users``
     pool : uint16 [ITEMS], bit u set when the item competes for user u
-    low, high : float32 [n_targets][LANES], ascending in the first axis
-    spread, weight : float32 [LANES] and [1]; a score above high + spread weight is above the target, one
+    scale : float32 [2][LANES], factor and summand that turn a score into its word (see ``word_of``)
+    scores, words : float32 and int16 [ITEMS][LANES], written; the lowest word where the item does not compete
+    words_before, ... : see ``count_words``
+
+    Returns
+    -------
+    int64, as of ``count_words``
+    """
+    return types.int64(*[types.int64] * 14), _emit_score
+
+
+def _typed_words(
+    typing_context: Any,
+    words: Any,
+    n_targets: Any,
+    word_low: Any,
+    word_high: Any,
+    words_above: Any,
+    words_reached: Any,
+) -> Any:
+    """Count the words of one tile; all arguments are int64, those of arrays are addresses.
+
+    Parameters
+    ----------
+    words : int16 [ITEMS][LANES]
+    word_low, word_high : int16 [n_targets][LANES], ascending in the first axis; a score with a word above
+        word_high is above the target, one with a word of word_low or less is not
+    words_above, words_reached : int16 [n_targets][LANES], to which the words above word_high and those above
+        word_low are added
+
+    Returns
+    -------
+    int64, bit t set when some word is above word_low and not above word_high of target t
+    """
+    return types.int64(*[types.int64] * 6), _emit_words
+
+
+def _typed_open(
+    typing_context: Any,
+    words: Any,
+    open_targets: Any,
+    word_low: Any,
+    word_high: Any,
+    words_above: Any,
+    words_reached: Any,
+    scores: Any,
+    pool: Any,
+    low: Any,
+    high: Any,
+    spread: Any,
+    weight: Any,
+    copy: Any,
+    target_copy: Any,
+    are_ties: Any,
+    n_above: Any,
+    n_tied: Any,
+    near: Any,
+) -> Any:
+    """Take back what ``count_words`` counted for targets that words do not decide; count their scores.
+
+    Parameters
+    ----------
+    words, word_low, ..., words_reached : as given to ``count_words``
+    open_targets : what it returned
+    scores, pool : of the same tile, see ``score_tile``
+    low, high : float32 [n_targets][LANES]
+    spread, weight : float32 [LANES] and [ITEMS]; a score above high + spread weight is above the target, one
         below low - spread weight is not, one between them is near
-    n_above : int32 [n_targets][LANES], added to
-    n_tied : 0, or int32 [n_targets][LANES], to which near scores are added instead of being written to near
-    near : uint16 [n_targets][ITEMS], written for the targets whose bit is set in the result
+    copy, target_copy : int32 [ITEMS] and [n_targets][LANES]; a near item ties where the two are equal
+    are_ties : 0, or -1 where every near item ties
+    n_above, n_tied : int32 [n_targets][LANES], added to
+    near : uint16 [n_targets][ITEMS], written for the targets whose bit is set in the result: near items that
+        were not counted as ties
 
     Returns
     -------
     int64, bit t set when some score is near target t
     """
-    return types.int64(*[types.int64] * 13), _emit
+    return types.int64(*[types.int64] * 18), _emit_open
 
 
-count_tile: Any = intrinsic(_typed_tile)
+def _typed_word(typing_context: Any, score: Any, factor: Any, summand: Any) -> Any:
+    """Return factor score + summand, float32, rounded as often as in the tile; its whole part is the word."""
+    return types.float32(types.float32, types.float32, types.float32), _emit_word
 
 
-def _emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    users, items, stride, width, pool, low, high, spread, weight, n_targets, n_above, n_tied, near = args
-    scores = _scores(
-        builder, _pointer(builder, users, _FLOAT), _pointer(builder, items, _FLOAT), stride, width
+def _typed_prefetch(typing_context: Any, address: Any) -> Any:
+    """Ask for the cache line at an address, which need not be valid."""
+    return types.void(types.int64), _emit_prefetch
+
+
+score_tile: Any = intrinsic(_typed_score)
+count_words: Any = intrinsic(_typed_words)
+count_open: Any = intrinsic(_typed_open)
+word_of: Any = intrinsic(_typed_word)
+prefetch: Any = intrinsic(_typed_prefetch)
+
+
+def _emit_score(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    b = builder
+    users, items, stride, width, pool, scale, scores, words = args[:8]
+    n_targets = args[9]
+    users, scale, scores = (pointer_to(b, address, FLOAT) for address in (users, scale, scores))
+    multiply = _Products(b, users, pointer_to(b, items, FLOAT), stride)
+    compare = _Comparison(b, *args[8:9], *args[10:])
+
+    def has_coordinates(state: list[Any]) -> Any:
+        return b.icmp_signed("<", state[0], width)
+
+    def has_both(state: list[Any]) -> Any:
+        return b.and_(has_coordinates(state), b.icmp_signed("<", state[1], n_targets))
+
+    def both(state: list[Any]) -> list[Any]:
+        k, t, flags, *sums = state
+        counted = compare.start(t)
+        for step in range(UNROLL):
+            sums = multiply.add(b.add(k, integer(step)), sums)
+            part = range(ITEMS * step // UNROLL, ITEMS * (step + 1) // UNROLL)
+            counted = compare.add(counted, part)
+            fence(b)
+        return [b.add(k, integer(UNROLL)), b.add(t, integer(1)), compare.finish(t, counted, flags), *sums]
+
+    def coordinates(state: list[Any]) -> list[Any]:
+        k, t, flags, *sums = state
+        for step in range(UNROLL):
+            sums = multiply.add(b.add(k, integer(step)), sums)
+            fence(b)
+        return [b.add(k, integer(UNROLL)), t, flags, *sums]
+
+    state = [integer(0), integer(0), integer(0), *[vector_of(FLOATS, 0.0)] * ITEMS]
+    state = repeat_while(b, "both", state, has_both, both)
+    _, t, flags, *sums = repeat_while(b, "coordinates", state, has_coordinates, coordinates)
+    _write_words(b, sums, scale, pool, scores, pointer_to(b, words, I16))
+    return _rest_of_targets(b, compare, t, n_targets, flags)
+
+
+def _emit_words(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    b, n_targets = builder, args[1]
+    compare = _Comparison(b, args[0], *args[2:])
+    return _rest_of_targets(b, compare, integer(0), n_targets, integer(0))
+
+
+def _emit_open(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    b = builder
+    words, open_targets, word_low, word_high, words_above, words_reached = args[:6]
+    scores, pool, low, high, spread, weight, copy, target_copy, are_ties, n_above, n_tied, near = args[6:]
+    compare = _Comparison(b, words, word_low, word_high, words_above, words_reached)
+    scores, low, high, spread, weight = (
+        pointer_to(b, address, FLOAT) for address in (scores, low, high, spread, weight)
     )
-    scores = _without_excluded(builder, _pointer(builder, pool, _I16), scores)
-    spread = _load(builder, _pointer(builder, spread, _FLOAT), _int(0), _FLOATS)
-    margin = builder.fmul(spread, _broadcast(builder, _pointer(builder, weight, _FLOAT), _int(0)))
-    return _counted(
-        builder,
-        scores,
-        margin,
-        _pointer(builder, low, _FLOAT),
-        _pointer(builder, high, _FLOAT),
-        n_targets,
-        _pointer(builder, n_above, _I32),
-        n_tied,
-        _pointer(builder, near, _I16),
+    copy, target_copy, n_above, n_tied = (
+        pointer_to(b, address, I32) for address in (copy, target_copy, n_above, n_tied)
     )
+    near, pool = pointer_to(b, near, I16), pointer_to(b, pool, I16)
+    all_tie = b.bitcast(b.trunc(are_ties, I16), FLAGS)
+
+    def one(state: list[Any]) -> list[Any]:
+        left, flags = state
+        t = b.cttz(left, ir.Constant(I1, 1))
+        above, reached = compare.add(compare.start(t), range(ITEMS))[2:]
+        compare.store(t, above, reached, b.sub)
+        flag = _count_scores(
+            b, t, scores, pool, low, high, spread, weight, copy, target_copy, all_tie, n_above, n_tied, near
+        )
+        return [b.and_(left, b.sub(left, integer(1))), b.or_(flags, flag)]
+
+    def has_targets(state: list[Any]) -> Any:
+        return b.icmp_signed("!=", state[0], integer(0))
+
+    return repeat_while(b, "open", [open_targets, integer(0)], has_targets, one)[1]
 
 
-def _pointer(b: Any, address: Any, element: Any) -> Any:
-    return b.inttoptr(address, element.as_pointer())
+def _emit_word(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return multiply_add(builder, *args)
 
 
-def _int(value: int) -> Any:
-    return ir.Constant(_I64, value)
-
-
-def _all(vector: Any, value: float) -> Any:
-    return ir.Constant(vector, [value] * LANES)
-
-
-def _load(b: Any, pointer: Any, offset: Any, vector: Any) -> Any:
-    return b.load(b.bitcast(b.gep(pointer, [offset]), vector.as_pointer()), align=4)
-
-
-def _broadcast(b: Any, pointer: Any, offset: Any) -> Any:
-    nothing = ir.Constant(_FLOATS, ir.Undefined)
-    first = b.insert_element(nothing, b.load(b.gep(pointer, [offset])), ir.Constant(_I32, 0))
-    return b.shuffle_vector(first, nothing, _all(_INTS, 0))
-
-
-def _multiply_add(b: Any, left: Any, right: Any, total: Any) -> Any:
-    if not HAS_FMA:
-        return b.fadd(b.fmul(left, right), total)
-    kind = ir.FunctionType(_FLOATS, [_FLOATS] * 3)
-    fused = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
-        b.module, kind, f"llvm.fma.v{LANES}f32"
+def _emit_prefetch(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    byte = ir.IntType(8)
+    kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), I32, I32, I32])
+    function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+        builder.module, kind, "llvm.prefetch.p0"
     )
-    return b.call(fused, [left, right, total])
+    to_read, keep, data = (ir.Constant(I32, value) for value in (0, 3, 1))
+    builder.call(function, [pointer_to(builder, args[0], byte), to_read, keep, data])
+    return context.get_dummy_value()
 
 
-def _scores(b: Any, users: Any, items: Any, stride: Any, width: Any) -> list[Any]:
+class _Products:
     """Dot products, one vector over users per item, summed in the order of the coordinates."""
-    rows = [items]
-    for _ in range(ITEMS - 1):
-        rows.append(b.gep(rows[-1], [stride]))
-    before, loop = b.block, b.append_basic_block("coordinates")
-    b.branch(loop)
-    b.position_at_end(loop)
-    k = b.phi(_I64)
-    k.add_incoming(_int(0), before)
-    sums = [b.phi(_FLOATS) for _ in rows]
-    totals = list(sums)
-    for step in range(UNROLL):
-        at = b.add(k, _int(step))
-        user = _load(b, users, b.mul(at, _int(LANES)), _FLOATS)
-        totals = [
-            _multiply_add(b, user, _broadcast(b, row, at), total)
-            for row, total in zip(rows, totals, strict=True)
+
+    def __init__(self, b: Any, users: Any, items: Any, stride: Any) -> None:
+        self.b, self.users, self.rows = b, users, [items]
+        for _ in range(ITEMS - 1):
+            self.rows.append(b.gep(self.rows[-1], [stride]))
+
+    def add(self, k: Any, sums: list[Any]) -> list[Any]:
+        """Return the sums with the products of coordinate k."""
+        b = self.b
+        user = load_vector(b, self.users, b.mul(k, integer(LANES)), FLOATS)
+        return [
+            multiply_add(b, user, broadcast(b, row, k), total)
+            for row, total in zip(self.rows, sums, strict=True)
         ]
-        # An empty barrier: without it the loads of later steps move up and accumulators are spilled.
-        b.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], True)
-    following = b.add(k, _int(UNROLL))
-    k.add_incoming(following, loop)
-    for phi, total in zip(sums, totals, strict=True):
-        phi.add_incoming(_all(_FLOATS, 0.0), before)
-        phi.add_incoming(total, loop)
-    after = b.append_basic_block("scored")
-    b.cbranch(b.icmp_signed("<", following, width), loop, after)
-    b.position_at_end(after)
-    return totals
 
 
-def _without_excluded(b: Any, pool: Any, scores: list[Any]) -> list[Any]:
-    """Scores with -inf where the item does not compete; skipped when all compete."""
-    masks = [b.load(b.gep(pool, [_int(item)])) for item in range(ITEMS)]
+class _Comparison:
+    """Counts of the words of a tile that are above the two words of a target."""
+
+    def __init__(self, b: Any, words: Any, low: Any, high: Any, above: Any, reached: Any) -> None:
+        self.b = b
+        self.words, self.low, self.high, self.above, self.reached = (
+            pointer_to(b, address, I16) for address in (words, low, high, above, reached)
+        )
+
+    def start(self, t: Any) -> tuple[Any, ...]:
+        """Return the words of target t, and no counts yet."""
+        at = self.b.mul(t, integer(LANES))
+        lows, highs = (load_vector(self.b, pointer, at, WORDS, 2) for pointer in (self.low, self.high))
+        return lows, highs, vector_of(WORDS, 0), vector_of(WORDS, 0)
+
+    def add(self, counted: tuple[Any, ...], items: range) -> tuple[Any, ...]:
+        """Return the counts with some items."""
+        b = self.b
+        lows, highs, above, reached = counted
+        for item in items:
+            # Vectors of 256 bits: comparisons that leave flags in a vector are faster than those with masks.
+            word = load_vector(b, self.words, integer(item * LANES), WORDS, 2)
+            above = b.sub(above, b.sext(b.icmp_signed(">", word, highs), WORDS))
+            reached = b.sub(reached, b.sext(b.icmp_signed(">", word, lows), WORDS))
+        return lows, highs, above, reached
+
+    def finish(self, t: Any, counted: tuple[Any, ...], flags: Any) -> Any:
+        """Store the counts; return the flags with bit t set when they differ."""
+        b, above, reached = self.b, *counted[2:]
+        self.store(t, above, reached, b.add)
+        differ = is_any(b, b.icmp_signed("!=", above, reached))
+        return b.or_(flags, b.shl(b.zext(differ, I64), t))
+
+    def store(self, t: Any, above: Any, reached: Any, operation: Callable[[Any, Any], Any]) -> None:
+        """Add the counts of target t to its counters, or take them back."""
+        b, at = self.b, self.b.mul(t, integer(LANES))
+        for pointer, number in ((self.above, above), (self.reached, reached)):
+            counter = b.bitcast(b.gep(pointer, [at]), WORDS.as_pointer())
+            b.store(operation(b.load(counter, align=2), number), counter, align=2)
+
+
+def _rest_of_targets(b: Any, compare: _Comparison, t: Any, n_targets: Any, flags: Any) -> Any:
+    """Count the targets from t on; stop at the first one that no word reaches."""
+
+    def has_targets(state: list[Any]) -> Any:
+        return b.icmp_signed("<", state[0], n_targets)
+
+    def one(state: list[Any]) -> list[Any]:
+        t, flags = state
+        counted = compare.add(compare.start(t), range(ITEMS))
+        is_reached = is_any(b, b.icmp_signed("!=", counted[3], vector_of(WORDS, 0)))
+        flags = compare.finish(t, counted, flags)
+        return [b.select(is_reached, b.add(t, integer(1)), n_targets), flags]
+
+    return repeat_while(b, "targets", [t, flags], has_targets, one)[1]
+
+
+def _write_words(b: Any, sums: list[Any], scale: Any, pool: Any, scores: Any, words: Any) -> None:
+    """Store the scores and their words, saturated; the lowest word where an item does not compete."""
+    factor, summand = (load_vector(b, scale, integer(part * LANES), FLOATS) for part in range(2))
+    values = []
+    for item, score in enumerate(sums):
+        b.store(score, b.bitcast(b.gep(scores, [integer(item * LANES)]), FLOATS.as_pointer()), align=4)
+        whole = b.fptosi(multiply_add(b, score, factor, summand), INTS)
+        for name, limit in (("smax", -0x8000), ("smin", 0x7FFF)):
+            kind = ir.FunctionType(INTS, [INTS] * 2)
+            bounded = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+                b.module, kind, f"llvm.{name}.v{LANES}i32"
+            )
+            whole = b.call(bounded, [whole, vector_of(INTS, limit)])
+        values.append(b.trunc(whole, WORDS))
+    for item, value in enumerate(_without_excluded(b, pointer_to(b, pool, I16), values)):
+        b.store(value, b.bitcast(b.gep(words, [integer(item * LANES)]), WORDS.as_pointer()), align=2)
+
+
+def _without_excluded(b: Any, pool: Any, values: list[Any]) -> list[Any]:
+    """Scores or words with the lowest value where the item does not compete; skipped when all compete."""
+    kind = values[0].type
+    lowest = vector_of(kind, float("-inf") if kind == FLOATS else -0x8000)
+    masks = [b.load(b.gep(pool, [integer(item)])) for item in range(ITEMS)]
     everyone = masks[0]
     for mask in masks[1:]:
         everyone = b.and_(everyone, mask)
     before = b.block
     some, after = b.append_basic_block("exclude"), b.append_basic_block("pool")
-    b.cbranch(b.icmp_unsigned("==", everyone, ir.Constant(_I16, -1)), after, some)
+    b.cbranch(b.icmp_unsigned("==", everyone, ir.Constant(I16, -1)), after, some)
     b.position_at_end(some)
-    lowest = _all(_FLOATS, float("-inf"))
-    kept = [b.select(b.bitcast(m, _FLAGS), s, lowest) for m, s in zip(masks, scores, strict=True)]
+    kept = [b.select(b.bitcast(m, FLAGS), v, lowest) for m, v in zip(masks, values, strict=True)]
     b.branch(after)
     b.position_at_end(after)
-    merged = [b.phi(_FLOATS) for _ in scores]
-    for phi, score, keep in zip(merged, scores, kept, strict=True):
-        phi.add_incoming(score, before)
+    merged = [b.phi(kind) for _ in values]
+    for phi, value, keep in zip(merged, values, kept, strict=True):
+        phi.add_incoming(value, before)
         phi.add_incoming(keep, some)
     return merged
 
 
-def _counted(
+def _count_scores(
     b: Any,
-    scores: list[Any],
-    margin: Any,
+    t: Any,
+    scores: Any,
+    pool: Any,
     low: Any,
     high: Any,
-    n_targets: Any,
+    spread: Any,
+    weight: Any,
+    copy: Any,
+    target_copy: Any,
+    all_tie: Any,
     n_above: Any,
     n_tied: Any,
     near: Any,
 ) -> Any:
-    """Compare with every target; stop at the first one that no score reaches."""
-    before, loop = b.block, b.append_basic_block("target")
-    reached, write = b.append_basic_block("reached"), b.append_basic_block("near")
-    following, after = b.append_basic_block("next"), b.append_basic_block("counted")
-    undecided, tie = b.append_basic_block("undecided"), b.append_basic_block("tie")
-    b.branch(loop)
+    """Compare the scores with target t; return its bit when some score is near and no tie, else 0."""
+    values = [load_vector(b, scores, integer(item * LANES), FLOATS) for item in range(ITEMS)]
+    values = _without_excluded(b, pool, values)
+    at = b.mul(t, integer(LANES))
+    lows, highs, spreads = (
+        load_vector(b, pointer, offset, FLOATS)
+        for pointer, offset in ((low, at), (high, at), (spread, integer(0)))
+    )
+    n_higher = vector_of(INTS, 0)
+    between, some = [], vector_of(FLAGS, 0)
+    for item, value in enumerate(values):
+        margin = b.fmul(spreads, broadcast(b, weight, integer(item)))
+        higher = b.fcmp_ordered(">", value, b.fadd(highs, margin))
+        n_higher = b.sub(n_higher, b.sext(higher, INTS))
+        between.append(b.xor(higher, b.fcmp_unordered(">=", value, b.fsub(lows, margin))))
+        some = b.or_(some, between[-1])
+    _add_to(b, n_above, at, n_higher)
+    before, close, after = b.block, b.append_basic_block("near"), b.append_basic_block("counted")
+    b.cbranch(is_any(b, some), close, after)
 
-    b.position_at_end(loop)
-    t, flags = b.phi(_I64), b.phi(_I64)
-    at = b.mul(t, _int(LANES))
-    lows = b.fsub(_load(b, low, at, _FLOATS), margin)
-    highs = b.fadd(_load(b, high, at, _FLOATS), margin)
-    above = not_below = _all(_INTS, 0)
-    one = _one(b)
-    for score in scores:
-        above = _plus(b, above, b.fcmp_ordered(">", score, highs), one)
-        not_below = _plus(b, not_below, b.fcmp_unordered(">=", score, lows), one)
-    b.cbranch(_any(b, b.icmp_signed("!=", not_below, _all(_INTS, 0))), reached, after)
-
-    b.position_at_end(reached)
-    counter = b.bitcast(b.gep(n_above, [at]), _INTS.as_pointer())
-    b.store(b.add(b.load(counter, align=4), above), counter, align=4)
-    b.cbranch(_any(b, b.icmp_signed("!=", not_below, above)), undecided, following)
-
-    b.position_at_end(undecided)
-    b.cbranch(b.icmp_signed("==", n_tied, _int(0)), write, tie)
-
-    b.position_at_end(tie)
-    ties = b.bitcast(b.gep(_pointer(b, n_tied, _I32), [at]), _INTS.as_pointer())
-    b.store(b.add(b.load(ties, align=4), b.sub(not_below, above)), ties, align=4)
-    b.branch(following)
-
-    b.position_at_end(write)
-    row = b.mul(t, _int(ITEMS))
-    for item, score in enumerate(scores):
-        between = b.xor(b.fcmp_ordered(">", score, highs), b.fcmp_unordered(">=", score, lows))
-        b.store(b.bitcast(between, _I16), b.gep(near, [b.add(row, _int(item))]))
-    flagged = b.or_(flags, b.shl(_int(1), t))
-    b.branch(following)
-
-    b.position_at_end(following)
-    flags_next = b.phi(_I64)
-    t_next = b.add(t, _int(1))
-    b.cbranch(b.icmp_signed("<", t_next, n_targets), loop, after)
+    b.position_at_end(close)
+    mine = load_vector(b, target_copy, at, INTS)
+    row, n_ties, left = b.mul(t, integer(ITEMS)), vector_of(INTS, 0), vector_of(FLAGS, 0)
+    for item, flags in enumerate(between):
+        is_copy = b.or_(all_tie, b.icmp_signed("==", broadcast(b, copy, integer(item)), mine))
+        n_ties = b.sub(n_ties, b.sext(b.and_(flags, is_copy), INTS))
+        others = b.and_(flags, b.not_(is_copy))
+        left = b.or_(left, others)
+        b.store(b.bitcast(others, I16), b.gep(near, [b.add(row, integer(item))]))
+    _add_to(b, n_tied, at, n_ties)
+    bit = b.shl(b.zext(is_any(b, left), I64), t)
+    b.branch(after)
 
     b.position_at_end(after)
-    result = b.phi(_I64)
-    for phi, pairs in (
-        (t, ((_int(0), before), (t_next, following))),
-        (flags, ((_int(0), before), (flags_next, following))),
-        (flags_next, ((flags, reached), (flags, tie), (flagged, write))),
-        (result, ((flags, loop), (flags_next, following))),
-    ):
-        for value, block in pairs:
-            phi.add_incoming(value, block)
+    result = b.phi(I64)
+    result.add_incoming(integer(0), before)
+    result.add_incoming(bit, close)
     return result
 
 
-def _one(b: Any) -> Any:
-    """Return ones that LLVM cannot see through, so that it keeps the masked addition of ``_plus``."""
-    kind = ir.FunctionType(_INTS, [_INTS])
-    return b.asm(kind, "", "=v,0", [_all(_INTS, 1)], False) if HAS_MASKS else None
-
-
-def _plus(b: Any, count: Any, flags: Any, one: Any) -> Any:
-    """Add 1 where a flag is set: one masked addition with AVX-512, else the mask is subtracted."""
-    if HAS_MASKS:
-        return b.select(flags, b.add(count, one), count)
-    return b.sub(count, b.sext(flags, _INTS))
-
-
-def _any(b: Any, flags: Any) -> Any:
-    return b.icmp_unsigned("!=", b.bitcast(flags, _I16), ir.Constant(_I16, 0))
+def _add_to(b: Any, counters: Any, at: Any, numbers: Any) -> None:
+    counter = b.bitcast(b.gep(counters, [at]), INTS.as_pointer())
+    b.store(b.add(b.load(counter, align=4), numbers), counter, align=4)
