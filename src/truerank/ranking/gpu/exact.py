@@ -326,8 +326,9 @@ class DeviceBatch:
 
 
 def _cuts(pools: Pools, most: int) -> list[int]:
-    """Return the bounds of batches of rows, each of so many pairs at most or a single row."""
-    cuts = [0]
+    """Return the bounds of batches of rows, each of so many pairs at most or a single row, of similar size."""
+    cuts, n_pairs = [0], len(pools.target_items)
+    most = -(-n_pairs // -(-n_pairs // most))
     while cuts[-1] < pools.n_rows:
         start = cuts[-1]
         stop = np.searchsorted(pools.target_indptr, pools.target_indptr[start] + most, side="right")
