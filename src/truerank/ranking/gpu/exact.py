@@ -326,7 +326,7 @@ class DeviceBatch:
 
 
 def _cuts(pools: Pools, most: int) -> list[int]:
-    """Return the bounds of batches of rows, each of so many pairs at most or a single row, of similar size."""
+    """Return the bounds of batches of rows, of similar size: so many pairs each at most, or one row."""
     cuts, n_pairs = [0], len(pools.target_items)
     most = -(-n_pairs // -(-n_pairs // most))
     while cuts[-1] < pools.n_rows:
