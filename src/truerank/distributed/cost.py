@@ -326,7 +326,7 @@ def gpu_bytes(work: Work) -> float:
     items = 4.0 * work.items * work.dims
     if work.negatives is not None:
         return items + 1.3e9
-    return 3 * min(items, 4.0 * CHUNK) + 1.5e9
+    return 3 * min(items, 4.0 * CHUNK) + 1.8e9
 
 
 def predict_gpu(work: Work, gpus: int = 1, rates: GpuSeconds | None = None) -> GpuCost:
