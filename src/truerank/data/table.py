@@ -268,7 +268,7 @@ def _scan_text(path: Path, format: str, where: str, *, lossy: bool) -> OpenTable
     if len(separator) > 1:
         excess = "beyond the last field"
         fields = pl.col("line").str.splitn(separator, len(names) + 1).struct.rename_fields([*names, excess])
-        frame = _scan_lines(path).slice(n_blank + has_header).select(fields).unnest("line")
+        frame = _scan_lines(path, stripped=False).slice(n_blank + has_header).select(fields).unnest("line")
         return OpenTable(
             frame,
             names,
@@ -307,8 +307,8 @@ def _separator(line: str, format: str) -> str:
     return next((mark for mark in ("::", "\t", ",", ";", "|", " ") if mark in line), "\t")
 
 
-def _scan_lines(path: Path) -> pl.LazyFrame:
-    return pl.scan_csv(
+def _scan_lines(path: Path, *, stripped: bool = True) -> pl.LazyFrame:
+    lines = pl.scan_csv(
         polars_path(path),
         separator="\x01",
         quote_char=None,
@@ -317,7 +317,8 @@ def _scan_lines(path: Path) -> pl.LazyFrame:
         new_columns=["line"],
         encoding="utf8-lossy",
         glob=False,
-    ).with_columns(pl.col("line").str.strip_chars())
+    )
+    return lines.with_columns(pl.col("line").str.strip_chars()) if stripped else lines
 
 
 def _scan_dicts(path: Path, where: str) -> OpenTable:
