@@ -142,6 +142,15 @@ def test_ids_of_blanks_are_dropped_as_missing(tmp_path: Path) -> None:
     for name in ("a.csv", "a.parquet"):
         read = read_interactions(tmp_path / name, drop_missing=True)
         assert (read.users.ids.to_list(), read.origin["missing_rows"]) == (["a"], 3)
+    read = from_frame(table.cast(pl.Categorical), drop_missing=True)
+    assert (read.users.ids.to_list(), read.origin["missing_rows"]) == (["a"], 3)
+
+
+@pytest.mark.parametrize("ids", [[".0", "0"], ["-.0", "0"], ["5", "99999999999999999999"]])
+def test_whole_numbers_in_another_form_are_text(ids: list[str], tmp_path: Path) -> None:
+    """Numbers that are written otherwise, or are too large, do not become others."""
+    for reader in ("csv", "dat", "ranks csv", "candidates"):
+        assert READERS[reader](tmp_path, ids) == sorted(ids)
 
 
 def test_texts_are_numbers_only_in_plain_form() -> None:

@@ -129,10 +129,12 @@ class Reader:
     ----------
     table : where the columns are
     is_reduced : whether rows with missing values were dropped, so that rows are counted without them
+    notes : whether a note names ids with blanks around them
     """
 
     table: OpenTable
     is_reduced: bool = False
+    notes: bool = True
 
     def check_lines(self) -> None:
         """Read a delimited text file once as a whole, to find lines with too many fields."""
@@ -177,7 +179,8 @@ class Reader:
             )
         if kept == total:
             return self, 0
-        return Reader(replace(self.table, frame=frame.filter(complete)), is_reduced=True), total - kept
+        kept_table = replace(self.table, frame=frame.filter(complete))
+        return replace(self, table=kept_table, is_reduced=True), total - kept
 
     def ids(self, column: str) -> pl.Series:
         """Return ids as Int64 (all >= 0), or String as written (`core.interactions`), without nulls."""
@@ -200,7 +203,8 @@ class Reader:
         series = _within_int64(series)
         if series.dtype == pl.String and not self.table.may_be_damaged:
             self._check_encoding(column, series)
-        tell_of_blanks(series, f"column {column!r} of {self.table.where}")
+        if self.notes:
+            tell_of_blanks(series, f"column {column!r} of {self.table.where}")
         return series
 
     def numbers(self, column: str) -> FloatArray:
@@ -307,14 +311,15 @@ class Reader:
         return self._typed_ids(column, texts.set(texts.str.contains(BLANK), None))
 
     def _typed_ids(self, column: str, texts: pl.Series) -> pl.Series:
-        """Return numbers where every text is one in plain form; with a fraction they are refused by row."""
+        """Return whole numbers where all are in plain form, else text; fractions, to be refused by row."""
         ids = typed_ids(texts, f"column {column!r} of {self.table.where}")
         if ids.dtype != pl.String:
             return ids
         numbers = texts.cast(pl.Float64, strict=False)
-        is_text = numbers.null_count() > texts.null_count() or texts.str.contains(_NOT_PLAIN).any()
-        is_long = (texts.is_null() | texts.str.contains(r"^[0-9]+$")).all()
-        return ids if is_text or is_long else numbers
+        if numbers.null_count() > texts.null_count() or texts.str.contains(_NOT_PLAIN).any():
+            return ids
+        is_whole = numbers.is_finite() & (numbers == numbers.floor())
+        return ids if is_whole.all() else numbers
 
     def _whole(self, column: str, series: pl.Series) -> pl.Series:
         series = series.cast(pl.Float64)
@@ -409,7 +414,9 @@ def _is_rounded(raw: pl.Series, numbers: pl.Series) -> pl.Series:
 def _has_value(column: str, kind: pl.DataType) -> pl.Expr:
     if kind.is_float():
         return ~pl.col(column).is_nan()
-    return ~pl.col(column).str.contains(BLANK) if kind == pl.String else pl.lit(True)
+    if kind == pl.String or isinstance(kind, pl.Categorical | pl.Enum):
+        return ~pl.col(column).cast(pl.String).str.contains(BLANK)
+    return pl.lit(True)
 
 
 def _text(column: str) -> pl.Expr:
