@@ -13,6 +13,7 @@ import polars as pl
 
 from truerank.core.checkpoint import readable
 from truerank.core.errors import InvalidData
+from truerank.core.file_checks.cells import check_cells
 from truerank.core.interactions import BLANK, INTEGER, Vocabulary, tell_of_blanks, typed_ids
 from truerank.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from truerank.data.table import OpenTable
@@ -137,9 +138,10 @@ class Reader:
     notes: bool = True
 
     def check_lines(self) -> None:
-        """Read a delimited text file once as a whole, to find lines with too many fields."""
+        """Read a delimited text file once as a whole, to find lines and cells that would lose something."""
         with readable(self.table.where, "text file"):
-            if self.table.is_delimited:
+            if self.table.delimited is not None:
+                check_cells(*self.table.delimited)
                 self.table.frame.select(pl.all().null_count()).collect(engine="streaming")
             elif self.table.excess is not None:
                 is_long = pl.col(self.table.excess).is_not_null()

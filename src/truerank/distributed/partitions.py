@@ -20,6 +20,7 @@ import polars as pl
 from truerank.core.checkpoint import Store, polars_path
 from truerank.core.digest import content_digest
 from truerank.core.errors import DataWarning, InvalidData, check_choice
+from truerank.core.file_checks.parquet import check_parquet
 from truerank.core.interactions import Interactions, Vocabulary, tell_of_blanks
 from truerank.core.progress import SILENT, Progress
 from truerank.core.types import IntArray
@@ -114,7 +115,10 @@ def scan_file(file: str) -> pl.LazyFrame:
     """Open a Parquet file: lazily on this machine, read as a whole from a URL."""
     try:
         if is_remote(file):
-            return pl.read_parquet(io.BytesIO(fetch_bytes(file))).lazy()
+            data = fetch_bytes(file)
+            check_parquet(data)
+            return pl.read_parquet(io.BytesIO(data)).lazy()
+        check_parquet(file)
         return pl.scan_parquet(polars_path(file), glob=False, hive_partitioning=False)
     except BROKEN as error:
         raise unreadable_file(file, error) from None

@@ -14,6 +14,8 @@ import numpy as np
 
 from truerank.core.checkpoint import polars_path, readable
 from truerank.core.errors import MOST_ITEMS, InvalidData, InvalidParameter, check_at_least, suggestion
+from truerank.core.file_checks.cells import check_cells
+from truerank.core.file_checks.parquet import check_parquet
 from truerank.core.interactions import BLANK, tell_of_blanks, typed_ids
 from truerank.core.ranks import Design, SampledRanks, Stopping
 from truerank.core.types import FloatArray, IntArray
@@ -294,9 +296,11 @@ def read_rank_frame(path: Path) -> pl.DataFrame:
         )
     with readable(f"'{path}'", "table"):
         if path.suffix.lower() == ".parquet":
+            check_parquet(path)
             frame = pl.read_parquet(polars_path(path), glob=False)
         else:
             separator = "," if path.suffix.lower() == ".csv" else "\t"
+            check_cells(path, separator)
             head = pl.read_csv(
                 polars_path(path), separator=separator, n_rows=0, infer_schema=False, glob=False
             )
