@@ -249,6 +249,17 @@ def test_files_that_differ(tmp_path: Path) -> None:
         subsample_files(source, tmp_path / "out", "random", 0.5, columns=COLUMNS)
 
 
+def test_ids_with_blanks_are_told_once(tmp_path: Path) -> None:
+    """Ids are kept as written, and one note for all files names those with blanks around them."""
+    frame = log(8, text=True).with_columns(pl.format(" {}", "uid").alias("uid"))
+    source = write(tmp_path / "in", frame, by_user(frame, 4))
+    with pytest.warns(DataWarning, match=r"around 8 ids in column 'uid' of the files, such as ' u") as told:
+        subsample_files(source, tmp_path / "out", "random", 0.9, columns=COLUMNS)
+    assert len(told) == 1
+    kept = pl.read_parquet(tmp_path / "out/*.parquet")
+    assert set(kept["user_id"]) <= set(frame["uid"])
+
+
 def test_what_is_there_is_not_touched(tmp_path: Path) -> None:
     frame = log(8)
     source, out = write(tmp_path / "in", frame, by_user(frame, 2)), tmp_path / "out"

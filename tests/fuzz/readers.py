@@ -9,11 +9,11 @@ import io
 import json
 import math
 import random
+import re
 import zlib
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -91,6 +91,7 @@ IDS = (
         "\\",
         "\\N",
     ),
+    *(" 7", "7 ", "8.0 ", "\xa08", "\x1f9", "9\x0b", "\u200b7", "\u30009", "x ", "x", " ", "\xa0", " 007"),
 )
 RATINGS = (
     *(
@@ -152,16 +153,14 @@ TIMES = (
 
 
 def id_texts(value: Any) -> set[str]:
-    """Return the texts that an id may be read as: its own, and its number where it is a whole one."""
+    """Return the texts that an id may be read as: its own, and its number where it is a plain whole one."""
     if isinstance(value, bool):
         return {str(value).lower()}
-    text = value.strip() if isinstance(value, str) else str(value)
-    texts = {text} if not isinstance(value, float) else set()
-    try:
-        number = Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        return texts
-    return texts | ({str(int(number))} if number.denominator == 1 and "e" not in text.lower() else set())
+    if isinstance(value, float):
+        return {str(int(value))} if value.is_integer() else set()
+    text = str(value)
+    whole = re.fullmatch(r"(0|-?[1-9][0-9]*)\.0*", text)
+    return {text, whole[1]} if whole else {text}
 
 
 def check_events(read: Interactions, rows: Sequence[Sequence[Any]]) -> None:
@@ -171,7 +170,7 @@ def check_events(read: Interactions, rows: Sequence[Sequence[Any]]) -> None:
     users, items = read.users.decode(read.user), read.items.decode(read.item)
     for at, row in enumerate(rows):
         for name, found, written in (("user", users[at], row[0]), ("item", items[at], row[1])):
-            if str(found).strip() not in id_texts(written):
+            if str(found) not in id_texts(written):
                 raise WrongAnswer(f"{name} of row {at}: {written!r} was read as {found!r}")
         if read.value is not None and row[2] is not None and float(read.value[at]) != float(row[2]):
             raise WrongAnswer(f"rating of row {at}: {row[2]!r} was read as {read.value[at]!r}")
@@ -271,7 +270,7 @@ def _cells(name: str, lines: list[str]) -> list[list[str]]:
     if ".dat" in name:
         if not lines or "::" not in lines[0]:
             raise Unreadable
-        return [line.strip().split("::") for line in lines if line]
+        return [line.split("::") for line in lines if line]
     if ".csv" not in name:
         return [line.split("\t") for line in lines if line]
     marks = ",;\t|"
@@ -388,7 +387,10 @@ TYPED: tuple[tuple[Any, tuple[Any, ...]], ...] = (
     *((pl.Int64, (0, 5, -1, 2**63 - 1, 2**53 + 1)), (pl.UInt64, (0, 7, 2**64 - 1, 2**63))),
     *((pl.Int128, (0, 7, 2**63, 2**100, -(2**90))), (pl.Float32, (0.0, 1.5, 3.0, math.nan))),
     *((pl.Float64, (0.0, 1.5, 3.0, math.nan, math.inf, 2.0**53, 1e300)), (pl.Boolean, (True, False))),
-    *((pl.String, ("a", "7", "007", "", "ä", "x" * 999, "\x00", "nan")), (pl.Binary, (b"a", b"\xff"))),
+    *(
+        (pl.String, ("a", "7", " 7", "7 ", "\xa07", " ", "007", "", "ä", "x" * 999, "\x00", "nan")),
+        (pl.Binary, (b"a", b"\xff")),
+    ),
     *(
         (pl.Date, (date(2011, 12, 31), date(1, 1, 1))),
         (pl.Datetime("us"), (datetime(2011, 12, 31, 5), datetime(1970, 1, 1))),

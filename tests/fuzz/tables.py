@@ -39,7 +39,7 @@ def check_ranks(path: Path, rows: list[dict[str, Any]]) -> None:
         return
     (ranks,) = read.values()
     try:
-        expected = groups([str(row["user_id"]).strip() for row in rows], [float(row["rank"]) for row in rows])
+        expected = groups([str(row["user_id"]) for row in rows], [float(row["rank"]) for row in rows])
     except (KeyError, ValueError, TypeError):
         return  # a column of another name: n_above, position
     found = groups(ranks.user.tolist(), (ranks.n_above + 1).tolist())
@@ -93,11 +93,9 @@ class RankTables(Attack):
 
                 return pq.ParquetFile(path).read().to_pylist() or unknown
             text = path.read_bytes().decode("utf-8").removeprefix("\ufeff")
-            lines = io.StringIO(text, newline="")
-            return (
-                list(csv.DictReader(lines, delimiter="," if suffix == ".csv" else "\t", strict=True))
-                or unknown
-            )
+            lines = (f"{line}\n" for line in text.split("\n"))  # no line ends at a lone carriage return
+            separator = "," if suffix == ".csv" else "\t"
+            return list(csv.DictReader(lines, delimiter=separator, strict=True)) or unknown
         except Exception:  # whatever the other reader does not take
             return unknown
 
@@ -143,7 +141,7 @@ class TrecFiles(Attack):
     def check(self, kind: str, read: Mapping[str, Mapping[str, float]], *, value: int, width: int) -> None:
         """Raise unless a file was read as lines of blanks and plain numbers."""
         expected: dict[str, dict[str, float]] = {}
-        for line in re.split(r"[\r\n]+", (self.folder / kind).read_bytes().decode("utf-8")):
+        for line in re.split(r"[\r\n]+", (self.folder / kind).read_bytes().decode("utf-8-sig")):
             cells = re.findall(r"[^ \t\v\f]+", line)
             if len(cells) == width:
                 if not NUMBER.fullmatch(cells[value]):

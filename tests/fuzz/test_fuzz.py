@@ -16,12 +16,12 @@ from tests.fuzz import harness
 from tests.fuzz.__main__ import surroundings
 from tests.fuzz.attacks import ATTACKS
 from tests.fuzz.harness import BAD, Answer, Attack, Verdict, WrongAnswer, judge, judge_call, table, tally
-from tests.fuzz.readers import OtherForms, ParquetColumns, TextCells, TextFiles
+from tests.fuzz.readers import OtherForms, ParquetColumns, TextCells, TextFiles, check_events
 from tests.fuzz.saved import as_recorded, check_same, differences
 from tests.fuzz.specs import ChangedSpecs, Specs
-from tests.fuzz.tables import RankTables, TrecFiles
-from truerank.core.errors import InvalidData, TruerankError
-from truerank.data.read import read_interactions
+from tests.fuzz.tables import RankTables, TrecFiles, check_ranks
+from truerank.core.errors import DataWarning, InvalidData, TruerankError
+from truerank.data.read import from_arrays, read_interactions
 from truerank.papers.outcome import PaperNumber, RecipeOutcome
 from truerank.papers.record import Run, runs_from_json, runs_to_json
 
@@ -182,3 +182,21 @@ def test_a_reader_that_changes_ids_is_caught(
     monkeypatch.setattr(readers, "read_interactions", shortened)
     made = attack(tmp_path / "files")
     assert Verdict.wrong in {judge(made, 0, number).verdict for number in range(60)}
+
+
+@pytest.mark.parametrize("ids", [[" 5", "5"], ["\x1f0", "0"], ["7\xa0", "7"]], ids=ascii)
+def test_ids_are_judged_as_written(ids: list[str], tmp_path: Path) -> None:
+    """Blanks belong to an id, in tables of ranks and in events; a reader that takes them away is caught."""
+    rows = [{"user_id": one, "rank": str(at + 1)} for at, one in enumerate(ids)]
+    path = tmp_path / "ranks.csv"
+    path.write_text("user_id,rank,n_items\n" + "".join(f"{one['user_id']},{one['rank']},9\n" for one in rows))
+    with pytest.warns(DataWarning, match="stand around 1 id"):
+        check_ranks(path, rows)
+    path.write_text("user_id,rank,n_items\n5,1,9\n6,2,9\n")
+    with pytest.raises(WrongAnswer, match="were read as"):
+        check_ranks(path, [{"user_id": "5", "rank": "1"}, {"user_id": "5", "rank": "2"}])
+    written = [[one, "x", None, None] for one in ids]
+    with pytest.warns(DataWarning, match="stand around 1 id"):
+        check_events(from_arrays(ids, ["x", "x"]), written)
+    with pytest.raises(WrongAnswer, match="was read as"):
+        check_events(from_arrays([one.strip() for one in ids], ["x", "x"], duplicates="keep"), written)

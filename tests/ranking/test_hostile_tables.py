@@ -39,7 +39,7 @@ def test_ids_that_look_like_numbers(tmp_path: Path, ids: list[str], kept: list[A
 def test_one_number_written_twice(tmp_path: Path) -> None:
     path = tmp_path / "ranks.csv"
     path.write_text("user_id,rank,n_items\n5,1,100\n5.0,1,100\n")
-    with pytest.raises(InvalidData, match=r"user_id of .* must be written in one way"):
+    with pytest.raises(InvalidData, match=r"in one way, but '5' and '5.0' in user_id of .* are"):
         read_rank_files([path])
 
 

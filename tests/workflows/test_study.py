@@ -240,6 +240,14 @@ def test_an_interrupted_study_goes_on_with_the_same_digits(tmp_path: Path) -> No
     np.testing.assert_array_equal(run(Store(tmp_path), models).runs, run(Store(), models).runs)
 
 
+def test_a_refused_study_keeps_nothing(tmp_path: Path) -> None:
+    with pytest.raises(TruerankError, match="Sample fewer"):
+        study(
+            "popularity", PARTS, "popularity(m=999)", "naive", cutoffs=[1], repeats=2, store=Store(tmp_path)
+        )
+    assert not list(tmp_path.iterdir())
+
+
 def test_foreign_scores_are_never_taken_from_a_store(tmp_path: Path) -> None:
     store = Store(tmp_path)
     study({"x": MODELS["weak"]}, PARTS, "uniform(m=9)", "naive", cutoffs=[1], repeats=2, store=store)

@@ -1,10 +1,17 @@
-"""Interactions: events of users with items, as integer codes into two vocabularies.
+"""Interactions: events of users with items, as integer codes into two vocabularies; and what an id is.
 
 A ``Vocabulary`` maps the ids of a data set (integers or strings) to codes 0..n-1 and back.
+
+An id is the text as it is written, for every reader. Nothing is taken away from it, so that no two become one
+by being read: ``' 5'``, ``'5'``, ``'05'`` and ``'+5'`` are four ids. Only where all ids of a column are whole
+numbers in plain form are they numbers; there ``5.0`` is 5 (`typed_ids`). A cell that is empty or holds
+nothing but blanks is no id: it is missing (`BLANK`). Ids with blanks around them are rarely meant, so that a
+note tells of them (`tell_of_blanks`). Formats that separate by blanks, such as TREC files, have none in ids.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,13 +21,85 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from truerank.core.display import Displayed, Overview
-from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.errors import DataWarning, InvalidData, InvalidParameter, excerpt
 from truerank.core.table import Table, count_of
 from truerank.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
 
 if TYPE_CHECKING:
     import polars as pl
     from scipy.sparse import csr_array
+
+
+#: An integer in plain form.
+INTEGER = r"^(?:0|-?[1-9][0-9]*)$"
+#: What is no id in a column of text.
+BLANK = r"^\s*$"
+_WHOLE = r"^(?:0|-?[1-9][0-9]*)(?:\.0*)?$"
+_UNSEEN = r"[\s\p{Cc}\p{Cf}]"  # blanks, control characters, and marks such as the zero-width space
+
+
+def typed_ids(texts: pl.Series, where: str) -> pl.Series:
+    """Return ids as 64-bit integers where all are whole numbers in plain form, else as they are.
+
+    Whole numbers of which one is too large for 64 bits stay text, without a decimal point.
+
+    Parameters
+    ----------
+    texts : ids as they are written; missing ones stay so
+    where : the column in messages, such as ``user_id of 'ranks.csv'``
+
+    Raises
+    ------
+    InvalidData
+        When a number is written both with and without a decimal point.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> typed_ids(pl.Series(["7.0", "10.0"]), "user").to_list()
+    [7, 10]
+    >>> typed_ids(pl.Series(["7", " 7", "07"]), "user").to_list()
+    ['7', ' 7', '07']
+    """
+    import polars as pl
+
+    if not texts.str.contains(_WHOLE).fill_null(True).all():
+        return texts
+    whole = texts.str.replace(r"\.0*$", "")
+    if whole.n_unique() < texts.n_unique():
+        both = pl.DataFrame({"text": texts, "whole": whole}).unique().sort("whole", "text")
+        first, second = both.filter(pl.col("whole").is_duplicated())["text"].head(2)
+        raise InvalidData(
+            f"ids must be written in one way, but {first!r} and {second!r} in {where} are the same number. "
+            "Write them alike."
+        )
+    numbers = whole.cast(pl.Int64, strict=False)
+    return whole if numbers.null_count() > whole.null_count() else numbers
+
+
+def tell_of_blanks(ids: pl.Series, where: str) -> None:
+    """Say by a `DataWarning` which ids have blanks, or other letters that cannot be seen, around them.
+
+    Parameters
+    ----------
+    ids : ids as they are written, best without repetitions
+    where : the column in the message
+    """
+    import polars as pl
+
+    if ids.dtype != pl.String:
+        return
+    padded = ids.filter(ids.str.contains(f"^{_UNSEEN}|{_UNSEEN}$").fill_null(False)).unique().sort()
+    if padded.is_empty():
+        return
+    bare = padded[:1].str.replace_all(f"^{_UNSEEN}+|{_UNSEEN}+$", "")[0]
+    shown, seen = repr(excerpt(padded[0])), repr(excerpt(bare))
+    warnings.warn(
+        f"blanks or other letters that cannot be seen stand around {count_of(len(padded), 'id')} in {where}, "
+        f"such as {shown}. An id is the text as written, so that this one is not {seen}.",
+        DataWarning,
+        stacklevel=2,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,14 +146,17 @@ class Vocabulary:
     __hash__ = None  # type: ignore[assignment]
 
     def encode(self, ids: Any) -> IntArray:
-        """Return the code of each id, -1 where it is unknown."""
+        """Return the code of each id, -1 where it is unknown.
+
+        A text is a number of the vocabulary only in plain form: '5' is 5, '05', '+5' and ' 5' are unknown.
+        """
         import polars as pl
 
         series = pl.Series("id", ids)
         if self.ids.dtype == pl.String:
             series = series.cast(pl.String)
         elif series.dtype == pl.String:
-            series = series.cast(self.ids.dtype, strict=False)
+            series = series.set(~series.str.contains(INTEGER), None).cast(self.ids.dtype, strict=False)
         elif len(series) == 0:
             series = series.cast(self.ids.dtype)
         codes = self.ids.to_frame().with_row_index("code")

@@ -13,7 +13,8 @@ import polars as pl
 
 from truerank.core.checkpoint import readable
 from truerank.core.errors import InvalidData
-from truerank.core.interactions import Vocabulary
+from truerank.core.file_checks.cells import check_cells
+from truerank.core.interactions import BLANK, INTEGER, Vocabulary, tell_of_blanks, typed_ids
 from truerank.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from truerank.data.table import OpenTable
 from truerank.data.times import AmbiguousTimes, Times, read_times
@@ -70,8 +71,6 @@ def encode_with(ids: pl.Series, vocabulary: Vocabulary, *, unknown: str, what: s
         When ``unknown`` is ``error`` and there is an id that the vocabulary does not have.
     """
     codes = vocabulary.encode(ids).astype(np.int32)
-    if ids.dtype == pl.String and vocabulary.ids.dtype != pl.String:
-        codes[ids.str.contains(_SIGNED_OR_PADDED).to_numpy()] = -1  # '+5' and '007' are not 5 and 7
     if unknown == "error" and len(codes) and codes.min() < 0:
         rows = np.flatnonzero(codes < 0)
         raise InvalidData(
@@ -115,7 +114,7 @@ def _encode_sparse(ids: pl.Series) -> tuple[IntArray, Vocabulary]:
 
 
 _SAMPLE = 1000
-_SIGNED_OR_PADDED = r"^(?:\+|-?0[0-9]|-0)"  # 007, +5: as numbers they would be other ids
+_NOT_PLAIN = r"^(?:\+|-?0[0-9]|-0)|[0-9][eE]"  # numbers that are text as ids: 007, +5, 1e3
 _WITHIN_INT64 = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
 #: What programs write for a missing value in a text file, in lower case; meant only where rows are dropped.
 _MISSING_WORDS = ("", "nan", "null", "na", "n/a", "none")
@@ -131,15 +130,18 @@ class Reader:
     ----------
     table : where the columns are
     is_reduced : whether rows with missing values were dropped, so that rows are counted without them
+    notes : whether a note names ids with blanks around them
     """
 
     table: OpenTable
     is_reduced: bool = False
+    notes: bool = True
 
     def check_lines(self) -> None:
-        """Read a delimited text file once as a whole, to find lines with too many fields."""
+        """Read a delimited text file once as a whole, to find lines and cells that would lose something."""
         with readable(self.table.where, "text file"):
-            if self.table.is_delimited:
+            if self.table.delimited is not None:
+                check_cells(*self.table.delimited)
                 self.table.frame.select(pl.all().null_count()).collect(engine="streaming")
             elif self.table.excess is not None:
                 is_long = pl.col(self.table.excess).is_not_null()
@@ -155,8 +157,8 @@ class Reader:
     def without_missing(self, columns: Sequence[str]) -> tuple[Reader, int]:
         """Return a reader of the rows that have a value in all the columns, and how many do not.
 
-        In text files the words that programs write for a missing value (NaN, NULL, NA, None) count as missing
-        too.
+        Texts of nothing but blanks are missing; in text files so are the words that programs write for a
+        missing value (NaN, NULL, NA, None).
         """
         frame = self.table.frame
         if self.table.is_text:
@@ -166,10 +168,7 @@ class Reader:
             is_there = [pl.col(name).is_not_null() & word for name, word in zip(columns, words, strict=True)]
         else:
             kinds = frame.collect_schema()
-            is_there = [
-                pl.col(name).is_not_null() & (~pl.col(name).is_nan() if kinds[name].is_float() else True)
-                for name in columns
-            ]
+            is_there = [pl.col(name).is_not_null() & _has_value(name, kinds[name]) for name in columns]
         complete = pl.all_horizontal(is_there)
         with readable(self.table.where, "data file"):
             total, kept = (
@@ -182,16 +181,18 @@ class Reader:
             )
         if kept == total:
             return self, 0
-        return Reader(replace(self.table, frame=frame.filter(complete)), is_reduced=True), total - kept
+        kept_table = replace(self.table, frame=frame.filter(complete))
+        return replace(self, table=kept_table, is_reduced=True), total - kept
 
     def ids(self, column: str) -> pl.Series:
-        """Return ids as Int64 (all >= 0) or String, without nulls."""
+        """Return ids as Int64 (all >= 0), or String as written (`core.interactions`), without nulls."""
         if self.table.is_text:
             series = self._text_ids(column)
         else:
             series = self._collect(pl.col(column))
             if series.dtype == pl.String or isinstance(series.dtype, pl.Categorical | pl.Enum):
                 series = series.cast(pl.String)
+                series = series.set(series.str.contains(BLANK), None)
             elif not series.dtype.is_numeric():
                 raise self._error(column, "ids must be integers or text", f"the column is {series.dtype}")
         self._check_complete(column, series, "ids")
@@ -204,6 +205,8 @@ class Reader:
         series = _within_int64(series)
         if series.dtype == pl.String and not self.table.may_be_damaged:
             self._check_encoding(column, series)
+        if self.notes:
+            tell_of_blanks(series, f"column {column!r} of {self.table.where}")
         return series
 
     def numbers(self, column: str) -> FloatArray:
@@ -298,7 +301,7 @@ class Reader:
     def _text_ids(self, column: str) -> pl.Series:
         text = pl.col(column)
         number = text.cast(pl.Int64, strict=False)
-        odd = text.is_not_null() & (number.is_null() | text.str.contains(_SIGNED_OR_PADDED))
+        odd = text.is_not_null() & (number.is_null() | ~text.str.contains(INTEGER))
         with readable(self.table.where, "data file"):
             is_odd = self.table.frame.head(_SAMPLE).select(odd.any()).collect().item()
         if not is_odd:
@@ -306,30 +309,19 @@ class Reader:
             if not odds.any():
                 return numbers
             del numbers, odds
-        return self._typed_ids(column, self._collect(_text(column)))
+        texts = self._collect(text)
+        return self._typed_ids(column, texts.set(texts.str.contains(BLANK), None))
 
     def _typed_ids(self, column: str, texts: pl.Series) -> pl.Series:
-        """Return numbers where every text is one in plain form, so that no two ids become one."""
+        """Return whole numbers where all are in plain form, else text; fractions, to be refused by row."""
+        ids = typed_ids(texts, f"column {column!r} of {self.table.where}")
+        if ids.dtype != pl.String:
+            return ids
         numbers = texts.cast(pl.Float64, strict=False)
-        is_other = texts.str.contains(_SIGNED_OR_PADDED) | texts.str.contains(r"\d[eE]")
-        if numbers.null_count() > texts.null_count() or is_other.any():
-            return texts
-        whole = texts.str.replace(r"\.0*$", "").cast(pl.Int64, strict=False)
-        if whole.null_count() > texts.null_count():
-            is_long = texts.str.contains(r"^\d+$") | texts.is_null()
-            return texts if is_long.all() else numbers  # numbers with a fraction are refused by their row
-        if whole.n_unique() < texts.n_unique():
-            twice = (
-                texts.unique()
-                .to_frame("text")
-                .with_columns(number=pl.col("text").str.replace(r"\.0*$", "").cast(pl.Int64))
-            )
-            both = twice.filter(pl.col("number").is_duplicated()).sort("number", "text")["text"].head(2)
-            raise InvalidData(
-                f"ids must be written in one way, but {both[0]!r} and {both[1]!r} in column {column!r} of "
-                f"{self.table.where} are the same number. Write them alike."
-            )
-        return whole
+        if numbers.null_count() > texts.null_count() or texts.str.contains(_NOT_PLAIN).any():
+            return ids
+        is_whole = numbers.is_finite() & (numbers == numbers.floor())
+        return ids if is_whole.all() else numbers
 
     def _whole(self, column: str, series: pl.Series) -> pl.Series:
         series = series.cast(pl.Float64)
@@ -419,6 +411,14 @@ def _is_rounded(raw: pl.Series, numbers: pl.Series) -> pl.Series:
     if raw.dtype.is_integer():
         return large
     return large & raw.str.contains(r"^[+-]?\d+$") if raw.dtype == pl.String else large & False
+
+
+def _has_value(column: str, kind: pl.DataType) -> pl.Expr:
+    if kind.is_float():
+        return ~pl.col(column).is_nan()
+    if kind == pl.String or isinstance(kind, pl.Categorical | pl.Enum):
+        return ~pl.col(column).cast(pl.String).str.contains(BLANK)
+    return pl.lit(True)
 
 
 def _text(column: str) -> pl.Expr:

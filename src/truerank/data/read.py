@@ -108,11 +108,15 @@ def read_table(
     times: str = "needed",
     drop_missing: bool = False,
     tell: Callable[[str], None] | None = None,
+    notes: bool = True,
 ) -> Interactions:
-    """Read the chosen columns of an opened table; see `read_interactions`."""
+    """Read the chosen columns of an opened table; see `read_interactions`.
+
+    Without ``notes`` nothing is said of ids with blanks around them, as where the table is one of many.
+    """
     check_choice("unknown", unknown, ("error", "drop"))
     check_choice("times", times, ("needed", "optional"))
-    reader = Reader(table)
+    reader = Reader(table, notes=notes)
     reader.check_lines()
     origin: dict[str, int] = {}
     if drop_missing:

@@ -17,6 +17,7 @@ import polars as pl
 
 from truerank.core.checkpoint import check_input, polars_path, readable
 from truerank.core.errors import InvalidData, InvalidParameter, check_choice, suggestion
+from truerank.core.file_checks.parquet import check_parquet
 
 FORMATS = ("csv", "tsv", "parquet", "inter", "dat", "json", "lists", "dicts", "excel")
 
@@ -47,7 +48,8 @@ class OpenTable:
     names : column names; without a header they are "1", "2", ...
     is_text : whether the columns are strings still to be typed
     where : name of the table in messages
-    is_delimited : whether lines can have too many fields, which is noticed only when all columns are read
+    delimited : the file, its separator and its quotes, where lines can have too many fields and cells ends
+        that get lost, which is noticed only when the whole file is read
     by_position : whether columns follow the order user, item, rating, timestamp
     excess : the column that takes what lines hold beyond their last field, where there is one
     may_be_damaged : whether text may hold replacement characters, because its encoding is unknown
@@ -57,7 +59,7 @@ class OpenTable:
     names: list[str]
     is_text: bool
     where: str
-    is_delimited: bool = False
+    delimited: tuple[Path, str, str | None] | None = None
     by_position: bool = False
     excess: str | None = None
     may_be_damaged: bool = False
@@ -98,6 +100,7 @@ def scan(path: str | Path, *, format: str | None = None, encoding: str = "utf8")
     check_choice("format", format, FORMATS)
     with readable(where, f"{format} file"):
         if format == "parquet":
+            check_parquet(path)
             frame = pl.scan_parquet(polars_path(path), glob=False)
             return OpenTable(frame, frame.collect_schema().names(), is_text=False, where=where)
         if format == "json":
@@ -119,6 +122,7 @@ def _scan_folder(folder: Path) -> OpenTable:
     frames, schemas = [], []
     for path in paths:
         with readable(f"'{path}'", "parquet file"):
+            check_parquet(path)
             frames.append(pl.scan_parquet(polars_path(path), glob=False))
             schemas.append(frames[-1].collect_schema())
         if schemas[-1] != schemas[0]:
@@ -268,7 +272,7 @@ def _scan_text(path: Path, format: str, where: str, *, lossy: bool) -> OpenTable
     if len(separator) > 1:
         excess = "beyond the last field"
         fields = pl.col("line").str.splitn(separator, len(names) + 1).struct.rename_fields([*names, excess])
-        frame = _scan_lines(path).slice(n_blank + has_header).select(fields).unnest("line")
+        frame = _scan_lines(path, stripped=False).slice(n_blank + has_header).select(fields).unnest("line")
         return OpenTable(
             frame,
             names,
@@ -278,10 +282,11 @@ def _scan_text(path: Path, format: str, where: str, *, lossy: bool) -> OpenTable
             excess=excess,
             may_be_damaged=lossy,
         )
+    quote = '"' if format == "csv" else None
     frame = pl.scan_csv(
         polars_path(path),
         separator=separator,
-        quote_char='"' if format == "csv" else None,
+        quote_char=quote,
         has_header=has_header,
         infer_schema=False,
         new_columns=names,
@@ -293,7 +298,7 @@ def _scan_text(path: Path, format: str, where: str, *, lossy: bool) -> OpenTable
         names,
         is_text=True,
         where=where,
-        is_delimited=True,
+        delimited=(path, separator, quote),
         by_position=by_position,
         may_be_damaged=lossy,
     )
@@ -307,8 +312,8 @@ def _separator(line: str, format: str) -> str:
     return next((mark for mark in ("::", "\t", ",", ";", "|", " ") if mark in line), "\t")
 
 
-def _scan_lines(path: Path) -> pl.LazyFrame:
-    return pl.scan_csv(
+def _scan_lines(path: Path, *, stripped: bool = True) -> pl.LazyFrame:
+    lines = pl.scan_csv(
         polars_path(path),
         separator="\x01",
         quote_char=None,
@@ -317,7 +322,8 @@ def _scan_lines(path: Path) -> pl.LazyFrame:
         new_columns=["line"],
         encoding="utf8-lossy",
         glob=False,
-    ).with_columns(pl.col("line").str.strip_chars())
+    )
+    return lines.with_columns(pl.col("line").str.strip_chars()) if stripped else lines
 
 
 def _scan_dicts(path: Path, where: str) -> OpenTable:

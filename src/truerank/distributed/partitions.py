@@ -20,7 +20,8 @@ import polars as pl
 from truerank.core.checkpoint import Store, polars_path
 from truerank.core.digest import content_digest
 from truerank.core.errors import DataWarning, InvalidData, check_choice
-from truerank.core.interactions import Interactions, Vocabulary
+from truerank.core.file_checks.parquet import check_parquet
+from truerank.core.interactions import Interactions, Vocabulary, tell_of_blanks
 from truerank.core.progress import SILENT, Progress
 from truerank.core.types import IntArray
 from truerank.data.clean import POLICIES
@@ -73,7 +74,9 @@ class Layout:
         except BROKEN as error:
             raise unreadable_file(partition[0], error) from None
         table = OpenTable(frame, names, is_text=False, where=f"'{partition[0]}'")
-        return read_table(table, self.columns, duplicates=self.duplicates, vocabularies=vocabularies)
+        return read_table(
+            table, self.columns, duplicates=self.duplicates, vocabularies=vocabularies, notes=False
+        )
 
     def scan(self, file: str) -> pl.LazyFrame:
         """Open the chosen columns of a file lazily."""
@@ -112,7 +115,10 @@ def scan_file(file: str) -> pl.LazyFrame:
     """Open a Parquet file: lazily on this machine, read as a whole from a URL."""
     try:
         if is_remote(file):
-            return pl.read_parquet(io.BytesIO(fetch_bytes(file))).lazy()
+            data = fetch_bytes(file)
+            check_parquet(data)
+            return pl.read_parquet(io.BytesIO(data)).lazy()
+        check_parquet(file)
         return pl.scan_parquet(polars_path(file), glob=False, hive_partitioning=False)
     except BROKEN as error:
         raise unreadable_file(file, error) from None
@@ -258,7 +264,7 @@ def count_events(
                 "Write them anew with one type."
             )
     seals = {number: facts[number]["seals"] for number in parts}
-    return EventCounts(
+    counts = EventCounts(
         _users(folder, {number: one["users"] for number, one in seals.items()}, partitions),
         sum_counts(
             read_partition(partition_file(folder, "items", number), one["items"])
@@ -268,6 +274,9 @@ def count_events(
         _widest([one["value"] for one in types]),
         _widest([one["time"] for one in types]),
     )
+    for column, found in ((layout.columns.user, counts.users), (layout.columns.item, counts.items)):
+        tell_of_blanks(found["id"], f"column {column!r} of the files")
+    return counts
 
 
 def sum_counts(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:

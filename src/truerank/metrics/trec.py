@@ -14,6 +14,7 @@ import numpy as np
 
 from truerank.core.checkpoint import check_input
 from truerank.core.errors import MOST_ITEMS, DataWarning, InvalidData, InvalidParameter, check_at_least
+from truerank.core.interactions import tell_of_blanks
 from truerank.core.ranks import Ranks, TiePolicy
 from truerank.core.types import FloatArray, IntArray
 from truerank.metrics.base import GradedMetric, Metric, RankMetric
@@ -50,6 +51,7 @@ def read_run(path: str | Path) -> Run:
         if not math.isfinite(score):
             raise InvalidData(f"score in line {line} of {path} must be a finite number, got {text!r}.")
         _add(run.setdefault(query, {}), document, score, where=f"query {query!r} in line {line} of {path}")
+    _tell_of_blanks(run, path)
     return run
 
 
@@ -67,6 +69,7 @@ def read_qrels(path: str | Path) -> Qrels:
             raise InvalidData(f"grade in line {line} of {path} must be an integer, got {text!r}.")
         grade = int(text)
         _add(qrels.setdefault(query, {}), document, grade, where=f"query {query!r} in line {line} of {path}")
+    _tell_of_blanks(qrels, path)
     return qrels
 
 
@@ -75,7 +78,7 @@ def _lines(path: str | Path, kind: str, form: str) -> Iterator[tuple[int, list[s
     check_input(path, f"a {kind} file", pipes=True)
     width, has_lines = len(form.split()), False
     try:
-        with Path(path).open(encoding="utf-8") as file:
+        with Path(path).open(encoding="utf-8-sig") as file:  # a mark of the encoding is no part of an id
             for number, text in enumerate(file, start=1):
                 columns = _COLUMN.findall(text)
                 if not columns:
@@ -94,6 +97,14 @@ def _lines(path: str | Path, kind: str, form: str) -> Iterator[tuple[int, list[s
         raise InvalidData(f"cannot read {kind} file {path}: {getattr(error, 'strerror', error)}.") from None
     if not has_lines:
         raise InvalidData(f"{kind} file {path} is empty. Give lines of the form '{form}'.")
+
+
+def _tell_of_blanks(read: Run | Qrels, path: str | Path) -> None:
+    """Say which ids have a letter around them that cannot be seen and separates no columns."""
+    import polars as pl
+
+    names = {*read, *(document for documents in read.values() for document in documents)}
+    tell_of_blanks(pl.Series(list(names), dtype=pl.String), f"'{path}'")
 
 
 def _number(text: str) -> float:

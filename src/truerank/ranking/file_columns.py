@@ -14,6 +14,9 @@ import numpy as np
 
 from truerank.core.checkpoint import polars_path, readable
 from truerank.core.errors import MOST_ITEMS, InvalidData, InvalidParameter, check_at_least, suggestion
+from truerank.core.file_checks.cells import check_cells
+from truerank.core.file_checks.parquet import check_parquet
+from truerank.core.interactions import BLANK, tell_of_blanks, typed_ids
 from truerank.core.ranks import Design, SampledRanks, Stopping
 from truerank.core.types import FloatArray, IntArray
 
@@ -293,9 +296,11 @@ def read_rank_frame(path: Path) -> pl.DataFrame:
         )
     with readable(f"'{path}'", "table"):
         if path.suffix.lower() == ".parquet":
+            check_parquet(path)
             frame = pl.read_parquet(polars_path(path), glob=False)
         else:
             separator = "," if path.suffix.lower() == ".csv" else "\t"
+            check_cells(path, separator)
             head = pl.read_csv(
                 polars_path(path), separator=separator, n_rows=0, infer_schema=False, glob=False
             )
@@ -320,7 +325,8 @@ def pick_columns(
     Raises
     ------
     InvalidData
-        When a needed column is missing, two columns have the same meaning or a column is not known.
+        When a needed column is missing, two columns have the same meaning, a column is not known, or an id
+        is missing.
     """
     chosen: dict[str, str] = {}
     for name in frame.columns:
@@ -348,26 +354,18 @@ def pick_columns(
 
 
 def _ids(column: pl.Series, name: str, where: str) -> pl.Series:
-    """Return ids as 64-bit integers where all are written so, else as text, so that none becomes another."""
+    """Return ids as integers where all are written so, else as written (`truerank.core.interactions`)."""
     import polars as pl
 
     shown = ALIASES[name][0]
     if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object):
         raise InvalidData(f"{shown} of {where} must be integers or text, got {column.dtype}. Convert it.")
-    if column.dtype.is_float() and not column.is_finite().fill_null(True).all():
-        raise InvalidData(f"{shown} of {where} must have no gaps. Fill them or remove the rows.")
     texts = column.cast(pl.String)
-    is_plain = texts.str.contains(r"^(?:0|-?[1-9]\d*)(?:\.0*)?$").fill_null(True)
-    if name == "model" or not is_plain.all():
-        return texts
-    whole = texts.str.replace(r"\.0*$", "")
-    if whole.n_unique() < texts.n_unique():
-        raise InvalidData(
-            f"{shown} of {where} must be written in one way, but some numbers stand with and without a "
-            "decimal point. Write them alike."
-        )
-    numbers = whole.cast(pl.Int64, strict=False)
-    return whole if numbers.null_count() > whole.null_count() else numbers
+    is_missing = texts.is_null() | texts.str.contains(BLANK)
+    if is_missing.any() or (column.dtype.is_float() and not column.is_finite().all()):
+        raise InvalidData(f"{shown} of {where} must have no gaps. Fill them or remove the rows.")
+    tell_of_blanks(texts, f"{shown} of {where}")
+    return texts if name == "model" else typed_ids(texts, f"{shown} of {where}")
 
 
 def _role(name: str, roles: Sequence[str]) -> str | None:

@@ -228,11 +228,6 @@ def tabulate(
     """Turn a table with known columns into sampled ranks."""
     import polars as pl
 
-    for name in ("user", "item", "model"):
-        if name in frame.columns and frame[name].null_count():
-            raise InvalidData(
-                f"{ALIASES[name][0]} of {where} must have no gaps. Fill them or remove the rows."
-            )
     frame = with_constant(frame, "n_pool", n_items, "N", "the items in the pool", where)
     frame = with_constant(frame, "n_negatives", n_negatives, "m", "the sampled negatives", where)
     design = read_design(frame, replacement, where)
@@ -462,8 +457,13 @@ def _read(
     where = f"'{path}'"
     frame = pick_columns(read_rank_frame(path), ("user",), OPTIONAL, where=where)
     if "n_negatives" in frame.columns or n_negatives is not None:
-        table = read_sampled_table(
-            path, n_items=n_items, n_negatives=n_negatives, replacement=replacement, zero_based=zero_based
+        table = tabulate(
+            frame,
+            where=where,
+            n_items=n_items,
+            n_negatives=n_negatives,
+            replacement=replacement,
+            zero_based=zero_based,
         )
         return _Table(table.models, table.users, table.items)
     return _exact(frame, where, n_items=n_items, zero_based=zero_based)
@@ -473,9 +473,6 @@ def _exact(frame: pl.DataFrame, where: str, *, n_items: int | None, zero_based: 
     """Return exact ranks; ``n_pool`` is the pool that was ranked."""
     import polars as pl
 
-    for name in ("user", "item", "model"):
-        if name in frame.columns and frame[name].null_count():
-            raise InvalidData(f"{name} of {where} must have no gaps. Fill them or remove the rows.")
     frame = with_constant(frame, "n_pool", n_items, "N", "the items in the pool", where)
     counts = {name: integers(frame, name, where) for name in ("rank", *_COUNTS) if name in frame.columns}
     counts["n_above"] = counts_above(counts, zero_based, where)

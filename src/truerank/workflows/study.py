@@ -382,11 +382,11 @@ class _Job(RunSettings):
         with tracked(self.progress, "study", steps) as task:
             for name, model in models.items():
                 studied = _StudiedModel(self, name, model, digest)
-                exact = studied.exact()
                 runs = []
                 for label, estimator, is_averaged in self.estimators:
                     runs.append(studied.estimates(label, estimator, is_averaged, task.advance))
                     task.advance()
+                exact = studied.exact()  # after a sampler has refused the data nothing is kept
                 if metrics:
                     posteriors[name] = studied.posteriors(metrics, task.advance)
                 yield exact, np.stack(runs), studied.items_per_user(task.advance)

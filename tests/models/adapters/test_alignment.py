@@ -63,7 +63,7 @@ def test_sentences() -> None:
     with pytest.raises(
         InvalidData, match="user ids of the model must differ, but several rows have the id 7"
     ):
-        align_ids(data([7], ["a"]), ["7", "07"], ["a"])
+        align_ids(data([7], ["a"]), ["7", "7"], ["a"])
     with pytest.raises(
         InvalidData, match="user ids of the model must be numbers or text like those of the data"
     ):

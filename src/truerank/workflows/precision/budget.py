@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 import re
 import time
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from truerank.core.errors import InvalidParameter
+from truerank.core.errors import InvalidParameter, excerpt
 from truerank.core.split import Split
 from truerank.core.table import duration, listed_in_words, round_up
 from truerank.models.slow.score_file import ScoreFile, told_versions
@@ -20,6 +19,8 @@ from truerank.models.slow.slow_scorer import SlowScorer
 
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _WRITTEN = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z]*)\Z")
+_PRICES = (1e-9, 1e9)  # of 1,000 scores: beyond them costs and budgets are no numbers any more
+_MOST = 1e12  # seconds, minutes, hours or units of money
 _SHOWN = 0.5  # seconds between two reports of progress
 _NO_CURRENCIES = {"sec", "hrs", "day", "mio"}
 
@@ -59,9 +60,10 @@ class Budget:
         """
         given_price: Any = price
         is_number = isinstance(given_price, numbers.Real) and not isinstance(given_price, bool)
-        if price is not None and not (is_number and 0 < price < math.inf):
+        if price is not None and not (is_number and _PRICES[0] <= price <= _PRICES[1]):
             raise InvalidParameter(
-                f"price must be what 1,000 scores cost, a number above 0, got {price!r}. Use for example 0.5."
+                f"price must be what 1,000 scores cost, a number from {_PRICES[0]:g} to {_PRICES[1]:g}, got "
+                f"{price!r}. Use for example 0.5."
             )
         if given is None:
             return cls(price=price)
@@ -69,9 +71,10 @@ class Budget:
             return cls(_number_of_scores(given), price=price, written=given)
         found = _WRITTEN.match(given.strip())
         number, unit = (float(found[1]), found[2].lower()) if found else (0.0, "")
-        if number > 0 and unit in _SECONDS:
+        is_amount = 0 < number <= _MOST
+        if is_amount and unit in _SECONDS:
             return cls(seconds=number * _SECONDS[unit], price=price, written=given)
-        if number > 0 and len(unit) == 3 and unit not in _NO_CURRENCIES:
+        if is_amount and len(unit) == 3 and unit not in _NO_CURRENCIES:
             if price is None:
                 raise InvalidParameter(
                     f"budget={given} is an amount of money and needs price, what 1,000 scores cost. Use for "
@@ -81,7 +84,7 @@ class Budget:
             return cls(max(scores, 1), price=price, currency=unit, written=given)
         raise InvalidParameter(
             "budget must be a number of scores such as 50000, a time such as 600s, 10min or 2h, or money "
-            f"such as 20usd, got {given!r}."
+            f"such as 20usd, at most {_MOST:g} of these, got {excerpt(given)!r}."
         )
 
     def cost(self, n_scores: float) -> str:
