@@ -233,7 +233,7 @@ def test_money_is_a_number_of_scores(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_more_takes_is_about_right() -> None:
     """The forecast at the end of a budget, against what the goal takes without one."""
-    ended = way(run(slow(), budget=20_000, precision=0.03))
+    ended = way(run(slow(), budget=12_000, precision=0.03))
     whole = way(run(slow(), precision=0.03))
     assert whole["further"] is None
     assert 0.5 < (ended["n_scores"] + ended["further"]) / whole["n_scores"] < 2

@@ -20,19 +20,21 @@ from truerank.workflows.precision.user_sample import (
     UserSample,
     exponential,
     needed_information,
-    needed_rows,
     predicted_variance,
 )
 
 _LOWER_SHARE = 0.8  # of 1 - level for lower limits, where ceilings are limits from above
 _LEAST_WEIGHT = 1e-3  # of a user, who must have a chance to be drawn
 _LARGEST = (0.5, 0.95)  # share of the capital that is bet, at least and at most
-_GUESSED = 20.0  # draws that a forecast of the drops counts for
+_GUESSED = 20.0  # draws that a forecast of the drops counts for where bets are chosen
+_BELIEVED = 120.0  # and where it is decided how deep to go
+_PASS = 0.5  # of the scores that draws are expected to take, for one pass of screening at most
 _OLDER = 0.25  # weight of what was found earlier in a row beside the last pass, in forecasts of the next one
 _UNSEEN = 0.02  # items above that a pass is expected to find where none was found before
 _COMES_TRUE = 0.3  # of what further items above could take away does
 _AFTER = 2.0  # all that a row still holds, as a multiple of what the next pass is expected to find
-_RATIO = (0.1, 0.85)  # of expected drops to those that must be excluded: forecasts go no further
+_RATIO = (0.1, 0.6)  # of expected drops to those that must be excluded: forecasts go no further
+_MOST_RATIO = 0.4  # and where it is decided how deep to go
 _MOST_PASSES = 60
 
 
@@ -214,10 +216,11 @@ class PartSample(UserSample):
         step = (GROWTH - 1) * np.maximum(self.rows.depth[self.queue], 1)
         finds = _AFTER * self.expected_finds_of(self.queue, step)
         guess = _COMES_TRUE * float(np.minimum(finds * self.slope, self.ceiling.max(axis=(1, 2))).sum())
-        seen = self.value[self.n_before :]
-        if len(seen):
-            total = float(self.weight.sum()) * float((1 - seen).mean(axis=0).max())
-            guess = (_GUESSED * guess + len(seen) * total) / (_GUESSED + len(seen))
+        n_seen = len(self.sampled) - self.n_before
+        if n_seen:
+            now = self.known[0] + self.ceiling[:, 0].sum(axis=0)
+            drawn = float(np.maximum(now - self.n_all * self.estimates()[0], 0.0).max())
+            guess = (_BELIEVED * guess + n_seen * drawn) / (_BELIEVED + n_seen)
         return guess
 
     def deepen_where_it_pays(self, left: int | None = None) -> None:
@@ -237,10 +240,12 @@ class PartSample(UserSample):
             finds = self.expected_finds_of(self.queue, step)
             fall = _COMES_TRUE * np.minimum(finds * self.slope, self.ceiling.max(axis=(1, 2)))
             at = np.flatnonzero((step > 0) & (fall * self.worth_of_a_drop() > step))
+            allowed = _PASS * self.further_scores()
             if left is not None:
-                at = at[np.argsort(-(fall / np.maximum(step, 1))[at], kind="stable")]
-                most = np.cumsum(np.ceil(SLACK * step[at]))
-                at = np.sort(at[: np.searchsorted(most, left - rows.n_scores, side="right")])
+                allowed = min(allowed, left - rows.n_scores)
+            at = at[np.argsort(-(fall / np.maximum(step, 1))[at], kind="stable")]
+            most = np.cumsum(np.ceil(SLACK * step[at]))
+            at = np.sort(at[: np.searchsorted(most, allowed, side="right")])
             if len(at) == 0:
                 return
             row = self.queue[at]
@@ -263,7 +268,7 @@ class PartSample(UserSample):
         :math:`c / (1 - r + r \log r)` scores, where c is what they take without drops.
         """
         excluded = 2 * float(self.wanted.min()) * self.n_all
-        ratio = float(np.clip(self.expected_drop() / excluded, *_RATIO))
+        ratio = float(np.clip(self.expected_drop() / excluded, _RATIO[0], _MOST_RATIO))
         share = 1 - ratio + ratio * np.log(ratio)
         without = self._threshold() * float((self.weight * self.cost).sum()) / excluded
         return float(without * -np.log(ratio) / share**2 / excluded)
@@ -294,13 +299,19 @@ class PartSample(UserSample):
         """Score whole rows from now on, each user once, where that is expected to take fewer scores."""
         if not self.is_by_parts or self.is_complete:
             return
-        slack, left = float(self.slack.max(axis=(1, 2)).sum()), self._left()
-        drop = min(self.expected_drop() / slack, 0.5)
-        missing = needed_information(float(self.wanted.min()), self.level)
-        n_whole = needed_rows(slack, max(drop * (1 - drop), 1e-3), missing, self.n_all)
-        if self.missing_rows() * self.cost_per_row() > n_whole * float(left.mean()):
+        left = self._left()
+        slack, n_left = float(self.slack.max(axis=(1, 2)).sum()), len(left)
+        n_parts, n_whole = (self._draws(total) for total in (float(self.weight.sum()), slack))
+        n_whole = n_whole * n_left / (n_whole + n_left)  # nobody is drawn twice
+        if n_parts * self.cost_per_row() > n_whole * float(left.mean()):
             self.is_by_parts, self.n_before = False, len(self.sampled)
             self._shuffle()
+
+    def _draws(self, total: float) -> float:
+        """Return about how many draws all bets take, by weights with a sum."""
+        excluded = min(2 * float(self.wanted.min()) * self.n_all / total, 0.999)
+        drop = float(np.clip(self.expected_drop() / total, *(excluded * np.array(_RATIO))))
+        return self._threshold() / growth(drop, excluded)
 
     def aim_at(self, n_rows: int) -> None:
         """Choose the next bets for the half-width that ``n_rows`` more draws can reach."""
