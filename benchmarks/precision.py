@@ -3,9 +3,10 @@
 Models as scorers that must be asked for each score: three of MovieLens 1M at three precisions, and at +-0.01
 matrix factorisation (64 factors) and multi-vae of citeulike-a and pinterest-20, and a made-up world of
 100,000 items. The floor is exact evaluation of all users. Rivals that are just as honest: exact gains of all
-users by rows that end early, in the order of popularity, and whole rows of as many users as a single look would need if the
-variance over users were known beforehand (normal law, corrected for the finite number of users; nobody knows
-that number, and looking again would cost more). Proxies are those of the default, fitted once per data set.
+users by rows that end early, in the order of popularity, and whole rows of as many users as a single look
+would need if the variance over users were known beforehand (normal law, corrected for the finite number of
+users; nobody knows that number, and looking again would cost more). Proxies are those of the default, fitted
+once per data set.
 Before anything is counted, one run with a precision that needs everybody must give the exact values (of
 MovieLens alone, for time). A seed decides which users are drawn first; coverage counts intervals that hold
 the exact value.

@@ -114,8 +114,8 @@ def evaluate_to_precision(
     * A look at 200 users says what is cheaper: to sample users in random order, or to score some items of
       *all* users first. That decides most misses, and gives the others a ceiling: the value they have if
       nothing else ranks above their targets. Users are then drawn among those, and random parts of their
-      rows tell how far values lie below ceilings, see ``PartSample`` and ``RowParts``. For whom to go how deep
-      is forecast anew after each round.
+      rows tell how far values lie below ceilings, see ``PartSample`` and ``RowParts``. For whom to go how
+      deep is forecast anew after each round.
     * Metrics without a cut-off, such as AUC, may be cheaper to bound by sampled negatives of all users
       (``truerank.inference.bounds``): the bounds hold whatever the bias of the estimator is.
     * After each round the intervals are computed. Evaluation ends when all have the wanted half-width, when

@@ -321,7 +321,9 @@ class UserSample:
         """
         if self.n_users is None:
             return
-        self._lower(np.flatnonzero(self.rows.depth[self.queue] >= 0))
+        for k, model in enumerate(self.models):
+            if isinstance(model, AskedModel):
+                self._lower_model(k, np.flatnonzero(model.rows.depth[self.queue] >= 0))
         self.release()
 
     def deepen(self, may_screen: Callable[[int], bool]) -> None:
@@ -490,12 +492,16 @@ class UserSample:
 
     def _lower(self, at: IntArray) -> None:
         """Lower ceilings of users at some places of the queue to what is known; values where that is all."""
-        row = self.queue[at]
-        for k, model in enumerate(self.models):
-            is_open = model.is_open[row]
-            ceiling = np.minimum(self.ceiling[at, k], model.ceilings(row))
-            ceiling[~is_open] = model.values(row[~is_open])
-            self.ceiling[at, k], self.slack[at, k] = ceiling, ceiling * is_open[:, None]
+        for k in range(len(self.models)):
+            self._lower_model(k, at)
+
+    def _lower_model(self, k: int, at: IntArray) -> None:
+        """Lower ceilings of one model."""
+        row, model = self.queue[at], self.models[k]
+        is_open = model.is_open[row]
+        ceiling = np.minimum(self.ceiling[at, k], model.ceilings(row))
+        ceiling[~is_open] = model.values(row[~is_open])
+        self.ceiling[at, k], self.slack[at, k] = ceiling, ceiling * is_open[:, None]
 
     def _shuffle(self) -> None:
         """Bring the queue into a random order, in which users are drawn in proportion to their slack.
