@@ -26,7 +26,7 @@ def steps_to(cutoff: int) -> tuple[int, ...]:
     Examples
     --------
     >>> steps_to(10), steps_to(40)
-    ((1, 2, 3, 4, 5, 6, 7, 8, 9, 10), (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 17, 22, 29, 38, 40))
+    ((1, 2, 3, 4, 5, 6, 7, 8, 9, 10), (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 16, 20, 26, 33, 40))
     """
     steps = list(range(1, min(cutoff, 10) + 1))
     while steps[-1] < cutoff:
@@ -111,7 +111,7 @@ class RowParts:
         >>> recall[0, 0, 0:], recall[1, 0, 7:] = 1, 1  # one more item is enough, and eight are
         >>> parts = RowParts.of(recall, range(1, 11))
         >>> parts.share.tolist(), parts.reach.round(2).ravel().tolist(), parts.slope.tolist()
-        ([1.0, 0.09], [1.0, 1.89], [1.0, 0.125])
+        ([1.0, 0.04], [1.0, 3.59], [1.0, 0.125])
         """
         share = np.array(SHARES)
         fewest = np.array([1, *(step + 1 for step in steps[:-1])])  # items that a step stands for, at least
