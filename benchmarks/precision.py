@@ -1,28 +1,31 @@
 """How many scores evaluation up to a precision takes, beside exact evaluation, and how often it is right.
 
 Models as scorers that must be asked for each score: three of MovieLens 1M at three precisions, and at +-0.01
-matrix factorisation (64 factors) of citeulike-a and pinterest-20, and a made-up world of 100,000 items. The
-floor is exact evaluation of all users. Rivals that are just as honest: exact gains of all users by rows that
-end early, in the order of popularity, and whole rows of as many users as a single look would need if the
-variance over users were known beforehand (normal law, corrected for the finite number of users; nobody knows
-that number, and looking again would cost more). Proxies are those of the default, fitted once per data set.
+matrix factorisation (64 factors) and multi-vae of citeulike-a and pinterest-20, and a made-up world of
+100,000 items. The floor is exact evaluation of all users. Rivals that are just as honest: exact gains of all
+users by rows that end early, in the order of popularity, and whole rows of as many users as a single look
+would need if the variance over users were known beforehand (normal law, corrected for the finite number of
+users; nobody knows that number, and looking again would cost more). Proxies are those of the default, fitted
+once per data set.
 Before anything is counted, one run with a precision that needs everybody must give the exact values (of
 MovieLens alone, for time). A seed decides which users are drawn first; coverage counts intervals that hold
 the exact value.
 
 Results of data sets that were not measured anew stay in the file. With ``--keep`` every run is kept in a
-folder, so that another start goes on; ``--minutes`` ends it early, and the file then holds the seeds so far.
+folder, and so are scores of fitted models, so that another start goes on; ``--minutes`` ends it early, and
+the file then holds the seeds so far. ``--workers`` divides the seeds among processes, which share the scores.
 
     python -m benchmarks.precision [--quick] [--seeds 100] [--only ml-1m] [--large-seeds 10]
-                                   [--keep FOLDER] [--minutes 9]
+                                   [--keep FOLDER] [--minutes 9] [--workers 4]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,19 +48,38 @@ from truerank.workflows.precision.partial_rows import PartialRows
 from truerank.workflows.precision.precision import evaluate_to_precision
 
 METRICS = "recall@10,ndcg@10"
-LARGE = {"citeulike-a": "ials(factors=64)", "pinterest-20": "ials(factors=64)", "made-up": "made-up"}
+LARGE = {
+    "citeulike-a": ("ials(factors=64)", "multi-vae"),
+    "pinterest-20": ("ials(factors=64)", "multi-vae"),
+    "made-up": ("made-up",),
+}
 MOST_CELLS = 500_000_000
 MADE_UP = (8_000, 100_000, 30, 48)  # users, items, events per user, factors
 MODELS_USED = ("popularity", "item-knn", "ease")
 PRECISIONS = (0.02, 0.01, 0.005)
 
 
-def black_box(name: str, split: Split) -> tuple[CallableScores, FloatArray]:
+def black_box(
+    name: str, split: Split, data: str = "", keep: Path | None = None
+) -> tuple[CallableScores, FloatArray]:
     """Return a model that only answers for pairs, and its exact values per user."""
-    fitted = tabled(MODELS.make(name).fit(split.train), split)
+    fitted = fitted_table(name, split, data, keep)
     return CallableScores(fitted.score, split.train.n_items), values(
         make_metrics(METRICS), exact_ranks(fitted, split)
     )
+
+
+def fitted_table(name: str, split: Split, data: str, keep: Path | None) -> Scorer:
+    """Return a fitted model with its scores in a table, which is kept in a folder if there is one."""
+    path = None if keep is None else keep / f"{data}.{name}.npy"
+    if path is not None and path.exists():
+        return DenseScores(np.load(path, mmap_mode="r"))
+    found = tabled(MODELS.make(name).fit(split.train), split)
+    if path is not None and isinstance(found, DenseScores):
+        np.save(path.with_suffix(".part.npy"), found.scores)
+        path.with_suffix(".part.npy").rename(path)
+        return DenseScores(np.load(path, mmap_mode="r"))
+    return found
 
 
 def tabled(fitted: Scorer, split: Split) -> Scorer:
@@ -127,6 +149,7 @@ def measure(
     is_checked: bool = False,
     keep: Path | None = None,
     deadline: float = np.inf,
+    workers: int = 1,
 ) -> list[dict[str, Any]]:
     """Count scores and covered values of one model; no seed is begun after the deadline."""
     scorer, per_user = model
@@ -138,15 +161,22 @@ def measure(
     all_rows = rows_of_all(scorer, split) / n_exact if is_checked else None
     found = []
     for precision in precisions:
-        runs: list[dict[str, Any]] = []
-        for seed in range(n_seeds):
-            kept = None if keep is None else keep / f"{data}.{name}.{precision}.{seed}.json"
+
+        def run_seed(
+            seed: int, label: str = f"{data}.{name}.{precision}", precision: float = precision
+        ) -> dict[str, Any] | None:
+            kept = None if keep is None else keep / f"{label}.{seed}.json"
             if kept is not None and kept.exists():
-                runs.append(json.loads(kept.read_text()))
-            elif time.perf_counter() < deadline:
-                runs.append(run_once(name, scorer, split, proxies, precision, seed))
-                if kept is not None:
-                    replace_text(kept, json.dumps(runs[-1]), "--keep")
+                found_before: dict[str, Any] = json.loads(kept.read_text())
+                return found_before
+            if time.perf_counter() > deadline:
+                return None
+            run = run_once(name, scorer, split, proxies, precision, seed)
+            if kept is not None:
+                replace_text(kept, json.dumps(run), "--keep")
+            return run
+
+        runs = [run for run in in_processes(run_seed, range(n_seeds), workers) if run is not None]
         if not runs:
             continue
         shares = [run["n_scores"] / n_exact for run in runs]
@@ -174,6 +204,25 @@ def measure(
         found.append(row)
         show(row)
     return found
+
+
+_WORK: list[Callable[[int], Any]] = []  # what forked processes do; a closure, which cannot be sent to them
+
+
+def _work(seed: int) -> Any:
+    return _WORK[-1](seed)
+
+
+def in_processes(work: Callable[[int], Any], seeds: Iterable[int], workers: int) -> list[Any]:
+    """Return what the work gives for each seed; processes are forked, so that they share what is loaded."""
+    if workers == 1:
+        return [work(seed) for seed in seeds]
+    _WORK.append(work)
+    try:
+        with multiprocessing.get_context("fork").Pool(workers) as pool:
+            return pool.map(_work, seeds, chunksize=1)
+    finally:
+        _WORK.pop()
 
 
 def run_once(
@@ -216,6 +265,7 @@ def main() -> None:
     )
     parser.add_argument("--keep", type=Path, help="folder where finished runs are kept")
     parser.add_argument("--minutes", type=float, default=np.inf, help="begin no further run after this time")
+    parser.add_argument("--workers", type=int, default=1, help="processes that the seeds are divided among")
     options = parser.parse_args()
     deadline = time.perf_counter() + 60 * options.minutes
     if options.keep is not None:
@@ -238,9 +288,11 @@ def main() -> None:
         else:
             events = load(data)
             split = make_split(events, "leave-one-out" if events.time is None else "leave-last-out")
-            names = [LARGE[data]] if data in LARGE else MODELS_USED[: 2 if options.quick else None]
-            named = {name: black_box(name, split) for name in names}
-        proxies = [tabled(model.fit(split.train), split) for model in MODELS.make_all(DEFAULT_PROXY)]
+            names = LARGE.get(data, MODELS_USED[: 2 if options.quick else None])
+            named = {name: black_box(name, split, data, options.keep) for name in names}
+        proxies = [
+            fitted_table(str(model), split, data, options.keep) for model in MODELS.make_all(DEFAULT_PROXY)
+        ]
         for name, model in named.items():
             cases += measure(
                 name,
@@ -253,6 +305,7 @@ def main() -> None:
                 is_checked=data not in LARGE,
                 keep=options.keep,
                 deadline=deadline,
+                workers=options.workers,
             )
     if options.quick:
         return

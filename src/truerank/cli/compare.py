@@ -104,6 +104,16 @@ def compare(
             help="With --decide: keep scores of slow models (http) in this file, and ask for none twice."
         ),
     ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            help="With --decide: what all models together may cost, in scores (50000), time (600s, 10min, "
+            "2h) or money (20usd)."
+        ),
+    ] = None,
+    price: Annotated[
+        float | None, typer.Option(help="With --decide: what 1,000 scores cost, to show the cost.")
+    ] = None,
     fail_on: Annotated[
         str | None,
         typer.Option(
@@ -161,7 +171,7 @@ def compare(
     _check_decide(
         data,
         decide,
-        {"--proxy": proxy, "--scores": scores},
+        {"--proxy": proxy, "--scores": scores, "--budget": budget, "--price": price},
         {
             "--negatives": negatives,
             "--sampler": sampler,
@@ -269,6 +279,8 @@ def compare(
                 decide=decide,
                 proxy=proxy,
                 scores=scores,
+                budget=budget,
+                price=price,
                 progress=progress,
                 **options,
             )

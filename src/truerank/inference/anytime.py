@@ -40,6 +40,10 @@ class ConfidenceSequence:
     smallest : the smallest mean that is possible: 0, or -1 for differences
     bet_smaller : (n,) bets on values being smaller, where they are others than those on being larger; 0 where
         there is none, so that the sum before need not be right for them
+    largest : fraction of the capital at risk in one bet on larger values, at most, below 1 and fixed before
+        each draw: (n,) or the same for all
+    lower_share : of 1 - level that the lower limit gets, fixed before the first draw; the upper one gets the
+        rest
 
     Notes
     -----
@@ -52,12 +56,14 @@ class ConfidenceSequence:
     .. math:: \mu_i(m) = (N m - \text{sum before}_i) / \text{remaining}_i
 
     exactly, and mu = m for an infinite population. Bets of :math:`\lambda_i` with
-    :math:`\lambda_i (\mu_i - \text{least}_i) \le 3/4` on x being larger have the capital
+    :math:`\lambda_i (\mu_i - \text{least}_i) \le \text{largest}_i < 1` on x being larger have the capital
     :math:`K_i = K_{i-1} (1 + \lambda_i (x_i - \mu_i))`. The factor is positive and has mean 1, because
     lambda_i was fixed before the draw: K is a nonnegative martingale that starts at 1. By Ville's inequality
-    it ever reaches 2/(1 - level) with probability (1 - level)/2 at most. The same holds for bets on x being
-    smaller. A mean m is rejected once the capital of either side has reached that much. Each factor is
-    monotone in m, so the means that are not rejected form an interval, whose limits are found by bisection.
+    it ever reaches 1/a with probability a at most. The same holds for bets on x being smaller. Each side has
+    its part a of 1 - level, half of it or ``lower_share``, and a mean m is rejected once the capital of one
+    side has reached 1/a. Each factor is monotone in m, so the means that are not rejected form an interval,
+    whose limits are found by bisection. The upper limit needs little of 1 - level where ceilings are known:
+    the mean of the ceilings is a limit that holds for certain.
 
     Bets of :math:`\lambda_i = (N / \text{remaining}_i)\, h / \text{variance}_i` grow fastest against means
     that lie h away. Then the half-width h is reached when :math:`\sum_i (N / \text{remaining}_i)^2` is about
@@ -74,6 +80,10 @@ class ConfidenceSequence:
     drop (x - c)/w of the drawn user, raised by 1: its mean is that of x - c over the remaining users divided
     by that of w, so that ``n_remaining`` is the sum of their weights, and stands in ``sum_before`` for the
     number of users. Where w is the most that a value may lie below its ceiling, no drop is below -1.
+
+    *Reports.* The drop itself need not be known. What was said uses no more of it than its mean, given all
+    that was known before, and its limits; so any report with the same mean and known limits does, such as
+    that of ``RowParts``. Users who stay open after it remain among those who are drawn from.
 
     *Differences* of two models lie in [-1, 1], or between narrower limits where the ceilings of both are
     known: with x the difference and c the difference of the ceilings, x + 1 - c lies between 1 minus the
@@ -92,6 +102,8 @@ class ConfidenceSequence:
     most: FloatArray | float = 1.0
     smallest: float = 0.0
     bet_smaller: FloatArray | None = None
+    largest: FloatArray | float = LARGEST_BET
+    lower_share: float = 0.5
 
     def limits(self, *, level: float = 0.95) -> tuple[float, float]:
         """Return the lower and the upper limit after the last draw.
@@ -110,8 +122,8 @@ class ConfidenceSequence:
         if self.n_users is not None and self.most_unknown == self.least_unknown:  # bets have no say
             mean = (self.known_sum + self.most_unknown) / self.n_users
             return mean, mean
-        threshold = float(np.log(2 / (1 - level)))
-        low, high = self._limit(True, threshold), self._limit(False, threshold)
+        low = self._limit(True, float(-np.log(self.lower_share * (1 - level))))
+        high = self._limit(False, float(-np.log((1 - self.lower_share) * (1 - level))))
         if self.n_users is not None:
             low = max(low, (self.known_sum + self.least_unknown) / self.n_users - _SUMMING)
             high = min(high, (self.known_sum + self.most_unknown) / self.n_users + _SUMMING)
@@ -136,17 +148,17 @@ class ConfidenceSequence:
     def _limit(self, is_lower: bool, threshold: float) -> float:
         """Return the innermost mean that is rejected, or the extreme of all means when none is."""
         outside, inside = (self.smallest, 1.0) if is_lower else (1.0, self.smallest)
-        if self._log_capital(outside, is_lower) < threshold:
+        if self.log_capital(outside, is_lower) < threshold:
             return outside
         for _ in range(_HALVINGS):
             middle = (outside + inside) / 2
-            if self._log_capital(middle, is_lower) >= threshold:
+            if self.log_capital(middle, is_lower) >= threshold:
                 outside = middle
             else:
                 inside = middle
         return outside
 
-    def _log_capital(self, mean: float, is_lower: bool) -> float:
+    def log_capital(self, mean: float, is_lower: bool) -> float:
         """Return the largest logarithm that the capital of bets against a mean ever had."""
         weight = 1.0 if self.n_users is None else self.n_users / self.n_remaining
         if self.n_users is None:
@@ -159,12 +171,20 @@ class ConfidenceSequence:
         bet = self.bet if is_lower or self.bet_smaller is None else self.bet_smaller
         if ((room < -_ROUNDING) & (bet > 0)).any():  # impossible given the values known so far
             return np.inf
-        bets = np.minimum(weight * bet, LARGEST_BET / np.maximum(room, _ROUNDING))
+        largest = self.largest if is_lower else LARGEST_BET
+        bets = np.minimum(weight * bet, largest / np.maximum(room, _ROUNDING))
         return float(np.cumsum(np.log1p(bets * gain)).max(initial=0.0))
 
 
-def predictable_variance(value: FloatArray, seen: FloatArray | None = None) -> FloatArray:
-    """Return, for each value, the variance of those before it, shrunk towards 1/4; ``seen`` come first.
+def predictable_variance(
+    value: FloatArray, seen: FloatArray | None = None, *, prior: float = _PRIOR, n_prior: float = 1.0
+) -> FloatArray:
+    """Return, for each value, the variance of those before it, shrunk towards a guess; ``seen`` come first.
+
+    Parameters
+    ----------
+    value, seen : in the order of the draws
+    prior, n_prior : the guess, and the number of values that it counts for
 
     Examples
     --------
@@ -177,5 +197,5 @@ def predictable_variance(value: FloatArray, seen: FloatArray | None = None) -> F
     sums = np.concatenate([[0.0], np.cumsum(both)])[:-1]
     squares = np.concatenate([[0.0], np.cumsum(both**2)])[:-1]
     spread = np.maximum(squares - sums**2 / np.maximum(count, 1), 0.0)
-    result: FloatArray = ((_PRIOR + spread) / (1 + count))[len(first) :]
+    result: FloatArray = ((n_prior * prior + spread) / (n_prior + count))[len(first) :]
     return result

@@ -351,3 +351,110 @@ def test_kept_scores_are_not_asked_for_again(tmp_path: Path) -> None:
 
 def looked_up(scores: FloatArray, users: list[int], items: list[int]) -> FloatArray:
     return scores[users, items]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", [12_000, 25_000, 60_000])
+def test_a_budget_is_never_exceeded_and_the_interval_so_far_is_printed(budget: int) -> None:
+    other = worse(0.05)
+    a, b = Counting(SCORES), Counting(other)
+    found = decided({"a": a, "b": b}, budget=budget)
+    assert a.count + b.count <= budget
+    (one,) = found.differences
+    truth = float((means(SCORES, "ndcg@10") - means(other, "ndcg@10"))[0])
+    assert (one.low or 0) - 1e-9 <= truth <= (one.high or 0) + 1e-9
+    assert one.verdict is Verdict.NOISE
+    assert one.sentence.startswith("a and b were not told apart in ndcg@10, before the budget ended: their ")
+    (note,) = [note for note in found.notes if "budget" in note]
+    assert note.startswith(f"the budget of {budget:,} scores has ended before everything was decided. The ")
+    assert "further scores (" in note
+    assert found.provenance["budget"] == budget
+    assert not found.provenance["ways"]["a"]["is_reached"]
+    assert Comparison.from_json(found.to_json()).differences == found.differences
+
+
+@pytest.mark.slow
+def test_more_budget_gives_narrower_intervals_and_enough_changes_nothing() -> None:
+    other = worse(0.05)
+    widths = []
+    for budget in (12_000, 25_000, 60_000):
+        (one,) = decided({"a": Counting(SCORES), "b": Counting(other)}, budget=budget).differences
+        widths.append((one.high or 0) - (one.low or 0))
+    assert widths[0] > widths[1] > widths[2]
+    clear = worse(1.5)
+    free = decided({"a": Counting(SCORES), "b": Counting(clear)})
+    rich = decided({"a": Counting(SCORES), "b": Counting(clear)}, budget=10**7)
+    assert free.differences == rich.differences
+    assert not [note for note in rich.notes if "budget" in note]
+
+
+def test_money_is_a_number_of_scores_of_all_models() -> None:
+    other = worse(0.05)
+    paid = decided({"a": Counting(SCORES), "b": Counting(other)}, budget="10usd", price=0.5)
+    counted = decided({"a": Counting(SCORES), "b": Counting(other)}, budget=20_000)
+    (one,), (same,) = paid.differences, counted.differences
+    assert (one.low, one.high) == (same.low, same.high)
+    assert "budget of 10usd (20,000 scores) has ended" in " ".join(paid.notes)
+    assert " usd, " in one.sentence
+    ways = paid.provenance["ways"]
+    assert ways["a"]["cost"] == pytest.approx(ways["a"]["n_scores"] * 0.5 / 1000)
+
+
+class Ticking:
+    """A clock that each score moves on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr("time.monotonic", lambda: self.now)
+
+
+def test_the_clock_ends_a_decision_with_a_valid_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, other = Ticking(monkeypatch), worse(0.05)
+
+    class Slow(Counting):
+        def score(self, users: IntArray, items: IntArray) -> FloatArray:
+            found = super().score(users, items)
+            clock.now += 0.001 * np.size(found)
+            return found
+
+    a, b = Slow(SCORES), Slow(other)
+    found = decided({"a": a, "b": b}, budget="20s")
+    assert clock.now < 1000 + 20 + 3
+    (one,) = found.differences
+    truth = float((means(SCORES, "ndcg@10") - means(other, "ndcg@10"))[0])
+    assert (one.low or 0) - 1e-9 <= truth <= (one.high or 0) + 1e-9
+    assert "before the budget ended" in one.sentence
+    assert any(note.startswith("the budget of 20 s has ended") for note in found.notes)
+
+
+@pytest.mark.slow
+def test_decisions_that_a_budget_ends_are_rarely_wrong() -> None:
+    """Level 0.8: intervals of 100 seeds that miss the difference, at most 0.2 and three standard errors."""
+    other = worse(0.3)
+    truth = float((means(SCORES, "ndcg@10") - means(other, "ndcg@10"))[0])
+    missed = 0
+    for seed in range(100):
+        named = {"a": Counting(SCORES), "b": Counting(other)}
+        (one,) = decided(named, budget=15_000, seed=seed, level=0.8).differences
+        missed += not (one.low or 0) - 1e-9 <= truth <= (one.high or 0) + 1e-9
+    assert missed <= 100 * 0.2 + 3 * np.sqrt(100 * 0.2 * 0.8)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"budget": 100}, "budget must allow a first round of 20 users, which may take .* of all models"),
+        ({"budget": 0}, "budget must be a number of scores >= 1, got 0"),
+        ({"budget": "20usd"}, "budget=20usd is an amount of money and needs price"),
+        ({"budget": "soon"}, "budget must be a number of scores such as 50000, a time such as 600s"),
+        ({"price": -1}, "price must be what 1,000 scores cost"),
+    ],
+)
+def test_bad_budgets_get_a_sentence(changed: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(TruerankError, match=sentence):
+        decided({"a": Counting(SCORES), "b": Counting(worse(0.1))}, **changed)
+
+
+def test_a_budget_needs_decide() -> None:
+    with pytest.raises(InvalidParameter, match="budget needs decide=True"):
+        compare({"a": Counting(SCORES), "b": Counting(SCORES)}, SPLIT, "ndcg@10", budget=1000)

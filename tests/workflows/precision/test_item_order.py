@@ -9,7 +9,13 @@ from tests.workflows.plan.world import make_world
 from truerank.core.errors import TruerankError
 from truerank.core.scorer import as_scorer
 from truerank.core.types import FloatArray
-from truerank.workflows.precision.item_order import Asked, PopularFirst, ProxyOrder, make_order
+from truerank.workflows.precision.item_order import (
+    Asked,
+    PopularFirst,
+    ProxyOrder,
+    guesses,
+    make_order,
+)
 
 SPLIT, SCORES = make_world()
 USERS = np.array([3, 7, 400])
@@ -18,26 +24,25 @@ USERS = np.array([3, 7, 400])
 def asked(order: ProxyOrder, scores: FloatArray, n: int = 30) -> Asked:
     """Return the answers for the items that an order puts first, for some users."""
     users = np.arange(0, 500, 5)
-    features = order.features(users)
-    items = np.argsort(-order.predict(users, features), axis=1)[:, :n]
+    guess, known = guesses(order, users)
+    items = np.argsort(-guess, axis=1)[:, :n].ravel()
     rows = np.repeat(np.arange(len(users)), n)
-    return Asked(
-        users[rows], items.ravel(), scores[users[rows], items.ravel()], features[rows, items.ravel()]
-    )
+    features = np.stack([feature[rows, items] for feature in known], axis=1)
+    return Asked(users[rows], items, scores[users[rows], items], features)
 
 
 def test_popular_items_first_and_the_same_for_all() -> None:
     order, names = make_order("popularity", SPLIT)
     assert isinstance(order, PopularFirst)
     assert names == ["popularity"]
-    guess = order.predict(USERS, order.features(USERS))
+    guess = guesses(order, USERS)[0]
     counts = np.bincount(SPLIT.train.item, minlength=SPLIT.train.n_items)
     assert (np.argsort(-guess, axis=1) == np.argsort(-counts, kind="stable")).all()
 
 
 def test_one_proxy_is_followed() -> None:
     order = ProxyOrder([as_scorer(SCORES)], SPLIT.train)
-    guess = order.predict(USERS, order.features(USERS))
+    guess = guesses(order, USERS)[0]
     for user, row in zip(USERS.tolist(), guess, strict=True):
         assert np.corrcoef(row, SCORES[user])[0, 1] > 0.999999
 
@@ -60,7 +65,7 @@ def test_weights_are_never_negative() -> None:
 def test_scores_that_are_no_numbers_or_all_equal_do_no_harm() -> None:
     broken = np.full(SCORES.shape, np.nan)
     order = ProxyOrder([as_scorer(broken), as_scorer(np.ones(SCORES.shape))], SPLIT.train)
-    assert np.isfinite(order.predict(USERS, order.features(USERS))).all()
+    assert np.isfinite(guesses(order, USERS)[0]).all()
     same = asked(order, np.zeros(SCORES.shape))
     order.learn(same)
     assert np.isfinite(order.weights).all()

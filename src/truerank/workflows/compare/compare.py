@@ -446,6 +446,8 @@ def compare(
     decide: bool = False,
     proxy: Any = None,
     scores: str | Path | None = None,
+    budget: int | str | None = None,
+    price: float | None = None,
     progress: Progress | bool = SILENT,
 ) -> Comparison:
     """Return the differences between models with simultaneous confidence intervals and a verdict for each.
@@ -491,6 +493,8 @@ def compare(
         once they have lost; intervals are valid whenever it stops, and share 1 - level
     proxy : with ``decide``, cheap models whose scores say which items are asked for first
     scores : with ``decide``, the file in which scores of slow models are kept, as in ``evaluate``
+    budget, price : with ``decide``, what all models together may cost, and the price of 1,000 scores, as in
+        ``evaluate``
     progress : where fitting, ranking, resampling and bounds are reported; True shows bars
 
     Raises
@@ -508,7 +512,8 @@ def compare(
     """
     progress = as_progress(progress)
     chosen = {"sampler": sampler, "gain": gain, "by": by, "shape": shape, "target": target}
-    check_decide(decide, split, {"proxy": proxy, "scores": scores}, chosen)
+    needing = {"proxy": proxy, "scores": scores, "budget": budget, "price": price}
+    check_decide(decide, split, needing, chosen)
     options = CompareOptions(
         make_metrics(metrics),
         single_estimator(estimator, "compare"),
@@ -544,6 +549,8 @@ def compare(
                 options,
                 proxy=proxy,
                 scores=scores,
+                budget=budget,
+                price=price,
                 seen=seen,
                 n_threads=n_threads,
                 progress=progress,

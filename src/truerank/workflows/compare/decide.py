@@ -18,7 +18,7 @@ from truerank.core.ranks import SeenPolicy
 from truerank.core.result import SAMPLED_USERS, Estimate
 from truerank.core.scorer import Scorer
 from truerank.core.split import Split
-from truerank.core.table import listed_in_words, percent
+from truerank.core.table import listed_in_words, percent, round_up
 from truerank.split.notes import data_notes
 from truerank.workflows.compare.options import CompareOptions
 from truerank.workflows.compare.result import (
@@ -31,7 +31,7 @@ from truerank.workflows.compare.result import (
     verdict_sentence,
 )
 from truerank.workflows.fitting import check_targets, described, fit_scorer, make_validate
-from truerank.workflows.precision.budget import kept_scores, open_scores
+from truerank.workflows.precision.budget import Budget, kept_scores, open_scores
 from truerank.workflows.precision.decision import DecisionResult, ask_until_decided
 from truerank.workflows.precision.goal import DEFAULT_PROXY, DecisionGoal
 
@@ -43,6 +43,8 @@ def decide_models(
     *,
     proxy: Any,
     scores: str | Path | None = None,
+    budget: int | str | None = None,
+    price: float | None = None,
     seen: SeenPolicy,
     n_threads: int | None,
     progress: Progress,
@@ -54,7 +56,8 @@ def decide_models(
     models : by name, as ``name_models`` returns them
     split : train and test events
     options : metrics, level, margin, baseline and correction of ``compare``
-    proxy, scores : as in ``evaluate_to_precision``
+    proxy, scores, price : as in ``evaluate_to_precision``
+    budget : what all models together may cost, written as there
     seen, n_threads, progress : as in ``evaluate``
     """
     check_targets(split)
@@ -72,6 +75,7 @@ def decide_models(
         seen=seen,
         seed=options.seed,
         n_threads=n_threads,
+        limit=Budget.read(budget, price=price),
     )
     validate = make_validate(split, seen=seen, n_threads=n_threads)
     told: list[str] = []
@@ -105,6 +109,8 @@ def decide_models(
             "seen": goal.seen,
             "seed": goal.seed,
             **({} if scores is None else {"scores": str(scores)}),
+            **({} if budget is None else {"budget": budget}),
+            **({} if price is None else {"price": price}),
             "split": split.method,
             "models": {name: described(model) for name, model in models.items()},
             "ways": {name: trace.to_dict() for name, trace in found.result.traces.items()},
@@ -199,6 +205,14 @@ class Decision:
         asked = [trace for trace in self.result.traces.values() if trace.design != "exact"]
         if asked:
             notes.append(f"items were asked in the order of {listed_in_words(list(asked[0].proxies))}.")
+        if self.result.further is not None:
+            further = round_up(self.result.further, digits=2)
+            told = f" ({self.result.told})" if self.result.told else ""
+            notes.append(
+                f"the budget of {self.goal.limit} has ended before everything was decided. The intervals "
+                f"hold as they are; about {further:,} further scores{told} would decide it, if the "
+                "differences are as they look now."
+            )
         at_hand = [name for name, trace in self.result.traces.items() if trace.design == "exact"]
         if at_hand:
             notes.append(
@@ -225,10 +239,12 @@ class Decision:
                 first, second = (float(self.result.value[k, column]) for k in pair)
                 text = f"{text[:-1]}; over all users the values are {first:.4f} and {second:.4f}."
         else:
+            row = self.goal.pairs.index(pair)
+            is_open = bool(self.result.is_open[row, column])
+            why = "before the budget ended" if is_open else "because another model beats one of them"
             text = (
                 f"{difference.first} and {difference.second} were not told apart in {difference.metric}, "
-                f"because another model beats one of them: their difference lies in [{difference.low:+.4f}, "
-                f"{difference.high:+.4f}]."
+                f"{why}: their difference lies in [{difference.low:+.4f}, {difference.high:+.4f}]."
             )
         asked = [self._asked(name) for name in (difference.first, difference.second)]
         given = [words for words in asked if words]
@@ -239,4 +255,5 @@ class Decision:
         trace = self.result.traces[name]
         share = percent(trace.n_scores / trace.exact_scores, 2, space=" ")
         now = "" if trace.n_asked == trace.n_scores else f" ({trace.n_asked:,} of them now)"
-        return "" if trace.design == "exact" else f"{trace.n_scores:,} scores of {name}{now}, {share}"
+        cost = "" if trace.cost is None else f", {self.goal.limit.cost(trace.n_asked)}"
+        return "" if trace.design == "exact" else f"{trace.n_scores:,} scores of {name}{now}{cost}, {share}"

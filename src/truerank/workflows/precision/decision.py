@@ -6,19 +6,24 @@ placed on the differences of the models. A model that has certainly lost is aske
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from truerank.core.progress import Progress, tracked
+from truerank.core.errors import InvalidParameter
+from truerank.core.progress import Progress, ProgressTask, tracked
 from truerank.core.scorer import DenseScores, HasFactors, HasSparseRows, Scorer
 from truerank.core.split import Split
-from truerank.core.types import BoolArray, FloatArray
+from truerank.core.table import duration
+from truerank.core.types import BoolArray, FloatArray, IntArray
+from truerank.models.slow.slow_scorer import TimeIsUp
 from truerank.ranking.exact import exact_ranks
 from truerank.workflows.compare.result import Verdict, verdict_of_interval
-from truerank.workflows.precision.budget import Budget, Spending
+from truerank.workflows.precision.budget import Spending
 from truerank.workflows.precision.goal import DecisionGoal, PrecisionTrace
 from truerank.workflows.precision.item_order import make_order
 from truerank.workflows.precision.model_values import AskedModel, ExactModel, ModelValues
@@ -33,6 +38,8 @@ from truerank.workflows.precision.user_sample import (
 
 #: Users of the first look, which says how to begin.
 FIRST_USERS = 100
+#: Users whose rows a budget must allow, at least.
+FEWEST_USERS = 20
 _FIRST_AIM = 0.05  # difference that the first bets are chosen for where no look is possible
 _GUESSED_DROP = 0.1  # of values below their ceilings, before anything is known
 _SEEN = 8  # sampled open users from which the variance below ceilings is predicted
@@ -47,6 +54,7 @@ _MOST_ROOM = 0.4  # of a difference that ceilings of the worse model may take, w
 _DOUBT = 0.5  # forecasts of sampling alone are believed where they are less than this share of screening
 _CAUTION = 0.8  # of the distance that is believed to be there: bets that are too high cost more than low ones
 _LEAST_AIM = 1e-4
+_FOR_LOOK = 0.2  # of a budget that the first look may take
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +69,9 @@ class DecisionResult:
     verdicts : one per pair and metric
     traces : what each model was asked, by name
     n_users : test users that it is about
+    is_open : (n_pairs, n_metrics) differences that matter and are not decided, because the budget has ended
+    further : about how many more scores of all models would decide them; None where nothing is open
+    told : what further scores would take, in words
     """
 
     value: FloatArray
@@ -69,6 +80,9 @@ class DecisionResult:
     verdicts: tuple[tuple[Verdict, ...], ...]
     traces: dict[str, PrecisionTrace]
     n_users: int
+    is_open: BoolArray
+    further: int | None = None
+    told: str = ""
 
 
 def ask_until_decided(
@@ -95,13 +109,25 @@ def ask_until_decided(
             n_threads=goal.n_threads,
         )
         models[name] = AskedModel(rows, goal.metrics, ties=goal.ties, seed=goal.seed)
-    spending = {name: Spending(scorer, Budget()) for name, scorer in scorers.items()}
-    found = DecisionSearch(models, goal, proxies, split.train.n_items, progress).run()
+    spending = {name: Spending(scorer, goal.limit) for name, scorer in scorers.items()}
+    with ExitStack() as stack:
+        for one in spending.values():
+            stack.enter_context(one.watched(lambda: None))
+        found = DecisionSearch(models, goal, proxies, split.train.n_items, progress).run()
+    slow_ones = [spending[name] for name in slow]
     traces = {
         name: replace(trace, n_asked=spending[name].asked(trace.n_scores))
         for name, trace in found.traces.items()
     }
-    return replace(found, traces=traces)
+    for name in slow:
+        traces[name] = replace(traces[name], cost=spending[name].cost(traces[name].n_scores))
+    if found.further is None or not slow_ones:
+        return replace(found, traces=traces)
+    n_asked = sum(one.asked(traces[name].n_scores) for name, one in spending.items() if name in slow)
+    spent = time.monotonic() - slow_ones[0].started
+    told = [] if not n_asked else [duration(found.further * spent / n_asked)]
+    told += [goal.limit.cost(found.further)] if goal.limit.price is not None else []
+    return replace(found, traces=traces, told=", ".join(told))
 
 
 def _is_at_hand(scorer: Scorer) -> bool:
@@ -147,6 +173,11 @@ class DecisionSearch:
         self.value: FloatArray = np.zeros((len(models), len(goal.metrics)))
         self.verdict = np.full(shape, Verdict.NOISE, dtype=object)
         self.is_exact: BoolArray = np.zeros(len(goal.pairs), np.bool_)
+        self.started = time.monotonic()
+        if goal.limit.seconds is not None:
+            for model in self.models.values():
+                if isinstance(model, AskedModel):
+                    model.rows.deadline = self.started + goal.limit.seconds
         self.n_known = np.zeros(len(models), np.int64)
         self.screened = np.zeros(len(models), np.int64)
         self.rounds: list[int] = []
@@ -162,23 +193,73 @@ class DecisionSearch:
         sample = self.sample
         sample.release()
         with tracked(self.progress, "deciding users", sample.n_all) as task:
-            reported = 0
-            is_open = self.update()
-            if is_open:
-                self._begin()
-            while is_open:
-                if not sample.depth and self.goal.cutoff is not None and self._is_screening_cheaper():
-                    sample.screen(self.goal.cutoff)
-                    self._aim_again()
-                if sample.depth:
-                    sample.deepen(lambda depth: True)
-                    self._choose()
-                if not sample.is_complete:
-                    self._add_users()
-                task.advance(sample.n_all - len(sample.queue) - reported)
-                reported = sample.n_all - len(sample.queue)
-                is_open = self.update()
+            try:
+                self._search(task)
+            except TimeIsUp:
+                sample.settle()
+                self.update()
         return self._result()
+
+    def _search(self, task: ProgressTask) -> None:
+        """Sample users until nothing is open or the budget allows no further user."""
+        sample, cutoff, reported = self.sample, self.goal.cutoff, 0
+        is_open = self.update()
+        if is_open:
+            self._check_budget()
+            self._begin()
+        while is_open:
+            if (
+                not sample.depth
+                and cutoff is not None
+                and self._is_screening_cheaper()
+                and self._may_screen(cutoff)
+            ):
+                sample.screen(cutoff)
+                self._aim_again()
+            if sample.depth:
+                sample.deepen(self._may_screen)
+                self._choose()
+            if not sample.is_complete and not self._add_users():
+                self.update()
+                return
+            task.advance(sample.n_all - len(sample.queue) - reported)
+            reported = sample.n_all - len(sample.queue)
+            is_open = self.update()
+
+    def _asked_models(self) -> list[AskedModel]:
+        """Return the models that are asked for scores now."""
+        pairs = zip(self.sample.models, self.sample.is_asked, strict=True)
+        return [model for model, is_asked in pairs if is_asked and isinstance(model, AskedModel)]
+
+    def _most_scores(self, row: IntArray, depth: int | None = None) -> IntArray:
+        """Return how many scores rows may still take in all models that are asked, up to a depth."""
+        most = np.zeros(len(row), np.int64)
+        for model in self._asked_models():
+            most += model.rows.most_scores(row, depth)
+        return most
+
+    def _left(self) -> float:
+        """Return how many scores may still be used; of the time that is left, half is for one round."""
+        limit = self.goal.limit
+        used = sum(model.n_scores for model in self.models.values() if isinstance(model, AskedModel))
+        left = np.inf if limit.scores is None else float(limit.scores - used)
+        if limit.seconds is not None and used:
+            now = time.monotonic()
+            pace = (now - self.started) / used
+            left = min(left, max(self.started + limit.seconds - now, 0.0) / pace / 2)
+        return left
+
+    def _may_screen(self, depth: int) -> bool:
+        return bool(self._most_scores(self.sample.queue, depth).sum() <= self._left())
+
+    def _check_budget(self) -> None:
+        first = self.sample.queue[:FEWEST_USERS]
+        needed = int(self._most_scores(first).sum())
+        if self.goal.limit.scores is not None and needed > self._left():
+            raise InvalidParameter(
+                f"budget must allow a first round of {len(first)} users, which may take {needed:,} scores of "
+                f"all models together, got {self.goal.limit}. Raise the budget."
+            )
 
     def update(self) -> bool:
         """Compute intervals and verdicts, ask models no more that need not be, return whether any is left."""
@@ -236,6 +317,9 @@ class DecisionSearch:
         n = min(FIRST_USERS, len(sample.queue))
         if cutoff is None or n == 0:
             return
+        if self.goal.limit.scores is not None:
+            most = np.cumsum(self._most_scores(sample.queue[:n], _LOOK * cutoff))
+            n = max(int(np.searchsorted(most, _FOR_LOOK * self._left(), side="right")), 1)
         row = sample.queue[:n]
         before = [model.n_scores for model in sample.models]
         sample.look(n, _LOOK * cutoff)
@@ -262,11 +346,21 @@ class DecisionSearch:
         sample.aim[:] = _CAUTION * distance
         sample.wanted[:] = sample.excluded[:] = np.where(is_open, distance, 1.0)
 
-    def _add_users(self) -> None:
-        """Sample the users of the next round, and see how far their values lie below first ceilings."""
+    def _add_users(self) -> bool:
+        """Sample the users of the next round, and see how far their values lie below first ceilings.
+
+        Return whether the budget allows any, even if every row must be scored to its end.
+        """
         sample, cutoff = self.sample, self.goal.cutoff
         least = max(_SMALLEST_ROWS if sample.depth else _SMALLEST_ROUND, len(sample.queue) // _MOST_ROUNDS)
         n = min(max(least, -(-sample.missing_rows() // ROUNDS)), sample.n_candidates)
+        if self.goal.limit.written is not None:
+            most = np.cumsum(self._most_scores(sample.queue[:n]))
+            n = int(np.searchsorted(most, self._left(), side="right"))
+            if n == 0 and self.goal.limit.seconds is not None:
+                n = 1
+            if n == 0:
+                return False
         row, ceiling = sample.queue[:n], sample.ceiling[:n]
         is_look = cutoff is not None and not sample.depth
         if is_look:
@@ -279,6 +373,7 @@ class DecisionSearch:
             value = np.stack([model.values(row) for model in sample.models], axis=1)
             self.below = np.concatenate([self.below, (ceiling - value)[is_open]])
         self._aim_again()
+        return True
 
     def _choose(self) -> None:
         """Ask the models alone that are ahead, where the ceilings of the others are low enough for that.
@@ -351,7 +446,7 @@ class DecisionSearch:
                 tuple(n for n in self.rounds if n <= self.n_known[k]),
                 model.n_scores,
                 exact_scores,
-                True,
+                not self._open_pairs().any(),
                 n_users=int(self.n_known[k]),
                 screened=0 if isinstance(model, ExactModel) else int(self.screened[k]),
                 proxies=() if isinstance(model, ExactModel) else self.proxies,
@@ -359,4 +454,11 @@ class DecisionSearch:
             for k, (name, model) in enumerate(self.models.items())
         }
         verdicts = tuple(tuple(row) for row in self.verdict)
-        return DecisionResult(self.value, self.limits, self.is_exact, verdicts, traces, self.sample.n_all)
+        is_open = self._open_pairs()
+        further = None
+        if is_open.any():
+            sample = self.sample
+            further = max(round(sample.missing_rows() * max(sample.cost_per_row(), 1.0)), 1)
+        return DecisionResult(
+            self.value, self.limits, self.is_exact, verdicts, traces, self.sample.n_all, is_open, further
+        )

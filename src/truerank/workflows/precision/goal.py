@@ -60,12 +60,14 @@ class DecisionGoal(SampleGoal):
     is_joint : whether 1 - level is shared by all differences
     is_contest : whether the best model is looked for, so that models that have lost are asked no more; else
         every difference is decided
+    limit : what all models together may cost: scores, or seconds, and the price of scores
     """
 
     pairs: tuple[tuple[int, int], ...]
     margin: float | None = None
     is_joint: bool = True
     is_contest: bool = True
+    limit: Budget = field(default_factory=Budget)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -23,6 +23,7 @@ from truerank.core.types import FloatArray, IntArray
 from truerank.models.registry import MODELS
 from truerank.workflows.fitting import fit_scorer, model_or_scorer
 
+_TINY = 1e-30  # spread of scores that are all alike
 _PRIOR_PAIRS = 50.0  # pairs that the equal weights of the beginning count for
 
 
@@ -97,20 +98,32 @@ class Asked:
 
 
 class ItemOrder(Protocol):
-    """Says which items of a user a slow model probably scores high; wrong answers cost scores, no more."""
+    """Says which items of a user a slow model probably scores high; wrong answers cost scores, no more.
+
+    The guess for a pair is a weighted sum of what is known about it, its features.
+    """
+
+    weights: FloatArray
 
     @property
     def n_items(self) -> int:
         """Size of the catalogue."""
 
-    def features(self, users: IntArray) -> FloatArray:
-        """Return what is known about all pairs of some users, (len(users), n_items, n_features)."""
-
-    def predict(self, users: IntArray, features: FloatArray) -> FloatArray:
-        """Return (len(users), n_items) guesses; only their order within a user matters."""
+    def known(self, users: IntArray) -> tuple[FloatArray, ...]:
+        """Return the features of all pairs of some users, one (len(users), n_items) array each."""
 
     def learn(self, new: Asked) -> None:
         """Take in scores that the slow model gave."""
+
+
+def guesses(order: ItemOrder, users: IntArray) -> tuple[FloatArray, tuple[FloatArray, ...]]:
+    """Return the guesses of an order for all pairs of some users, and their features."""
+    known = order.known(users)
+    guess: FloatArray = np.multiply(known[0], known[0].dtype.type(order.weights[0]))
+    for feature, weight in zip(known[1:], order.weights[1:], strict=True):
+        if weight:
+            guess += feature * guess.dtype.type(weight)
+    return guess, known
 
 
 class PopularFirst:
@@ -123,6 +136,7 @@ class PopularFirst:
 
     def __init__(self, train: Interactions) -> None:
         counts = np.bincount(train.item, minlength=train.n_items).astype(np.float64)
+        self.weights: FloatArray = np.ones(1)
         self.place: FloatArray = np.empty(train.n_items)
         self.place[np.argsort(-counts, kind="stable")] = -np.arange(train.n_items)
 
@@ -131,14 +145,9 @@ class PopularFirst:
         """Size of the catalogue."""
         return len(self.place)
 
-    def features(self, users: IntArray) -> FloatArray:
+    def known(self, users: IntArray) -> tuple[FloatArray, ...]:
         """Return the place of each item, counted downwards from 0."""
-        place: FloatArray = np.broadcast_to(self.place[:, None], (len(users), self.n_items, 1))
-        return place
-
-    def predict(self, users: IntArray, features: FloatArray) -> FloatArray:
-        """Return the places."""
-        return features[:, :, 0]
+        return (np.broadcast_to(self.place, (len(users), self.n_items)),)
 
     def learn(self, new: Asked) -> None:
         """Learn nothing."""
@@ -151,10 +160,10 @@ class ProxyOrder:
 
     .. math:: \sum_k w_k z_{kui}, \qquad w_k \ge 0
 
-    with z_k the scores of proxy k, standardised within the user, and the logarithm of popularity as one more
-    of them. The weights begin equal and are fitted by least squares, within users, to all scores asked so
-    far. They are not negative: items were asked because guesses were high, and among those a proxy that was
-    right about the others would look wrong.
+    with z_k the scores of proxy k in units of their spread within the user, and the logarithm of popularity
+    as one more of them. The weights begin equal and are fitted by least squares, within users, to all scores
+    asked so far. They are not negative: items were asked because guesses were high, and among those a proxy
+    that was right about the others would look wrong.
 
     Parameters
     ----------
@@ -165,7 +174,8 @@ class ProxyOrder:
     def __init__(self, proxies: Sequence[Scorer], train: Interactions) -> None:
         self.proxies, self.train = tuple(proxies), train
         counts = np.log1p(np.bincount(train.item, minlength=train.n_items).astype(np.float64))
-        self.popularity: FloatArray = (counts - counts.mean()) / (counts.std() or 1.0)
+        self.popularity: FloatArray = ((counts - counts.mean()) / (counts.std() or 1.0)).astype(np.float32)
+        self.spread: FloatArray = np.full((len(self.proxies), train.n_users), np.nan)  # of scores, once known
         start = np.array([*(1.0 for _ in self.proxies), 0.0])
         self.weights: FloatArray = start / start.sum()
         self.products: FloatArray = _PRIOR_PAIRS * np.eye(len(start))
@@ -176,23 +186,20 @@ class ProxyOrder:
         """Size of the catalogue."""
         return self.train.n_items
 
-    def features(self, users: IntArray) -> FloatArray:
-        """Return standardised scores of the proxies, and popularity."""
-        items = np.arange(self.n_items)
-        found = np.empty((len(users), self.n_items, len(self.proxies) + 1), np.float32)
+    def known(self, users: IntArray) -> tuple[FloatArray, ...]:
+        """Return scores of the proxies in units of their spread, and popularity."""
+        items, found = np.arange(self.n_items), []
         for k, proxy in enumerate(self.proxies):
             scores = np.array(proxy.score(users, items), dtype=np.float32)
-            np.nan_to_num(scores, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
-            scores -= scores.mean(axis=1, keepdims=True)
-            spread = np.sqrt((scores**2).mean(axis=1, keepdims=True))
-            found[:, :, k] = scores / np.where(spread > 0, spread, 1)
-        found[:, :, -1] = self.popularity
-        return found
-
-    def predict(self, users: IntArray, features: FloatArray) -> FloatArray:
-        """Return the weighted sums."""
-        guess: FloatArray = features @ self.weights.astype(features.dtype)
-        return guess
+            if not np.isfinite(scores.sum(dtype=np.float64)):
+                np.nan_to_num(scores, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+            new = np.flatnonzero(np.isnan(self.spread[k, users]))
+            if len(new):
+                spread = scores[new].std(axis=1, dtype=np.float64)
+                self.spread[k, users[new]] = np.where(spread > _TINY, spread, 1.0)
+            scores /= self.spread[k, users, None].astype(np.float32)
+            found.append(scores)
+        return (*found, np.broadcast_to(self.popularity, (len(users), self.n_items)))
 
     def learn(self, new: Asked) -> None:
         """Fit the weights to all scores so far."""

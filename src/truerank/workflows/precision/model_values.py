@@ -7,6 +7,7 @@ that a sample of users need not know which is which.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import values
 from truerank.workflows.precision.partial_rows import PartialRows
+from truerank.workflows.precision.row_parts import RowParts, steps_to
 
 _ROUNDING = 1e-9
 
@@ -109,6 +111,32 @@ class AskedModel:
         falls = np.array([_falls_with_rank(metric, cutoff, n_pool) for metric in self.metrics])
         ceilings[:, falls] = np.minimum(found[:, falls], 1.0)
         return ceilings
+
+    def parts(self, row: IntArray) -> RowParts:
+        """Return how large a part of each row says how far its value lies below its ceiling."""
+        cutoff = self.rows.cutoff or self.rows.rows.n_items
+        order = np.argsort(row, kind="stable")
+        ceilings, steps = self.ceilings(row)[order], steps_to(cutoff)
+        ranks = self.rows.ranks(row)
+        most = ranks.n_pool - ranks.n_tied - 1
+        drops = np.empty((len(row), len(self.metrics), len(steps)))
+        for at, step in enumerate(steps):
+            fallen = replace(ranks, n_above=np.minimum(ranks.n_above + step, most))
+            drops[order, :, at] = ceilings - values(self.metrics, fallen, ties=self.ties, seed=self.seed)
+        now = values(self.metrics, ranks, ties=self.ties, seed=self.seed)
+        is_whole = np.zeros(len(row), np.bool_)
+        is_whole[order] = (ceilings > now + _ROUNDING).any(axis=1) | (self.ties == "random")
+        drops[:, :, -1] = self.ceilings(row)  # nothing is left where every target is beyond the cut-off
+        return RowParts.of(np.maximum(drops, 0.0), steps, is_whole)
+
+    def ask_parts(self, row: IntArray, share: FloatArray, ceiling: FloatArray) -> FloatArray:
+        """Score parts of rows and return how far values are reported to lie below ceilings."""
+        chance = self.rows.ask_parts(row, share, self.seed)
+        drop = np.zeros((len(row), len(self.metrics)))
+        shown = np.flatnonzero(chance > 0)
+        if len(shown):
+            drop[shown] = (ceiling[shown] - self.values(row[shown])) / chance[shown, None]
+        return drop
 
     def row_scores(self) -> float:
         """Return the mean length of a row: about what it costs to decide a user that screening left open."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from truerank.core.parallel import available_threads, ordered_map
+from truerank.core.random import pair_keys
 from truerank.core.ranks import Ranks, SeenPolicy
 from truerank.core.scorer import Scorer, check_scorer, nan_score
 from truerank.core.split import Split
@@ -23,12 +24,14 @@ from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets
 from truerank.ranking.exact import make_queries
 from truerank.ranking.listed import SLACK, ListedCounts, SinglePairs, compare_scores, make_lists, ranges
 from truerank.ranking.negatives import RowBlock, Rows, row_blocks
-from truerank.workflows.precision.item_order import Asked, ItemOrder, PopularFirst
+from truerank.workflows.precision.item_order import Asked, ItemOrder, PopularFirst, guesses
+from truerank.workflows.precision.row_parts import chance_of_finding
 
 #: The factor by which each further pass over a row goes deeper than the one before.
 GROWTH = 1.4
 _WAVES = 4  # calls of a pass, at most, where it cannot end before its depth
 _CELLS = 8_000_000  # guesses of users by items that are held at once
+_AHEAD = 4  # items of a row that are looked up, as a multiple of those that are asked for next
 ResultT = TypeVar("ResultT")
 
 
@@ -53,6 +56,8 @@ class PartialRows:
     deadline : ``time.monotonic()`` after which `TimeIsUp` is raised instead of scoring; None for no limit
     above, tied : per target: items found so far that are ranked above it, or tied with it
     depth : per row: candidates scored so far; -1 before its targets are scored
+    recent : (2, n_rows): candidates scored in the last pass over each row, and how many of them ranked above
+        its targets (in the mean over targets)
     n_scores : scores computed so far
 
     Notes
@@ -80,11 +85,13 @@ class PartialRows:
         self.n_threads = (n_threads or available_threads()) if self.lists.is_thread_safe else 1
         self.cutoff, self.seen = cutoff, seen
         self.order: ItemOrder = PopularFirst(split.train) if order is None else order
-        self.asked = Asked.none(self.order.features(np.zeros(0, np.int64)).shape[-1])  # of open rows
+        self.asked: dict[int, list[IntArray]] = {}  # items, of open rows
+        self.listed: dict[int, tuple[IntArray, FloatArray]] = {}  # the next items of open rows, and features
         n_pairs = int(self.rows.pairs[-1])
         self.above, self.tied = np.zeros((2, n_pairs), np.int64)
         self.target_scores: NDArray[np.float64] = np.full(n_pairs, np.nan)
         self.depth: IntArray = np.full(len(self.rows), -1)  # -1: nothing scored yet
+        self.recent: FloatArray = np.zeros((2, len(self.rows)))
         self.n_scores = 0
         self.deadline: float | None = None
 
@@ -122,6 +129,40 @@ class PartialRows:
         slack = 1.0 if isinstance(self.lists, SinglePairs) else SLACK  # padding of rows
         most: IntArray = np.ceil(slack * np.where(self.is_open[row], items + targets, 0)).astype(np.int64)
         return most
+
+    def found_above(self, row: IntArray) -> FloatArray:
+        """Return how many items were found above the targets of rows, up to the cut-off, in the mean."""
+        pair = ranges(self.rows.pairs[row], self.n_targets[row])
+        found = np.minimum(self.above[pair], self.cutoff or self.rows.n_items)
+        starts = np.cumsum(self.n_targets[row]) - self.n_targets[row]
+        mean: FloatArray = np.add.reduceat(found, starts) / self.n_targets[row] if len(row) else np.zeros(0)
+        return mean
+
+    def deepen(self, row: IntArray, depth: IntArray) -> None:
+        """Score rows in one pass, each until it is decided or so many of its items are scored."""
+        stop = np.zeros(len(self.rows), np.int64)
+        stop[row] = np.minimum(depth, self.rows.n_free[row])
+        open_rows = row[self.is_open[row] & (self.depth[row] < stop[row])]
+        if len(open_rows):
+            self._pass(np.sort(open_rows), stop)
+
+    def ask_parts(self, row: IntArray, share: FloatArray, seed: int) -> FloatArray:
+        """Score a random part of each row, and the rest of it where the part shows something.
+
+        Return the probability that the part had to show it, 0 where it showed nothing: see ``RowParts``. Rows
+        are different ones. Those of share 1 are scored until they are decided, and their probability is 1,
+        as that of rows that are decided already.
+        """
+        chance = np.zeros(len(row))
+        is_whole = ~self.is_open[row] | (share >= 1)
+        self.advance(row[is_whole])
+        chance[is_whole] = 1.0
+        rest = np.flatnonzero(~is_whole)
+        rest = rest[np.argsort(row[rest])]
+        for at in np.array_split(rest, -(-len(rest) * self.rows.n_items // _CELLS) or 1):
+            if len(at):
+                chance[at] = self._ask_parts(row[at], share[at], seed)
+        return chance
 
     def advance(self, row: IntArray, depth: int | None = None) -> None:
         """Score rows pass by pass until they are decided, or until ``depth`` items of each are scored.
@@ -176,33 +217,128 @@ class PartialRows:
 
     def _pass(self, row: IntArray, stop: IntArray) -> None:
         """Score rows in their order until they are decided or as deep as ``stop`` says, then learn."""
-        new = []
-        for chosen in np.array_split(row, -(-len(row) * self.rows.n_items // _CELLS)):
+        new, depth, found_before = [], self.depth[row], self.found_above(row)
+        n_listed = np.array([len(self.listed[one][0]) if one in self.listed else 0 for one in row.tolist()])
+        is_listed = n_listed >= (stop - self.depth)[row]
+        for chosen in (
+            part
+            for rows in (row[is_listed], row[~is_listed])
+            for part in np.array_split(rows, max(-(-len(rows) * self.rows.n_items // _CELLS), 1))
+            if len(part)
+        ):
             n_items = stop[chosen] - self.depth[chosen]
-            new.append(self._score_in_waves(chosen, n_items, *self._next_items(chosen, n_items)))
-        found = Asked.joined(new)
-        is_kept = self.is_open & (self.depth >= 0)
-        self.asked = Asked.joined([self.asked, found]).of(self.rows.queries.users[is_kept])
-        self.order.learn(found)
+            items, features, n_listed = self._next_items(chosen, n_items)
+            new.append(self._score_in_waves(chosen, n_items, items, features))
+            n_asked = self.depth[chosen] - stop[chosen] + n_items
+            self._remember(chosen, items, features, n_asked, n_listed)
+        self.recent[:, row] = self.depth[row] - depth, self.found_above(row) - found_before
+        self.order.learn(Asked.joined(new))
 
-    def _next_items(self, row: IntArray, n_items: IntArray) -> tuple[IntArray, FloatArray]:
-        """Return the next items of each row and their features, as many columns as some row needs."""
+    def _remember(
+        self, row: IntArray, items: IntArray, features: FloatArray, n_asked: IntArray, n_listed: IntArray
+    ) -> None:
+        """Keep which items were asked about rows that are open, and which come next."""
+        is_open = self.is_open[row]
+        each = zip(row.tolist(), n_asked.tolist(), n_listed.tolist(), strict=True)
+        for at, (one, n, stop) in enumerate(each):
+            if is_open[at]:
+                self.asked.setdefault(one, []).append(items[at, :n].copy())
+                self.listed[one] = items[at, n:stop], features[at, n:stop]
+            else:
+                self.asked.pop(one, None)
+                self.listed.pop(one, None)
+
+    def _ask_parts(self, row: IntArray, share: FloatArray, seed: int) -> FloatArray:
+        """Score parts of open rows, ascending, and return the probabilities."""
+        users, pairs, found_before = self.rows.queries.users[row], self.rows.pairs, self.found_above(row)
+        n_free, n_left = self.rows.n_free[row], self.rows.n_free[row] - self.depth[row]
+        items, _, _ = self._sorted_items(row, n_left)
+        place = np.arange(items.shape[1])
+        is_left = place < n_left[:, None]
+        size = np.minimum(np.ceil(share * n_free).astype(np.int64), n_left)
+        key = np.where(is_left, pair_keys(seed, "plan/parts", users[:, None], items), np.uint64(2**64 - 1))
+        is_part = np.zeros(items.shape, np.bool_)
+        np.put_along_axis(is_part, np.argsort(key, axis=1, kind="stable"), place < size[:, None], axis=1)
+        cutoff = self.cutoff or self.rows.n_items
+        best, lowest, before = np.empty((3, len(row)))
+        for at, (start, stop) in enumerate(zip(pairs[row], pairs[row + 1], strict=True)):
+            target, above = self.target_scores[start:stop], self.above[start:stop]
+            best[at], lowest[at], before[at] = target.max(), target[above < cutoff].min(), above.min()
+        scores = np.full(items.shape, np.nan)
+        self._score_where(is_part, row, items, scores)
+        shows = np.flatnonzero((scores >= lowest[:, None]).any(axis=1))
+        end, depth = n_left.copy(), cutoff
+        while len(shows):
+            found = before[shows, None] + np.cumsum(scores[shows] > best[shows, None], axis=1)
+            is_beyond = found >= cutoff
+            decided = np.where(is_beyond[:, -1], is_beyond.argmax(axis=1) + 1, n_left[shows])
+            end[shows] = decided
+            is_wanted = np.isnan(scores[shows]) & (place < decided[:, None])
+            is_left_open = is_wanted.any(axis=1)
+            shows, is_wanted = shows[is_left_open], is_wanted[is_left_open]
+            wanted = np.zeros(items.shape, np.bool_)
+            wanted[shows] = is_wanted & (place < depth)
+            self._score_where(wanted, row, items, scores)
+            depth *= 2
+        counts = (scores >= lowest[:, None]) & (place < end[:, None])
+        self.recent[:, row] = size, self.found_above(row) - found_before
+        is_open = self.is_open[row]
+        for at, one in enumerate(row.tolist()):
+            self.listed.pop(one, None)
+            self.asked.setdefault(one, []).append(items[at, ~np.isnan(scores[at])])
+            if not is_open[at]:
+                del self.asked[one]
+        chance = chance_of_finding(n_left, size, counts.sum(axis=1))
+        return np.where((counts & is_part).any(axis=1), chance, 0.0)
+
+    def _score_where(self, is_asked: BoolArray, row: IntArray, items: IntArray, scores: FloatArray) -> None:
+        """Score some items of rows, and put what was found into their places."""
+        size = is_asked.sum(axis=1)
+        has_items = size > 0
+        if has_items.any():
+            scores[is_asked] = self._score_lists(row[has_items], items[is_asked], size[has_items])
+
+    def _next_items(self, row: IntArray, n_items: IntArray) -> tuple[IntArray, FloatArray, IntArray]:
+        """Return the next items of each row, their features, and how many there are: as many as it needs.
+
+        More items than needed are looked up at a time; they are sorted anew before they are asked for.
+        """
+        held = np.array([len(self.listed[one][0]) if one in self.listed else 0 for one in row.tolist()])
+        if (held < n_items).any():
+            return self._sorted_items(row, n_items, _AHEAD)
+        place = np.repeat(np.arange(len(row)), held), ranges(np.zeros_like(held), held)
+        items = np.zeros((len(row), int(held.max())), np.int64)
+        items[place] = np.concatenate([self.listed[one][0] for one in row.tolist()])
+        features = np.zeros((*items.shape, len(self.order.weights)), np.float32)
+        features[place] = np.concatenate([self.listed[one][1] for one in row.tolist()])
+        guess = np.full(items.shape, -np.inf)
+        guess[place] = features[place] @ self.order.weights
+        falling = np.argsort(-guess, axis=1, kind="stable")
+        items = np.take_along_axis(items, falling, axis=1)
+        return items, np.take_along_axis(features, falling[:, :, None], axis=1), held
+
+    def _sorted_items(
+        self, row: IntArray, n_items: IntArray, ahead: int = 1
+    ) -> tuple[IntArray, FloatArray, IntArray]:
+        """Return ``ahead`` times as many items as rows need, as ``_next_items``, without its lists."""
         queries, columns = self.rows.queries, np.arange(len(row))
         users = queries.users[row]
-        features = self.order.features(users)
-        guess = np.array(self.order.predict(users, features))
+        guess, known = guesses(self.order, users)
         for lists in (queries.excluded, queries.targets):
             lengths = lists.lengths()[row]
             guess[np.repeat(columns, lengths), lists.items[ranges(lists.indptr[row], lengths)]] = -np.inf
-        asked = self.asked.of(users)
-        guess[np.searchsorted(users, asked.user), asked.item] = -np.inf
-        most = int(n_items.max())
-        items = np.broadcast_to(np.arange(guess.shape[1]), guess.shape)
+        for at, one in enumerate(row.tolist()):
+            for items in self.asked.get(one, ()):
+                guess[at, items] = -np.inf
+        n_left = self.rows.n_free[row] - np.maximum(self.depth[row], 0)
+        most = min(ahead * int(n_items.max()), int(n_left.max()))
+        chosen = np.broadcast_to(np.arange(guess.shape[1]), guess.shape)
         if most < guess.shape[1]:
-            items = np.argpartition(-guess, most - 1, axis=1)[:, :most]
-        falling = np.argsort(-np.take_along_axis(guess, items, axis=1), axis=1, kind="stable")
-        items = np.take_along_axis(items, falling, axis=1)
-        return items, np.take_along_axis(features, items[:, :, None], axis=1)
+            chosen = np.argpartition(-guess, most - 1, axis=1)[:, :most]
+        falling = np.argsort(-np.take_along_axis(guess, chosen, axis=1), axis=1, kind="stable")
+        chosen = np.take_along_axis(chosen, falling, axis=1)
+        features = np.stack([np.take_along_axis(one, chosen, axis=1) for one in known], axis=-1)
+        return chosen, features, np.minimum(n_left, most)
 
     def _score_in_waves(
         self, row: IntArray, n_items: IntArray, items: IntArray, features: FloatArray

@@ -72,7 +72,7 @@ def fewest_rows(n_open: float, half_width: float, level: float, n_users: int) ->
     return int(np.ceil(min(rows, n_open)))
 
 
-def _exponential(keys: IntArray) -> FloatArray:
+def exponential(keys: IntArray) -> FloatArray:
     """Return random numbers with the standard exponential law from keys of 64 bits, in the order of these."""
     uniform = np.minimum(np.asarray(keys).astype(np.float64) / 2.0**64, 1 - 2.0**-53)
     exponential: FloatArray = -np.log1p(-uniform)
@@ -124,10 +124,14 @@ class UserSample:
         variance
     stake, stake_smaller : the bets on larger and on smaller values; 0 where they would be about a model that
         was not asked
+    largest : the largest share of the capital that was bet on larger values
+    lower_share : of 1 - level that lower limits get
     aim : (n_columns,) distance from the mean that bets are chosen for
     wanted : (n_columns,) half-width at which a column is narrow enough
     excluded : (n_columns,) distance from the mean at which a mean must be excluded for that
     """
+
+    of_queue: tuple[str, ...] = ("queue", "ceiling", "slack", "weight")  # one entry per user of the queue
 
     def __init__(
         self,
@@ -161,6 +165,8 @@ class UserSample:
         self.value, self.least, self.most, self.before, self.variance = np.zeros((5, 0, n_columns))
         self.stake, self.stake_smaller = np.zeros((2, 0, n_columns))
         self.is_asked: BoolArray = np.ones(len(self.models), np.bool_)
+        self.largest: FloatArray = np.zeros((0, n_columns))
+        self.lower_share = 0.5
         self.aim: FloatArray = np.full(n_columns, precision)
         self.wanted: FloatArray = np.full(n_columns, precision)
         self.excluded: FloatArray = np.full(n_columns, 2 * precision)
@@ -259,6 +265,7 @@ class UserSample:
             variance=variance,
             stake=np.where(has_larger, self.aim / variance, 0.0),
             stake_smaller=np.where(has_smaller, self.aim / variance, 0.0),
+            largest=np.full_like(variance, LARGEST_BET),
             sampled=row,
             drop=np.where(self.is_asked[:, None], (ceiling - value) / weight[:, :, None], np.nan),
         )
@@ -314,7 +321,9 @@ class UserSample:
         """
         if self.n_users is None:
             return
-        self._lower(np.flatnonzero(self.rows.depth[self.queue] >= 0))
+        for k, model in enumerate(self.models):
+            if isinstance(model, AskedModel):
+                self._lower_model(k, np.flatnonzero(model.rows.depth[self.queue] >= 0))
         self.release()
 
     def deepen(self, may_screen: Callable[[int], bool]) -> None:
@@ -351,7 +360,7 @@ class UserSample:
             setattr(self, name, getattr(self, name)[:, models])
         self.last_drop, self.known = self.last_drop[models], self.known[models]
         self.is_asked = np.ones(len(self.models), np.bool_)
-        for name in ("value", "least", "most", "before", "variance", "stake", "stake_smaller"):
+        for name in ("value", "least", "most", "before", "variance", "stake", "stake_smaller", "largest"):
             setattr(self, name, getattr(self, name)[:, columns])
         for name in ("aim", "wanted", "excluded"):
             setattr(self, name, getattr(self, name)[columns])
@@ -407,11 +416,15 @@ class UserSample:
 
     def limits(self) -> FloatArray:
         """Return the interval of each column, (n_columns, 2)."""
+        return np.array([sequence.limits(level=self.level) for sequence in self.sequences()])
+
+    def sequences(self) -> list[ConfidenceSequence]:
+        """Return the bets on each column."""
         known, slack = self.contrast(self.known), self.slack.sum(axis=0)
         ceiling = self.contrast(self.ceiling.sum(axis=0))
         most, least = ceiling + self.contrast(slack, -1), ceiling - self.contrast(slack, 1)
         is_difference = np.repeat((self.contrasts < 0).any(axis=1), self.known.shape[1])
-        limits = [
+        return [
             ConfidenceSequence(
                 self.value[:, c],
                 self.before[:, c],
@@ -425,10 +438,11 @@ class UserSample:
                 self.most[:, c],
                 -1.0 if is_difference[c] else 0.0,
                 self.stake_smaller[:, c],
-            ).limits(level=self.level)
+                self.largest[:, c],
+                self.lower_share,
+            )
             for c in range(len(known))
         ]
-        return np.array(limits)
 
     def means(self) -> FloatArray:
         """Return the estimate of each column; exact for the test users when all are known."""
@@ -478,12 +492,16 @@ class UserSample:
 
     def _lower(self, at: IntArray) -> None:
         """Lower ceilings of users at some places of the queue to what is known; values where that is all."""
-        row = self.queue[at]
-        for k, model in enumerate(self.models):
-            is_open = model.is_open[row]
-            ceiling = np.minimum(self.ceiling[at, k], model.ceilings(row))
-            ceiling[~is_open] = model.values(row[~is_open])
-            self.ceiling[at, k], self.slack[at, k] = ceiling, ceiling * is_open[:, None]
+        for k in range(len(self.models)):
+            self._lower_model(k, at)
+
+    def _lower_model(self, k: int, at: IntArray) -> None:
+        """Lower ceilings of one model."""
+        row, model = self.queue[at], self.models[k]
+        is_open = model.is_open[row]
+        ceiling = np.minimum(self.ceiling[at, k], model.ceilings(row))
+        ceiling[~is_open] = model.values(row[~is_open])
+        self.ceiling[at, k], self.slack[at, k] = ceiling, ceiling * is_open[:, None]
 
     def _shuffle(self) -> None:
         """Bring the queue into a random order, in which users are drawn in proportion to their slack.
@@ -494,7 +512,7 @@ class UserSample:
         if not len(self.clock):
             users = self.models[0].users[self.queue]
             keys = pair_keys(self.seed, "plan/screened", users, np.zeros_like(users))
-            self.clock = _exponential(keys)
+            self.clock = exponential(keys)
         self.weight = self._slacks()
         with np.errstate(divide="ignore"):
             self._take(np.argsort(self.clock / self.weight, kind="stable"))
@@ -513,13 +531,13 @@ class UserSample:
             is_drawn = np.isin(self.queue, row)
             users = self.models[0].users[self.queue[is_drawn]]
             keys = pair_keys(self.seed, "plan/again", users, np.full_like(users, len(self.sampled)))
-            self.clock[is_drawn] = _exponential(keys)
+            self.clock[is_drawn] = exponential(keys)
             self._shuffle()
 
     def _take(self, at: IntArray) -> None:
         """Keep the users of the queue at some places, in this order."""
-        self.queue, self.ceiling, self.slack = self.queue[at], self.ceiling[at], self.slack[at]
-        self.weight = self.weight[at]
+        for name in self.of_queue:
+            setattr(self, name, getattr(self, name)[at])
         if len(self.clock):
             self.clock = self.clock[at]
 

@@ -1,0 +1,137 @@
+"""Random parts of rows: their reports have the mean of what the whole row shows, and known limits."""
+
+from __future__ import annotations
+
+import copy
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from tests.workflows.plan.world import Counting, make_world
+from truerank.core.ranks import TiePolicy
+from truerank.core.scorer import as_scorer
+from truerank.metrics.registry import make_metrics, values
+from truerank.ranking.exact import exact_ranks
+from truerank.workflows.precision.model_values import AskedModel
+from truerank.workflows.precision.part_sample import PartSample, growth
+from truerank.workflows.precision.partial_rows import PartialRows
+from truerank.workflows.precision.row_parts import SHARES, RowParts, chance_of_finding, steps_to
+
+METRICS = "recall@10,ndcg@10"
+
+
+@pytest.mark.parametrize(("n_left", "n_part", "n_counting"), [(7, 3, 2), (7, 1, 5), (6, 4, 3), (5, 2, 0)])
+def test_the_chance_is_that_of_all_parts(n_left: int, n_part: int, n_counting: int) -> None:
+    parts = list(combinations(range(n_left), n_part))
+    share = np.mean([min(part) < n_counting for part in parts])
+    found = chance_of_finding(np.array([n_left]), np.array([n_part]), np.array([n_counting]))
+    assert found[0] == pytest.approx(share, abs=1e-12)
+
+
+def test_no_report_reaches_further_than_stated() -> None:
+    """Every number of further items, for random drops and every share."""
+    rng = np.random.default_rng(0)
+    steps = steps_to(40)
+    drops = np.sort(rng.random((50, 2, len(steps))), axis=2)
+    parts = RowParts.of(drops, steps)
+    every = np.arange(1, 41)
+    at = np.searchsorted(steps, every)  # the drop for a number between two steps is at most the next one's
+    for share, reach, drop in zip(parts.share, parts.reach, drops, strict=True):
+        n_part = int(np.ceil(share * 500))
+        chance = chance_of_finding(np.full(40, 500), np.full(40, n_part), every)
+        assert (drop[:, at] / chance <= reach[:, None] + 1e-9).all()
+    assert set(parts.share.tolist()) <= set(SHARES)
+
+
+def test_rows_that_one_more_item_decides_are_whole_and_others_are_not() -> None:
+    drops = np.zeros((2, 1, 10))
+    drops[0], drops[1, 0, 9] = 1.0, 1.0
+    parts = RowParts.of(drops, steps_to(10))
+    assert parts.share[0] == 1.0
+    assert parts.share[1] < 0.2
+    forced = RowParts.of(drops, steps_to(10), np.array([False, True]))
+    assert forced.share.tolist() == [1.0, 1.0]
+    assert forced.reach.tolist() == [[1.0], [1.0]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ties", ["expected", "best", "worst", "random"])
+@pytest.mark.parametrize("n_targets", [1, 3])
+def test_reports_have_the_mean_of_the_drops(ties: TiePolicy, n_targets: int) -> None:
+    """400 parts of each row; the mean over all users is within five standard errors, and limits hold."""
+    split, scores = make_world(n_targets=n_targets)
+    scores = np.round(scores, 1)  # ties
+    metrics = make_metrics("recall@10,ndcg@10,ap@10")
+    exact = values(metrics, exact_ranks(as_scorer(scores), split), ties=ties)
+    rows = PartialRows(Counting(scores), split, cutoff=10)
+    rows.advance(np.arange(len(exact)), 20)
+    row = np.flatnonzero(rows.is_open)
+    model = AskedModel(rows, metrics, ties=ties)
+    ceiling, parts = model.ceilings(row), model.parts(row)
+    assert ((parts.share < 1).mean() > 0.3) == (ties != "random")
+    means = []
+    for seed in range(400 if ties == "expected" else 60):
+        again = copy.copy(rows)
+        for name in ("above", "tied", "depth", "recent"):
+            setattr(again, name, getattr(rows, name).copy())
+        again.asked, again.listed = {k: list(v) for k, v in rows.asked.items()}, dict(rows.listed)
+        asked = AskedModel(again, metrics, ties=ties, seed=seed)
+        asked.seed = 0 if ties == "random" else seed
+        drop = asked.ask_parts(row, parts.share, ceiling)
+        assert (drop >= -1e-9).all()
+        assert (drop <= parts.reach + 1e-9).all()
+        is_known = ~again.is_open[row]
+        np.testing.assert_allclose(asked.values(row[is_known]), exact[row[is_known]], atol=1e-12)
+        means.append(drop.mean(axis=0))
+    wanted = (ceiling - exact[row]).mean(axis=0)
+    error = np.std(means, axis=0, ddof=1) / np.sqrt(len(means))
+    assert (np.abs(np.mean(means, axis=0) - wanted) <= 5 * error + 1e-9).all()
+
+
+def test_parts_ask_no_pair_twice_and_end_with_the_exact_value() -> None:
+    split, scores = make_world()
+    metrics = make_metrics(METRICS)
+    exact = values(metrics, exact_ranks(as_scorer(scores), split))
+    scorer = Counting(scores)
+    rows = PartialRows(scorer, split, cutoff=10)
+    rows.advance(np.arange(len(exact)), 14)
+    row = np.flatnonzero(rows.is_open)
+    for _ in range(30):
+        rows.ask_parts(row, np.full(len(row), 0.06), seed=3)
+        rows.deepen(row[::7], rows.depth[row[::7]] + 5)
+    assert not rows.is_open.any()
+    np.testing.assert_array_equal(values(metrics, rows.ranks(np.arange(len(exact)))), exact)
+    assert rows.n_scores == scorer.count
+    assert scorer.count - scorer.is_asked.sum() <= 0.05 * scorer.count  # padding of rows that share a call
+
+
+@pytest.mark.slow
+def test_samples_by_parts_cover_at_every_moment() -> None:
+    """Level 0.8, so that misses are seen; a run misses if any of six looks does."""
+    split, scores = make_world()
+    metrics = make_metrics(METRICS)
+    exact = values(metrics, exact_ranks(as_scorer(scores), split)).mean(axis=0)
+    n_runs, missed, means = 200, np.zeros(2), []
+    for seed in range(n_runs):
+        rows = PartialRows(Counting(scores), split, cutoff=10)
+        sample = PartSample(AskedModel(rows, metrics, seed=seed), precision=0.05, level=0.8, seed=seed)
+        sample.screen(14)
+        left = np.zeros(2, np.bool_)
+        for _ in range(6):
+            sample.add_users(12)
+            low, high = sample.limits().T
+            left |= (low > exact + 1e-9) | (high < exact - 1e-9)
+        missed += left
+        means.append(sample.means())
+    assert (missed / n_runs <= 0.2 + 3 * np.sqrt(0.2 * 0.8 / n_runs)).all()
+    error = np.std(means, axis=0, ddof=1) / np.sqrt(n_runs)
+    assert (np.abs(np.mean(means, axis=0) - exact) < 5 * error).all()
+
+
+def test_growth_is_that_of_the_best_bet() -> None:
+    drop, excluded = 0.03, 0.1
+    bets = np.linspace(0, 0.999, 5000) / (1 - excluded)
+    pace = (1 - drop) * np.log1p(bets * excluded) + drop * np.log1p(-bets * (1 - excluded))
+    assert growth(drop, excluded) == pytest.approx(pace.max(), rel=1e-5)
+    assert growth(excluded, excluded) == 0
