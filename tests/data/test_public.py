@@ -23,6 +23,9 @@ def skip_unless_here(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["ml-100k", "ml-1m", "citeulike-a", "book-crossing", "lastfm-hetrec", "online-retail-uci"]
 )
+@pytest.mark.filterwarnings(
+    "ignore:blanks or other letters:truerank.core.errors.DataWarning"
+)  # book-crossing has eleven
 def test_sizes(name: str) -> None:
     skip_unless_here(name)
     entry, events = describe(name), load(name)

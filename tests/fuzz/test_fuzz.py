@@ -52,6 +52,7 @@ def test_make_fuzz_runs_enough() -> None:
 @pytest.mark.parametrize(
     "attack", [TextFiles, TextCells, ParquetColumns, OtherForms, RankTables, TrecFiles, Specs, ChangedSpecs]
 )
+@pytest.mark.filterwarnings("ignore:blanks or other letters:truerank.core.errors.DataWarning")
 def test_drawn_by_hypothesis(attack: type[Attack], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same attacks with a generator that searches for bad cases and makes them small."""
     made = attack(tmp_path / "files")

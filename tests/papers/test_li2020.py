@@ -273,6 +273,7 @@ def test_errors_of_ease(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.data
 @pytest.mark.skipif(not HAS_BOOKS, reason="book-crossing does not lie in TRUERANK_DATA or ../shared/data")
+@pytest.mark.filterwarnings("ignore:blanks or other letters:truerank.core.errors.DataWarning")
 def test_book_x_is_the_papers() -> None:
     split = li2020.book_split()
     assert len(split.train) + len(split.test) == 786_690

@@ -67,6 +67,7 @@ def test_unknown_and_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     reason="citeulike-a and book-crossing do not lie in TRUERANK_DATA or ../shared/data",
 )
 @pytest.mark.filterwarnings("ignore:.*incomplete copy:truerank.core.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore:blanks or other letters:truerank.core.errors.DataWarning")
 def test_sizes_of_data_sets() -> None:
     """Numbers of whole data sets match to the digit; of those at hand in part it is said."""
     outcome = run_recipe("l20.table4")
