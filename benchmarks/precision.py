@@ -15,7 +15,8 @@ Results of data sets that were not measured anew stay in the file. With ``--keep
 folder, and so are scores of fitted models, so that another start goes on; ``--minutes`` ends it early, and
 the file then holds the seeds so far. ``--workers`` divides the seeds among processes, which share the scores.
 
-    python -m benchmarks.precision [--quick] [--seeds 100] [--only ml-1m] [--large-seeds 10]
+    python -m benchmarks.precision [--quick] [--seeds 100] [--only ml-1m] [--model ease] [--precision 0.01]
+                                   [--large-seeds 10]
                                    [--keep FOLDER] [--minutes 9] [--workers 4]
 """
 
@@ -241,6 +242,11 @@ def run_once(
     }
 
 
+def key_of(row: dict[str, Any]) -> tuple[str, str, float]:
+    """Return what a case is of."""
+    return row["data"], row["model"], row["precision"]
+
+
 def show(row: dict[str, Any]) -> None:
     """Print one case."""
     share = row["share_of_exact"]
@@ -263,6 +269,8 @@ def main() -> None:
     parser.add_argument(
         "--only", choices=["ml-1m", *LARGE], help="one data set; others stay as they were written"
     )
+    parser.add_argument("--model", help="one model; others stay as they were written")
+    parser.add_argument("--precision", type=float, help="of MovieLens 1M, instead of the three")
     parser.add_argument("--keep", type=Path, help="folder where finished runs are kept")
     parser.add_argument("--minutes", type=float, default=np.inf, help="begin no further run after this time")
     parser.add_argument("--workers", type=int, default=1, help="processes that the seeds are divided among")
@@ -289,7 +297,11 @@ def main() -> None:
             events = load(data)
             split = make_split(events, "leave-one-out" if events.time is None else "leave-last-out")
             names = LARGE.get(data, MODELS_USED[: 2 if options.quick else None])
-            named = {name: black_box(name, split, data, options.keep) for name in names}
+            named = {
+                name: black_box(name, split, data, options.keep)
+                for name in names
+                if options.model in (None, name)
+            }
         proxies = [
             fitted_table(str(model), split, data, options.keep) for model in MODELS.make_all(DEFAULT_PROXY)
         ]
@@ -300,7 +312,11 @@ def main() -> None:
                 split,
                 model,
                 proxies,
-                precisions=(0.01,) if data in LARGE else PRECISIONS,
+                precisions=(0.01,)
+                if data in LARGE
+                else (options.precision,)
+                if options.precision
+                else PRECISIONS,
                 n_seeds=5 if options.quick else options.large_seeds if data in LARGE else options.seeds,
                 is_checked=data not in LARGE,
                 keep=options.keep,
@@ -312,10 +328,10 @@ def main() -> None:
     slug = folder_name()
     path = Path(__file__).parent / "results" / slug / "precision.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    measured = {case["data"] for case in cases}
+    measured = {key_of(case): case for case in cases}
     before = json.loads(path.read_text())["cases"] if path.exists() else []
-    kept = [case for case in before if case.get("data") not in (None, *measured)]
-    found = {"benchmark": "precision", "machine": machine(), "cases": kept + cases}
+    kept = [measured.pop(key_of(case), case) for case in before]
+    found = {"benchmark": "precision", "machine": machine(), "cases": kept + list(measured.values())}
     path.write_text(json.dumps(found, indent=2) + "\n")
     print(f"written to benchmarks/results/{slug}/precision.json")
 
