@@ -42,6 +42,7 @@ class ConfidenceSequence:
         there is none, so that the sum before need not be right for them
     largest : fraction of the capital at risk in one bet on larger values, at most, below 1 and fixed before
         each draw: (n,) or the same for all
+    largest_smaller : the same for bets on smaller values
     lower_share : of 1 - level that the lower limit gets, fixed before the first draw; the upper one gets the
         rest
 
@@ -104,6 +105,7 @@ class ConfidenceSequence:
     bet_smaller: FloatArray | None = None
     largest: FloatArray | float = LARGEST_BET
     lower_share: float = 0.5
+    largest_smaller: FloatArray | float = LARGEST_BET
 
     def limits(self, *, level: float = 0.95) -> tuple[float, float]:
         """Return the lower and the upper limit after the last draw.
@@ -171,7 +173,7 @@ class ConfidenceSequence:
         bet = self.bet if is_lower or self.bet_smaller is None else self.bet_smaller
         if ((room < -_ROUNDING) & (bet > 0)).any():  # impossible given the values known so far
             return np.inf
-        largest = self.largest if is_lower else LARGEST_BET
+        largest = self.largest if is_lower else self.largest_smaller
         bets = np.minimum(weight * bet, largest / np.maximum(room, _ROUNDING))
         return float(np.cumsum(np.log1p(bets * gain)).max(initial=0.0))
 

@@ -73,12 +73,12 @@ def test_reports_have_the_mean_of_the_drops(ties: TiePolicy, n_targets: int) -> 
     means = []
     for seed in range(400 if ties == "expected" else 60):
         again = copy.copy(rows)
-        for name in ("above", "tied", "depth", "recent"):
+        for name in ("above", "tied", "depth", "recent", "scored"):
             setattr(again, name, getattr(rows, name).copy())
         again.asked, again.listed = {k: list(v) for k, v in rows.asked.items()}, dict(rows.listed)
         asked = AskedModel(again, metrics, ties=ties, seed=seed)
         asked.seed = 0 if ties == "random" else seed
-        drop = asked.ask_parts(row, parts.share, ceiling)
+        drop = asked.ask_parts(row, parts.share, ceiling, parts.reach)
         assert (drop >= -1e-9).all()
         assert (drop <= parts.reach + 1e-9).all()
         is_known = ~again.is_open[row]
@@ -115,7 +115,7 @@ def test_samples_by_parts_cover_at_every_moment() -> None:
     n_runs, missed, means = 200, np.zeros(2), []
     for seed in range(n_runs):
         rows = PartialRows(Counting(scores), split, cutoff=10)
-        sample = PartSample(AskedModel(rows, metrics, seed=seed), precision=0.05, level=0.8, seed=seed)
+        sample = PartSample([AskedModel(rows, metrics, seed=seed)], precision=0.05, level=0.8, seed=seed)
         sample.screen(14)
         left = np.zeros(2, np.bool_)
         for _ in range(6):

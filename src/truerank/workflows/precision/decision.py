@@ -19,7 +19,7 @@ from truerank.core.progress import Progress, ProgressTask, tracked
 from truerank.core.scorer import DenseScores, HasFactors, HasSparseRows, Scorer
 from truerank.core.split import Split
 from truerank.core.table import duration
-from truerank.core.types import BoolArray, FloatArray, IntArray
+from truerank.core.types import BoolArray, FloatArray
 from truerank.models.slow.slow_scorer import TimeIsUp
 from truerank.ranking.exact import exact_ranks
 from truerank.workflows.compare.result import Verdict, verdict_of_interval
@@ -27,9 +27,9 @@ from truerank.workflows.precision.budget import Spending
 from truerank.workflows.precision.goal import DecisionGoal, PrecisionTrace
 from truerank.workflows.precision.item_order import make_order
 from truerank.workflows.precision.model_values import AskedModel, ExactModel, ModelValues
+from truerank.workflows.precision.part_sample import PartSample
 from truerank.workflows.precision.partial_rows import PartialRows
 from truerank.workflows.precision.user_sample import (
-    UserSample,
     fewest_rows,
     needed_information,
     needed_rows,
@@ -161,7 +161,7 @@ class DecisionSearch:
         contrasts = np.zeros((len(goal.pairs), len(models)))
         for row, (a, b) in enumerate(goal.pairs):
             contrasts[row, a], contrasts[row, b] = 1.0, -1.0
-        self.sample = UserSample(
+        self.sample = PartSample(
             list(models.values()),
             precision=goal.margin or _FIRST_AIM,
             level=goal.pair_level,
@@ -217,26 +217,15 @@ class DecisionSearch:
                 sample.screen(cutoff)
                 self._aim_again()
             if sample.depth:
-                sample.deepen(self._may_screen)
                 self._choose()
+                sample.deepen_where_it_pays(self._for_screening())
+                sample.choose_way()
             if not sample.is_complete and not self._add_users():
                 self.update()
                 return
             task.advance(sample.n_all - len(sample.queue) - reported)
             reported = sample.n_all - len(sample.queue)
             is_open = self.update()
-
-    def _asked_models(self) -> list[AskedModel]:
-        """Return the models that are asked for scores now."""
-        pairs = zip(self.sample.models, self.sample.is_asked, strict=True)
-        return [model for model, is_asked in pairs if is_asked and isinstance(model, AskedModel)]
-
-    def _most_scores(self, row: IntArray, depth: int | None = None) -> IntArray:
-        """Return how many scores rows may still take in all models that are asked, up to a depth."""
-        most = np.zeros(len(row), np.int64)
-        for model in self._asked_models():
-            most += model.rows.most_scores(row, depth)
-        return most
 
     def _left(self) -> float:
         """Return how many scores may still be used; of the time that is left, half is for one round."""
@@ -249,12 +238,19 @@ class DecisionSearch:
             left = min(left, max(self.started + limit.seconds - now, 0.0) / pace / 2)
         return left
 
+    def _for_screening(self) -> float | None:
+        """Return the scores that screening may take: nothing where what is left does not decide anyway."""
+        left = self._left()
+        if np.isinf(left):
+            return None
+        return left if self.sample.further_scores() <= left else 0.0
+
     def _may_screen(self, depth: int) -> bool:
-        return bool(self._most_scores(self.sample.queue, depth).sum() <= self._left())
+        return bool(self.sample.most_scores(self.sample.queue, depth).sum() <= self._left())
 
     def _check_budget(self) -> None:
         first = self.sample.queue[:FEWEST_USERS]
-        needed = int(self._most_scores(first).sum())
+        needed = int(self.sample.most_scores(first).sum())
         if self.goal.limit.scores is not None and needed > self._left():
             raise InvalidParameter(
                 f"budget must allow a first round of {len(first)} users, which may take {needed:,} scores of "
@@ -318,7 +314,7 @@ class DecisionSearch:
         if cutoff is None or n == 0:
             return
         if self.goal.limit.scores is not None:
-            most = np.cumsum(self._most_scores(sample.queue[:n], _LOOK * cutoff))
+            most = np.cumsum(self.sample.most_scores(sample.queue[:n], _LOOK * cutoff))
             n = max(int(np.searchsorted(most, _FOR_LOOK * self._left(), side="right")), 1)
         row = sample.queue[:n]
         before = [model.n_scores for model in sample.models]
@@ -353,10 +349,10 @@ class DecisionSearch:
         """
         sample, cutoff = self.sample, self.goal.cutoff
         least = max(_SMALLEST_ROWS if sample.depth else _SMALLEST_ROUND, len(sample.queue) // _MOST_ROUNDS)
-        n = min(max(least, -(-sample.missing_rows() // ROUNDS)), sample.n_candidates)
+        n = max(least, -(-sample.missing_rows() // ROUNDS))
+        n = n if sample.is_by_parts else min(n, sample.n_candidates)
         if self.goal.limit.written is not None:
-            most = np.cumsum(self._most_scores(sample.queue[:n]))
-            n = int(np.searchsorted(most, self._left(), side="right"))
+            n = sample.affordable(n, self._left())
             if n == 0 and self.goal.limit.seconds is not None:
                 n = 1
             if n == 0:

@@ -18,7 +18,7 @@ from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import values
 from truerank.workflows.precision.partial_rows import PartialRows
-from truerank.workflows.precision.row_parts import RowParts, steps_to
+from truerank.workflows.precision.row_parts import FIRST, RowParts, steps_to
 
 _ROUNDING = 1e-9
 
@@ -112,8 +112,14 @@ class AskedModel:
         ceilings[:, falls] = np.minimum(found[:, falls], 1.0)
         return ceilings
 
-    def parts(self, row: IntArray) -> RowParts:
-        """Return how large a part of each row says how far its value lies below its ceiling."""
+    def parts(self, row: IntArray, within: FloatArray | None = None) -> RowParts:
+        """Return how large a part of each row says how far its value lies below its ceiling.
+
+        Parameters
+        ----------
+        row : open rows
+        within : (len(row), n_metrics) as in ``RowParts.of``
+        """
         cutoff = self.rows.cutoff or self.rows.rows.n_items
         order = np.argsort(row, kind="stable")
         ceilings, steps = self.ceilings(row)[order], steps_to(cutoff)
@@ -127,15 +133,33 @@ class AskedModel:
         is_whole = np.zeros(len(row), np.bool_)
         is_whole[order] = (ceilings > now + _ROUNDING).any(axis=1) | (self.ties == "random")
         drops[:, :, -1] = self.ceilings(row)  # nothing is left where every target is beyond the cut-off
-        return RowParts.of(np.maximum(drops, 0.0), steps, is_whole)
+        return RowParts.of(np.maximum(drops, 0.0), steps, is_whole, within)
 
-    def ask_parts(self, row: IntArray, share: FloatArray, ceiling: FloatArray) -> FloatArray:
-        """Score parts of rows and return how far values are reported to lie below ceilings."""
+    def ask_parts(
+        self, row: IntArray, share: FloatArray, ceiling: FloatArray, reach: FloatArray
+    ) -> FloatArray:
+        """Score promising items and random parts of rows; return by how much values are reported to fall.
+
+        Parameters
+        ----------
+        row : different rows
+        share, reach : of the parts that were planned for them, see ``RowParts``
+        ceiling : (len(row), n_metrics) what values are reported to lie below
+        """
+        first = np.where(share < 1, np.ceil(FIRST * share * self.rows.rows.n_free[row]), 0).astype(np.int64)
+        self.rows.deepen(row, self.rows.depth[row] + first)
+        drop = ceiling - np.minimum(ceiling, self.ceilings(row))
+        is_open = self.rows.is_open[row]
+        decided, rest = np.flatnonzero(~is_open), np.flatnonzero(is_open & (share < 1))
+        if len(rest):
+            share = share.copy()
+            share[rest] = self.parts(row[rest], reach[rest] - drop[rest]).share
         chance = self.rows.ask_parts(row, share, self.seed)
-        drop = np.zeros((len(row), len(self.metrics)))
-        shown = np.flatnonzero(chance > 0)
+        shown = np.flatnonzero((chance > 0) & is_open)
+        drop[decided] = ceiling[decided] - self.values(row[decided])
         if len(shown):
-            drop[shown] = (ceiling[shown] - self.values(row[shown])) / chance[shown, None]
+            below = ceiling[shown] - drop[shown] - self.values(row[shown])
+            drop[shown] += below / chance[shown, None]
         return drop
 
     def row_scores(self) -> float:

@@ -1,4 +1,4 @@
-"""Sample of one model's users, of whom those that screening left open are asked for parts of their rows.
+"""Sample of users of whom those that screening left open are asked for parts of their rows.
 
 Three things decide what such an evaluation costs, and all are forecast: the scores that screening takes, how
 much is left open by it, and how many draws it takes to be sure of the rest. Screening goes deeper where that
@@ -7,6 +7,9 @@ is expected to save more scores than it takes, user by user.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
 from truerank.core.random import pair_keys
@@ -14,8 +17,8 @@ from truerank.core.types import FloatArray, IntArray
 from truerank.inference.anytime import predictable_variance
 from truerank.inference.estimate_interval.registry import Target
 from truerank.ranking.listed import SLACK
-from truerank.workflows.precision.model_values import AskedModel
-from truerank.workflows.precision.partial_rows import GROWTH
+from truerank.workflows.precision.model_values import AskedModel, ModelValues
+from truerank.workflows.precision.partial_rows import GROWTH, PartialRows
 from truerank.workflows.precision.user_sample import (
     UserSample,
     exponential,
@@ -23,147 +26,279 @@ from truerank.workflows.precision.user_sample import (
     predicted_variance,
 )
 
-_LOWER_SHARE = 0.8  # of 1 - level for lower limits, where ceilings are limits from above
+_LOWER_SHARE = 0.9  # of 1 - level for lower limits, where ceilings are limits from above
 _LEAST_WEIGHT = 1e-3  # of a user, who must have a chance to be drawn
-_LARGEST = (0.5, 0.95)  # share of the capital that is bet, at least and at most
+_AT_RISK = (0.5, 0.98)  # share of the capital that is bet, at least and at most
 _GUESSED = 20.0  # draws that a forecast of the drops counts for where bets are chosen
-_BELIEVED = 120.0  # and where it is decided how deep to go
+_SIZE = 0.5  # of a report that is not 0, as a share of the largest, before any is known
+_BELIEVED = 120.0  # draws that a forecast of the drops counts for where it is decided how deep to go
 _PASS = 0.5  # of the scores that draws are expected to take, for one pass of screening at most
 _OLDER = 0.25  # weight of what was found earlier in a row beside the last pass, in forecasts of the next one
 _UNSEEN = 0.02  # items above that a pass is expected to find where none was found before
 _COMES_TRUE = 0.3  # of what further items above could take away does
 _AFTER = 2.0  # all that a row still holds, as a multiple of what the next pass is expected to find
-_RATIO = (0.1, 0.6)  # of expected drops to those that must be excluded: forecasts go no further
+_RATIO = (0.02, 0.6)  # of expected drops to those that must be excluded: forecasts go no further
 _MOST_RATIO = 0.4  # and where it is decided how deep to go
 _MOST_PASSES = 60
+_SMALL = 1e-3  # drop that is excluded where growths are compared, as a share of the largest
 
 
-def growth(drop: float, excluded: float) -> float:
+def at_risk(drop: float, excluded: float, size: float = 1.0) -> float:
+    r"""Return the share of the capital at risk in the best bets on drops being smaller than what is excluded.
+
+    .. math:: \frac{(e - d)(1 - e)}{e (s - e)}
+
+    for drops that are 0 or s, with mean d where e is to be excluded and 1 is the largest that is possible;
+    all of the capital where that would be more.
+
+    Examples
+    --------
+    >>> round(at_risk(0.05, 0.1), 3), at_risk(0.05, 0.1, size=0.2), at_risk(0.2, 0.1)
+    (0.5, 1.0, 0.0)
+    """
+    if drop >= excluded:
+        return 0.0
+    if size <= excluded:
+        return 1.0
+    return float(min((excluded - drop) * (1 - excluded) / (excluded * (size - excluded)), 1.0))
+
+
+def growth(drop: float, excluded: float, size: float = 1.0) -> float:
     r"""Return the growth of the logarithm of the capital per draw, of best bets on drops being smaller.
 
     .. math:: (1 - d) \log\frac{1 - d}{1 - e} + d \log\frac{d}{e}
 
-    for drops that are 0 or 1, with mean d where e is to be excluded; 0 where d is not below e.
+    for drops that are 0 or 1, with mean d where e is to be excluded; more for smaller drops of the same mean,
+    0 where d is not below e.
 
     Examples
     --------
     >>> round(growth(0.0, 0.1), 3), round(growth(0.05, 0.1), 3), growth(0.2, 0.1)
     (0.105, 0.017, 0.0)
+    >>> round(growth(0.05, 0.1, size=0.2), 3)
+    0.051
     """
     if drop >= excluded:
         return 0.0
-    found = (1 - drop) * np.log((1 - drop) / (1 - min(excluded, 0.999)))
-    return float(found + (drop * np.log(drop / excluded) if drop > 0 else 0.0))
+    excluded = min(excluded, 0.999)
+    share = min(drop / size, 1.0)
+    bet = at_risk(drop, excluded, size) / (1 - excluded)
+    found = (1 - share) * np.log1p(bet * excluded)
+    return float(found + (share * np.log1p(bet * (excluded - size)) if share > 0 else 0.0))
 
 
-class PartSample(UserSample):
-    """Growing sample of one model's users; those left open by screening are asked for parts of their rows.
-
-    After a screening users are drawn with replacement, in proportion to their reach: how far below its
-    ceiling a user may be reported (``RowParts``). Bets are on the reports. Within a round users are drawn
-    from the same queue; those that are decided leave it afterwards.
+@dataclass(frozen=True, eq=False)
+class _Bets:
+    """What bets on the next draws are chosen by, each before its draw: (n_draws, n_columns) throughout.
 
     Parameters
     ----------
-    model : the model that is asked
-    precision, level, target, seed : as in ``UserSample``
+    mean : expected fall of a column, as a share of the weight; negative where it is expected to rise
+    variance : of the values
+    size : (2, n_draws, n_columns) expected falls and rises, where there is one
+    """
+
+    mean: FloatArray
+    variance: FloatArray
+    size: FloatArray
+
+    @classmethod
+    def of(cls, drawn: FloatArray, seen: FloatArray, guess: FloatArray) -> _Bets:
+        """Choose them by all values before a draw, and by a guess of the mean fall."""
+        spread = np.maximum(np.abs(guess) * (1 - np.abs(guess)), 1e-4)
+        variance = np.stack(
+            [
+                predictable_variance(drawn[:, c], seen[:, c], prior=float(spread[c]), n_prior=_GUESSED / 4)
+                for c in range(drawn.shape[1])
+            ],
+            axis=1,
+        )
+        fall = 1 - np.concatenate([seen, drawn])
+
+        def before(per_draw: FloatArray) -> FloatArray:
+            sums: FloatArray = (np.cumsum(per_draw, axis=0) - per_draw)[len(seen) :]
+            return sums
+
+        n_before = np.arange(len(seen), len(fall))[:, None]
+        mean = (_GUESSED * guess + before(fall)) / (_GUESSED + n_before)
+        guessed = _GUESSED * np.maximum(np.abs(guess), 1e-4)
+        size = np.stack(
+            [
+                (_SIZE * guessed + before(one**2)) / (guessed + before(one))
+                for one in (np.maximum(fall, 0.0), np.maximum(-fall, 0.0))
+            ]
+        )
+        return cls(mean, variance, size)
+
+    def at_risk(self, side: int, excluded: FloatArray) -> FloatArray:
+        """Return the shares of the capital for bets on larger (1) or smaller (-1) values."""
+        size = self.size[0 if side == 1 else 1]
+        flat = [
+            at_risk(max(side * mean, 0.0), min(e, 0.999), s)
+            for mean, e, s in zip(
+                self.mean.ravel().tolist(), excluded.ravel().tolist(), size.ravel().tolist(), strict=True
+            )
+        ]
+        found: FloatArray = np.clip(np.reshape(flat, self.mean.shape), *_AT_RISK)
+        return found
+
+
+class PartSample(UserSample):
+    """Growing sample of users; those left open by screening are asked for parts of their rows.
+
+    After a screening users are drawn with replacement, in proportion to their reach: how far below its
+    ceiling a user may be reported (``RowParts``) in a model that is asked. Bets are on the reports. Within a
+    round users are drawn from the same queue; those that are decided leave it afterwards.
+
+    Parameters
+    ----------
+    models, precision, level, target, seed, contrasts : as in ``UserSample``
 
     Attributes
     ----------
     is_by_parts : whether users are drawn in this way now; else whole rows are scored, each user once
-    share : (len(queue),) of the row that is asked for
-    reach : (len(queue), n_metrics) the largest drop that may be reported
-    slope : (len(queue),) the largest drop per further item above the targets
-    cost : (len(queue),) expected scores of a draw
+    share : (len(queue), n_models) of the row that is asked for
+    reach : (len(queue), n_models, n_metrics) the largest drop that may be reported; 0 where nothing is open
+    slope : (len(queue), n_models) the largest drop per further item above the targets
+    cost : (len(queue), n_models) expected scores of a draw
+    ceilings : (n_sampled, n_models, n_metrics) sum of all ceilings and known values before each draw
     """
 
     of_queue = (*UserSample.of_queue, "share", "reach", "slope", "cost")
+    of_models = (*UserSample.of_models, "share", "reach", "slope", "cost", "ceilings")
 
     def __init__(
         self,
-        model: AskedModel,
+        models: Sequence[ModelValues],
         *,
         precision: float,
         level: float,
         target: Target = "test-users",
         seed: int = 0,
+        contrasts: FloatArray | None = None,
     ) -> None:
-        self.model = model
-        n, n_metrics = len(model.users), len(model.metrics)
+        n, n_models, n_metrics = len(models[0].users), len(models), len(models[0].metrics)
         self.share: FloatArray
         self.slope: FloatArray
         self.cost: FloatArray
-        self.share, self.slope, self.cost = np.ones((3, n))
-        self.reach: FloatArray = np.ones((n, n_metrics))
+        self.share, self.slope, self.cost = np.ones((3, n, n_models))
+        self.reach: FloatArray = np.ones((n, n_models, n_metrics))
+        self.ceilings: FloatArray = np.zeros((0, n_models, n_metrics))
         self.is_by_parts = False
         self.spent = self.n_open = 0  # scores of draws, and users that screening left open
         self.times: IntArray = np.zeros(n, np.int64)  # each user was drawn
         self.expected_finds = 1.0  # calibrates forecasts
-        super().__init__([model], precision=precision, level=level, target=target, seed=seed)
+        super().__init__(
+            models, precision=precision, level=level, target=target, seed=seed, contrasts=contrasts
+        )
+        self.is_about_differences = bool((self.contrasts < 0).any())
+
+    @property
+    def asked(self) -> dict[int, AskedModel]:
+        """The models that are asked now, by their places."""
+        return {
+            k: model
+            for k, model in enumerate(self.models)
+            if isinstance(model, AskedModel) and self.is_asked[k]
+        }
+
+    @property
+    def n_asked(self) -> int:
+        """Scores that all models were asked for so far."""
+        return sum(model.n_scores for model in self.models if isinstance(model, AskedModel))
 
     def screen(self, depth: int) -> None:
         """Score the ``depth`` most promising items of all remaining users, and plan parts for the others."""
-        if not len(self.sampled):
+        if not len(self.sampled) and not self.is_about_differences:
             self.lower_share = _LOWER_SHARE
         super().screen(depth)
         self.is_by_parts, self.n_open = True, len(self.queue)
         self._plan()
 
-    def _plan(self) -> None:
-        """Choose the parts of all users of the queue."""
-        if len(self.queue) == 0:
-            return
-        parts = self.model.parts(self.queue)
-        self.share, self.reach, self.slope = parts.share, parts.reach, parts.slope
-        self.cost = parts.cost() * self.rows.rows.n_free[self.queue]
-        self.weight = np.maximum(self.reach.max(axis=1), _LEAST_WEIGHT)
+    def ask(self, models: Sequence[int]) -> None:
+        """Ask some models alone from now on, as in ``UserSample``."""
+        before = self.is_asked
+        super().ask(models)
+        if self.is_by_parts and (self.is_asked != before).any():
+            self._plan()
+
+    def keep(self, models: Sequence[int], contrasts: Sequence[int]) -> None:
+        """Go on with some of the models and of the contrasts between them, in their order."""
+        super().keep(models, contrasts)
+        if self.is_by_parts:
+            self._plan()
+
+    def _plan(self, places: IntArray | None = None) -> None:
+        """Choose the parts of users at some places of the queue, or of all; weigh users by their reach."""
+        chosen = np.arange(len(self.queue)) if places is None else places
+        self.reach[chosen], self.slope[chosen], self.cost[chosen] = 0.0, 0.0, 0.0
+        for k, model in self.asked.items():
+            at = chosen[model.is_open[self.queue[chosen]]]
+            if len(at):
+                parts = model.parts(self.queue[at])
+                self.share[at, k], self.reach[at, k], self.slope[at, k] = (
+                    parts.share,
+                    parts.reach,
+                    parts.slope,
+                )
+                self.cost[at, k] = parts.cost() * model.rows.rows.n_free[self.queue[at]]
+        reach = self.reach[:, self.is_asked].max(axis=(1, 2), initial=0.0)
+        self.weight = np.where(reach > 0, np.maximum(reach, _LEAST_WEIGHT), 0.0)
 
     def add_users(self, n: int) -> None:
         """Draw n users and score parts of their rows; or whole rows of the next n users."""
         if not self.is_by_parts:
             super().add_users(n)
+            n_new = len(self.sampled) - len(self.ceilings)
+            self._append(ceilings=np.zeros((n_new, *self.known.shape)))
             return
-        before = self.rows.n_scores
-        total, n_columns = float(self.weight.sum()), self.reach.shape[1]
-        below = (self.reach / self.weight[:, None]).max(axis=0)
-        ceilings = self.known[0] + self.ceiling[:, 0].sum(axis=0)
-        guess, seen = self.expected_drop() / total, self.value[self.n_before :]
+        before, total = self.n_asked, float(self.weight.sum())
+        reach = self.reach * self.is_asked[:, None] / np.maximum(self.weight, _LEAST_WEIGHT)[:, None, None]
+        below, above = (self.contrast(reach, side).max(axis=0) for side in (1, -1))
+        ceilings = self.known + self.ceiling.sum(axis=0)
+        guess, seen = self._expected_fall() / total, self.value[self.n_before :]
         at = self._draw(n)  # all that bets depend on is known before this
-        drop = self._reports(at)
-        drawn = np.clip(1 - drop / self.weight[at, None], 1 - below, 1.0)
-        variance = np.stack(
-            [
-                predictable_variance(
-                    drawn[:, c], seen[:, c], prior=float(max(guess * (1 - guess), 1e-4)), n_prior=_GUESSED / 4
-                )
-                for c in range(n_columns)
-            ],
-            axis=1,
-        )
-        past = np.concatenate([seen, drawn])
-        n_past = np.arange(len(past))[:, None]
-        mean = ((_GUESSED * guess + np.cumsum(1 - past, axis=0) - (1 - past)) / (_GUESSED + n_past))[
-            len(seen) :
-        ]
-        excluded = 2 * self.aim * self.n_all / total
-        distance = np.maximum(excluded - mean, excluded / 4) * total / self.n_all
-        ones = np.ones((n, n_columns))
+        drop = self._reports(at) / self.weight[at, None, None]
+        drawn = np.clip(1 - self.contrast(drop), 1 - below, 1 + above)
+        bets = _Bets.of(drawn, seen, guess)
+        distance, excluded = self._distances(bets.mean, total)
+        has_larger, has_smaller = self._sides()
+        ones = np.ones_like(drawn)
         self._append(
-            before=ones * (ceilings - total),
+            before=ones * (self.contrast(ceilings) - total),
             left=np.full(n, total),
             value=drawn,
             least=ones * (1 - below),
-            most=ones,
-            variance=variance,
-            stake=distance / variance,
-            stake_smaller=self.aim / variance,
-            largest=np.clip(1 - mean / excluded, *_LARGEST),
+            most=ones * (1 + above),
+            variance=bets.variance,
+            stake=np.where(has_larger, distance[0] / bets.variance, 0.0),
+            stake_smaller=np.where(has_smaller, distance[1] / bets.variance, 0.0),
+            largest=bets.at_risk(1, excluded[0]),
+            largest_smaller=bets.at_risk(-1, excluded[1]),
             sampled=self.queue[at],
-            drop=(drop / self.weight[at, None])[:, None],
+            drop=np.where(self.is_asked[:, None], drop, np.nan),
+            ceilings=np.broadcast_to(ceilings, drop.shape),
         )
         self._lower(np.unique(at))
+        self._plan(np.unique(at))
         self.release()
-        self.spent += self.rows.n_scores - before
+        self.spent += self.n_asked - before
+
+    def _distances(self, mean: FloatArray, total: float) -> tuple[FloatArray, FloatArray]:
+        """Return how far below and above expected means are to be excluded, and from ceilings, by shares.
+
+        A single model is known to lie below its ceilings, so that all of the wanted width is below them;
+        a difference is to be excluded on either side of where it is expected.
+        """
+        fall = mean * total / self.n_all
+        aim = np.broadcast_to(self.aim, fall.shape)
+        if self.is_about_differences:
+            distance = np.stack([aim, aim])
+            excluded = np.maximum(np.stack([fall, -fall]), 0.0) + aim
+        else:
+            excluded = np.stack([2 * aim, aim])
+            distance = np.stack([np.maximum(2 * aim - fall, aim / 2), aim])
+        return distance, excluded * self.n_all / total
 
     def _draw(self, n: int) -> IntArray:
         """Return places in the queue, drawn in proportion to weights, with replacement.
@@ -171,9 +306,10 @@ class PartSample(UserSample):
         The exponential clocks of ``UserSample`` run; who is drawn gets a new one. So users are nearly the
         same where weights are, as in a run with another precision, and their scores may be kept already.
         """
-        users, drawn = self.model.users[self.queue], np.empty(n, np.int64)
+        users, drawn = self.models[0].users[self.queue], np.empty(n, np.int64)
+        speed = np.where(self.weight > 0, self.weight, np.nan)
         for nth in range(n):
-            at = int(np.argmin(self.clock / self.weight))
+            at = int(np.nanargmin(self.clock / speed))
             self.clock -= self.weight * (self.clock[at] / self.weight[at])
             self.times[self.queue[at]] += 1
             count = self.times[self.queue[at : at + 1]]
@@ -182,7 +318,7 @@ class PartSample(UserSample):
         return drawn
 
     def _reports(self, at: IntArray) -> FloatArray:
-        """Ask for parts of rows of drawn users and return the drops that are reported.
+        """Ask for parts of rows of drawn users and return the drops that are reported, per model and metric.
 
         A user who is drawn again is asked for another part, or for nothing where it is decided by now.
         """
@@ -190,128 +326,186 @@ class PartSample(UserSample):
         starts = np.flatnonzero(np.diff(at[order], prepend=-1))
         turn = np.empty(len(at), np.int64)
         turn[order] = np.arange(len(at)) - np.repeat(starts, np.diff(starts, append=len(at)))
-        drop = np.zeros((len(at), self.reach.shape[1]))
-        for nth in range(int(turn.max()) + 1):
-            chosen = np.flatnonzero(turn == nth)
-            place = at[chosen]
-            drop[chosen] = self.model.ask_parts(self.queue[place], self.share[place], self.ceiling[place, 0])
+        drop = np.zeros((len(at), *self.reach.shape[1:]))
+        for k, model in self.asked.items():
+            for nth in range(int(turn.max()) + 1):
+                chosen = np.flatnonzero((turn == nth) & self.reach[at, k].any(axis=1))
+                place = at[chosen]
+                if len(chosen):
+                    drop[chosen, k] = model.ask_parts(
+                        self.queue[place], self.share[place, k], self.ceiling[place, k], self.reach[place, k]
+                    )
         return drop
 
-    def expected_finds_of(self, row: IntArray, n_items: FloatArray | IntArray) -> FloatArray:
+    def expected_finds_of(
+        self, rows: PartialRows, row: IntArray, n_items: FloatArray | IntArray
+    ) -> FloatArray:
         """Return how many of the next items of rows are expected to rank above their targets.
 
-        What the last pass found goes on, and so does, with less weight, what the row held in all.
+        What the last pass found goes on, and so does, with less weight, what the row held in all; and the
+        scores of the last pass say how far away the targets are.
         """
-        rows = self.rows
         asked, found = rows.recent[:, row]
         overall = rows.found_above(row) / np.maximum(rows.depth[row], 1)
         rate = (found + _OLDER * overall * asked + _UNSEEN) / ((1 + _OLDER) * np.maximum(asked, 1))
-        finds: FloatArray = self.expected_finds * rate * n_items
+        finds: FloatArray = self.expected_finds * (rate + rows.expected_above(row)) / 2 * n_items
         return finds
 
-    def expected_drop(self) -> float:
-        """Return about how far the values of the queue lie below their ceilings, in all."""
+    def expected_drops(self) -> FloatArray:
+        """Return about how far the values of the queue lie below their ceilings, in all, per model."""
+        guess = np.zeros(len(self.models))
         if len(self.queue) == 0:
-            return 0.0
-        step = (GROWTH - 1) * np.maximum(self.rows.depth[self.queue], 1)
-        finds = _AFTER * self.expected_finds_of(self.queue, step)
-        guess = _COMES_TRUE * float(np.minimum(finds * self.slope, self.ceiling.max(axis=(1, 2))).sum())
+            return guess
         n_seen = len(self.sampled) - self.n_before
-        if n_seen:
-            now = self.known[0] + self.ceiling[:, 0].sum(axis=0)
-            drawn = float(np.maximum(now - self.n_all * self.estimates()[0], 0.0).max())
-            guess = (_BELIEVED * guess + n_seen * drawn) / (_BELIEVED + n_seen)
+        now = self.known + self.ceiling.sum(axis=0)
+        estimate = self.estimates() if n_seen else None
+        for k, model in self.asked.items():
+            step = (GROWTH - 1) * np.maximum(model.rows.depth[self.queue], 1)
+            finds = _AFTER * self.expected_finds_of(model.rows, self.queue, step)
+            fall = np.minimum(finds * self.slope[:, k], self.ceiling[:, k].max(axis=1))
+            guess[k] = _COMES_TRUE * float(fall.sum())
+            if estimate is not None:
+                drawn = float(np.maximum(now[k] - self.n_all * estimate[k], 0.0).max())
+                guess[k] = (_BELIEVED * guess[k] + n_seen * drawn) / (_BELIEVED + n_seen)
         return guess
 
-    def deepen_where_it_pays(self, left: int | None = None) -> None:
+    def _expected_fall(self) -> FloatArray:
+        """Return about how far the columns lie below those of the ceilings, in all, (n_columns,)."""
+        per_metric = np.repeat(self.expected_drops()[:, None], self.known.shape[1], axis=1)
+        return self.contrast(per_metric)
+
+    def deepen_where_it_pays(self, left: float | None = None) -> None:
         """Screen those users further for whom that is expected to save more scores than it takes.
 
         Parameters
         ----------
-        left : scores that may be used; None for no limit
+        left : scores that all models may still be asked for; None for no limit
         """
-        rows = self.rows
+        most_scores = None if left is None else self.n_asked + left
         for _ in range(_MOST_PASSES):
-            if not self.is_by_parts or self.is_complete:
+            if not self.is_by_parts or self.is_complete or not self.weight.any():
                 return
-            depth = np.maximum(rows.depth[self.queue], 1)
-            target = np.minimum(np.ceil(depth * GROWTH), rows.rows.n_free[self.queue]).astype(np.int64)
-            step = target - depth
-            finds = self.expected_finds_of(self.queue, step)
-            fall = _COMES_TRUE * np.minimum(finds * self.slope, self.ceiling.max(axis=(1, 2)))
-            at = np.flatnonzero((step > 0) & (fall * self.worth_of_a_drop() > step))
+            worth, found = self.worth_of_a_drop(), []
+            for k, model in self.asked.items():
+                rows = model.rows
+                depth = np.maximum(rows.depth[self.queue], 1)
+                target = np.minimum(np.ceil(depth * GROWTH), rows.rows.n_free[self.queue]).astype(np.int64)
+                step = np.where(self.reach[:, k].any(axis=1), target - depth, 0)
+                finds = self.expected_finds_of(rows, self.queue, step)
+                fall = _COMES_TRUE * np.minimum(finds * self.slope[:, k], self.ceiling[:, k].max(axis=1))
+                at = np.flatnonzero((step > 0) & (fall * worth > step))
+                found.append(
+                    np.stack(
+                        [
+                            np.full(len(at), k),
+                            at,
+                            target[at],
+                            step[at],
+                            finds[at],
+                            (fall / np.maximum(step, 1))[at],
+                        ]
+                    )
+                )
+            of_model, at, target, step, finds, gain = np.concatenate(found, axis=1)
             allowed = _PASS * self.further_scores()
-            if left is not None:
-                allowed = min(allowed, left - rows.n_scores)
-            at = at[np.argsort(-(fall / np.maximum(step, 1))[at], kind="stable")]
-            most = np.cumsum(np.ceil(SLACK * step[at]))
-            at = np.sort(at[: np.searchsorted(most, allowed, side="right")])
-            if len(at) == 0:
+            if most_scores is not None:
+                allowed = min(allowed, most_scores - self.n_asked)
+            order = np.argsort(-gain, kind="stable")
+            order = order[: np.searchsorted(np.cumsum(np.ceil(SLACK * step[order])), allowed, side="right")]
+            if len(order) == 0:
                 return
-            row = self.queue[at]
-            before = rows.found_above(row).sum()
-            rows.deepen(row, target[at])
-            self.depth = max(self.depth, int(target[at].max()))
-            found = float(rows.found_above(row).sum() - before)
-            ratio = (found + 1) / (float(finds[at].sum()) + 1)
+            n_found = 0.0
+            for k, model in self.asked.items():
+                mine = np.sort(order[of_model[order] == k])
+                row, rows = self.queue[at[mine].astype(np.int64)], model.rows
+                if len(row) == 0:
+                    continue
+                before = rows.found_above(row).sum()
+                rows.deepen(row, target[mine].astype(np.int64))
+                n_found += float(rows.found_above(row).sum() - before)
+            self.depth = max(self.depth, int(target[order].max()))
+            ratio = (n_found + 1) / (float(finds[order].sum()) + 1)
             self.expected_finds = float(np.clip(self.expected_finds * np.sqrt(ratio), 0.1, 3.0))
-            self._lower(at)
+            self._lower(np.unique(at[order].astype(np.int64)))
             n_before = len(self.queue)
             self.release()
             self.n_open -= n_before - len(self.queue)
             self._plan()
 
+    def _gaps(self) -> FloatArray:
+        """Return how far below the ceilings a mean must be excluded, in all: of the column nearest to it."""
+        if not self.is_about_differences:
+            return 2 * self.wanted * self.n_all
+        fall = np.abs(self._expected_fall()) / self.n_all
+        gaps: FloatArray = (self.wanted + fall) * self.n_all
+        return gaps
+
     def worth_of_a_drop(self) -> float:
         r"""Return how many scores of draws are saved if a drop of 1 is found by screening.
 
-        With R the sum of all drops, E that which is to be excluded and r = R/E, bets take about
-        :math:`c / (1 - r + r \log r)` scores, where c is what they take without drops.
+        With R the sum of all drops, E that which is to be excluded and r = R/E, bets take about c/g(r)
+        scores, where c is what they take without drops and g the growth of the bets, as a share of that
+        without drops.
         """
-        excluded = 2 * float(self.wanted.min()) * self.n_all
-        ratio = float(np.clip(self.expected_drop() / excluded, _RATIO[0], _MOST_RATIO))
-        share = 1 - ratio + ratio * np.log(ratio)
-        without = self._threshold() * float((self.weight * self.cost).sum()) / excluded
-        return float(without * -np.log(ratio) / share**2 / excluded)
+        excluded = float(self._gaps().min())
+        ratio = float(np.clip(self.expected_drops().max() / excluded, _RATIO[0], _MOST_RATIO))
+        without = self._threshold() * float((self.weight * self.cost.sum(axis=1)).sum()) / excluded
+        step = 0.01
+        near, far = (growth(r * _SMALL, _SMALL, _SIZE) / _SMALL for r in (ratio, ratio + step))
+        return float(without * (1 / far - 1 / near) / step / excluded)
 
     def missing_rows(self) -> int:
         """Return about how many further users must be drawn for the wanted half-widths."""
         if not self.is_by_parts:
             return super().missing_rows()
         total, seen, needed = float(self.weight.sum()), self.value[self.n_before :], 1.0
-        guess = self.expected_drop() / total
+        if total == 0:
+            return 1
+        guess, threshold = self._expected_fall() / total, self._threshold()
+        mean = self.means()
         for column, (sequence, wanted) in enumerate(zip(self.sequences(), self.wanted, strict=True)):
-            low, high = sequence.limits(level=self.level)
-            if high - low <= 2 * wanted:
-                continue
-            drops = 1 - seen[:, column]
-            drop = (_GUESSED * guess + float(drops.sum())) / (_GUESSED + len(drops))
-            excluded = 2 * wanted * self.n_all / total
-            so_far = min(sequence.log_capital(high - 2 * wanted, True), self._threshold())
-            pace = growth(float(np.clip(drop, *(excluded * np.array(_RATIO)))), excluded)
-            by_lower = (self._threshold() - so_far) / pace
-            missing = needed_information(wanted, self.level) - self.gained()[column]
-            variance = predicted_variance(seen[:, column]) if len(seen) >= _GUESSED else drop
-            by_both = max(missing, 0.0) * variance * (total / self.n_all) ** 2
-            needed = max(needed, min(by_lower, max(by_both, 1.0)))
+            fall = (_GUESSED * guess[column] + float((1 - seen[:, column]).sum())) / (_GUESSED + len(seen))
+            if self.is_about_differences:
+                is_lower = bool(mean[column] >= 0)
+                excluded = (
+                    (wanted + max(fall if is_lower else -fall, 0.0) * total / self.n_all) * self.n_all / total
+                )
+                capital = sequence.log_capital(mean[column] - (wanted if is_lower else -wanted), is_lower)
+                fall = fall if is_lower else -fall
+            else:
+                low, high = sequence.limits(level=self.level)
+                if high - low <= 2 * wanted:
+                    continue
+                excluded = 2 * wanted * self.n_all / total
+                capital = sequence.log_capital(high - 2 * wanted, True)
+            missing = max(threshold - capital, 0.0)
+            pace = growth(float(np.clip(fall, *(excluded * np.array(_RATIO)))), excluded, _SIZE)
+            by_one = missing / pace
+            if not self.is_about_differences:
+                unknown = needed_information(wanted, self.level) - self.gained()[column]
+                variance = predicted_variance(seen[:, column]) if len(seen) >= _GUESSED else abs(fall)
+                by_both = max(unknown, 0.0) * variance * (total / self.n_all) ** 2
+                by_one = min(by_one, max(by_both, missing / growth(0.0, excluded)))
+            needed = max(needed, by_one)
         return int(np.ceil(needed))
 
     def choose_way(self) -> None:
         """Score whole rows from now on, each user once, where that is expected to take fewer scores."""
-        if not self.is_by_parts or self.is_complete:
+        if not self.is_by_parts or self.is_complete or not self.weight.any():
             return
         left = self._left()
-        slack, n_left = float(self.slack.max(axis=(1, 2)).sum()), len(left)
+        slack, n_left = float(self._slacks().sum()), self.n_candidates
         n_parts, n_whole = (self._draws(total) for total in (float(self.weight.sum()), slack))
         n_whole = n_whole * n_left / (n_whole + n_left)  # nobody is drawn twice
-        if n_parts * self.cost_per_row() > n_whole * float(left.mean()):
+        if n_parts * self.cost_per_row() > n_whole * float(left.sum()) / n_left:
             self.is_by_parts, self.n_before = False, len(self.sampled)
             self._shuffle()
 
     def _draws(self, total: float) -> float:
         """Return about how many draws all bets take, by weights with a sum."""
-        excluded = min(2 * float(self.wanted.min()) * self.n_all / total, 0.999)
-        drop = float(np.clip(self.expected_drop() / total, *(excluded * np.array(_RATIO))))
-        return self._threshold() / growth(drop, excluded)
+        excluded = min(float(self._gaps().min()) / total, 0.999)
+        drop = float(np.clip(self.expected_drops().max() / total, *(excluded * np.array(_RATIO))))
+        return self._threshold() / growth(drop, excluded, _SIZE)
 
     def aim_at(self, n_rows: int) -> None:
         """Choose the next bets for the half-width that ``n_rows`` more draws can reach."""
@@ -319,17 +513,19 @@ class PartSample(UserSample):
             super().aim_at(n_rows)
             return
         total, n_seen = float(self.weight.sum()), len(self.sampled) - self.n_before
-        drop = self.expected_drop() / total
+        drop = float(self.expected_drops().max()) / total
         low, high = 0.0, 1.0  # drops that can be excluded, and those that cannot
         for _ in range(20):
             middle = (low + high) / 2
-            is_reached = (n_rows + n_seen) * growth(drop, middle) >= self._threshold()
+            is_reached = (n_rows + n_seen) * growth(drop, middle, _SIZE) >= self._threshold()
             low, high = (low, middle) if is_reached else (middle, high)
         self.aim[:] = np.clip(high * total / (2 * self.n_all), self.wanted, 0.5)
 
     def _left(self) -> IntArray:
-        """Return the candidates of each user of the queue that are not scored."""
-        left: IntArray = (self.rows.rows.n_free - self.rows.depth)[self.queue]
+        """Return the candidates of each user of the queue that are not scored, in models that are asked."""
+        left = np.zeros(len(self.queue), np.int64)
+        for rows in (model.rows for model in self.asked.values()):
+            left += np.where(rows.is_open, rows.rows.n_free - np.maximum(rows.depth, 0), 0)[self.queue]
         return left
 
     def further_scores(self) -> float:
@@ -342,25 +538,43 @@ class PartSample(UserSample):
         if not self.is_by_parts:
             return super().cost_per_row()
         n_seen = len(self.sampled) - self.n_before
-        expected = float((self.weight * self.cost).sum() / max(self.weight.sum(), 1e-9))
+        expected = float((self.weight * self.cost.sum(axis=1)).sum() / max(self.weight.sum(), 1e-9))
         return (_GUESSED * expected + self.spent) / (_GUESSED + n_seen)
 
-    def affordable(self, wanted: int, budget: int | None) -> int:
-        """Return how many users may be drawn even if every row must be scored to its end."""
-        if not self.is_by_parts:
-            return super().affordable(wanted, budget)
-        if budget is None or self.is_complete:
+    def most_scores(self, row: IntArray, depth: int | None = None) -> IntArray:
+        """Return how many scores rows may still take in all models that are asked, up to a depth."""
+        most = np.zeros(len(row), np.int64)
+        for model in self.asked.values():
+            most += model.rows.most_scores(row, depth)
+        return most
+
+    def affordable(self, wanted: int, left: float | None) -> int:
+        """Return how many users may be sampled even if every row must be scored to its end.
+
+        Parameters
+        ----------
+        wanted : at most
+        left : scores that may still be used; None for no limit
+        """
+        if self.is_by_parts and (left is None or self.is_complete):
             return wanted
-        longest = int(self.rows.most_scores(self.queue).max())
-        return int(np.clip((budget - self.rows.n_scores) // max(longest, 1), 0, wanted))
+        wanted = wanted if self.is_by_parts else min(wanted, len(self.queue))
+        if left is None:
+            return wanted
+        if not self.is_by_parts:
+            most = np.cumsum(self.most_scores(self.queue[:wanted]))
+            return int(np.searchsorted(most, left, side="right"))
+        longest = int(self.most_scores(self.queue).max())
+        return int(np.clip(left // max(longest, 1), 0, wanted))
 
     def estimates(self) -> FloatArray:
-        """Return the estimate of the mean over the test users, (1, n_metrics)."""
+        """Return the estimate of the mean over the test users, (n_models, n_metrics)."""
         if not self.is_by_parts or len(self.sampled) == self.n_before or self.is_complete:
             return super().estimates()
         since = slice(self.n_before, None)
-        each = (self.before[since] + self.left[since, None] * self.value[since]) / self.n_all
-        estimate: FloatArray = each.mean(axis=0, keepdims=True)
+        each = self.ceilings[since] - self.left[since, None, None] * self.drop[since]
+        at_ceilings = (self.known + self.ceiling.sum(axis=0) - len(self.queue) * self.last_drop) / self.n_all
+        estimate: FloatArray = np.where(self.is_asked[:, None], each.mean(axis=0) / self.n_all, at_ceilings)
         return estimate
 
     def _threshold(self) -> float:
@@ -368,5 +582,4 @@ class PartSample(UserSample):
 
     def _lower(self, at: IntArray) -> None:
         super()._lower(at)
-        is_open = self.slack[at, 0].any(axis=1)
-        self.reach[at] *= is_open[:, None]
+        self.reach[at] *= self.slack[at].any(axis=2, keepdims=True)

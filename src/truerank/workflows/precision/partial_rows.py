@@ -12,6 +12,7 @@ from typing import NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtr
 
 from truerank.core.parallel import available_threads, ordered_map
 from truerank.core.random import pair_keys
@@ -31,6 +32,7 @@ from truerank.workflows.precision.row_parts import chance_of_finding
 GROWTH = 1.4
 _WAVES = 4  # calls of a pass, at most, where it cannot end before its depth
 _CELLS = 8_000_000  # guesses of users by items that are held at once
+_TINY = 1e-300  # scale of scores that are all alike
 _AHEAD = 4  # items of a row that are looked up, as a multiple of those that are asked for next
 ResultT = TypeVar("ResultT")
 
@@ -58,6 +60,8 @@ class PartialRows:
     depth : per row: candidates scored so far; -1 before its targets are scored
     recent : (2, n_rows): candidates scored in the last pass over each row, and how many of them ranked above
         its targets (in the mean over targets)
+    scored : (3, n_rows): number, mean and standard deviation of the scores of the last pass over each row; no
+        scores where a random part was scored after it
     n_scores : scores computed so far
 
     Notes
@@ -92,6 +96,7 @@ class PartialRows:
         self.target_scores: NDArray[np.float64] = np.full(n_pairs, np.nan)
         self.depth: IntArray = np.full(len(self.rows), -1)  # -1: nothing scored yet
         self.recent: FloatArray = np.zeros((2, len(self.rows)))
+        self.scored: FloatArray = np.zeros((3, len(self.rows)))
         self.n_scores = 0
         self.deadline: float | None = None
 
@@ -137,6 +142,21 @@ class PartialRows:
         starts = np.cumsum(self.n_targets[row]) - self.n_targets[row]
         mean: FloatArray = np.add.reduceat(found, starts) / self.n_targets[row] if len(row) else np.zeros(0)
         return mean
+
+    def expected_above(self, row: IntArray) -> FloatArray:
+        """Return the probability that the next item of a row ranks above a target, in the mean over targets.
+
+        The next score is taken to follow Student's law that the scores of the last pass over the row predict.
+        It is 0 where there was none.
+        """
+        n, mean, spread = self.scored[:, row]
+        pair = ranges(self.rows.pairs[row], self.n_targets[row])
+        at = np.repeat(np.arange(len(row)), self.n_targets[row])
+        scale = np.maximum(spread * np.sqrt(1 + 1 / np.maximum(n, 1)), _TINY)
+        chance = stdtr(np.maximum(n - 1, 1)[at], (mean[at] - self.target_scores[pair]) / scale[at])
+        found = np.bincount(at, chance, minlength=len(row)) / np.maximum(self.n_targets[row], 1)
+        expected: FloatArray = np.where(n > 0, found, 0.0)
+        return expected
 
     def deepen(self, row: IntArray, depth: IntArray) -> None:
         """Score rows in one pass, each until it is decided or so many of its items are scored."""
@@ -282,6 +302,7 @@ class PartialRows:
             depth *= 2
         counts = (scores >= lowest[:, None]) & (place < end[:, None])
         self.recent[:, row] = size, self.found_above(row) - found_before
+        self.scored[0, row] = 0
         is_open = self.is_open[row]
         for at, one in enumerate(row.tolist()):
             self.listed.pop(one, None)
@@ -358,6 +379,7 @@ class PartialRows:
             place = np.repeat(at, size), ranges(done[at], size)
             scores[place] = self._score_lists(row[at], items[place], size)
             done[at] += size
+        self.scored[:, row] = _moments(scores)
         place = np.repeat(np.arange(len(row)), done), ranges(np.zeros_like(done), done)
         return Asked(self.rows.queries.users[row][place[0]], items[place], scores[place], features[place])
 
@@ -397,3 +419,12 @@ class PartialRows:
 
     def _raise_nan(self, row: int) -> NoReturn:
         raise nan_score(self.rows.user_id(int(row))) from None
+
+
+def _moments(scores: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return number, mean and standard deviation of the finite scores of each row."""
+    is_finite = np.isfinite(scores)
+    n = is_finite.sum(axis=1)
+    mean = np.where(is_finite, scores, 0.0).sum(axis=1) / np.maximum(n, 1)
+    from_mean = np.where(is_finite, scores, mean[:, None]) - mean[:, None]
+    return n, mean, np.sqrt((from_mean**2).sum(axis=1) / np.maximum(n, 1))

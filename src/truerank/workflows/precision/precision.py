@@ -75,7 +75,7 @@ def evaluate_model(scorer: Scorer, split: Split, goal: PrecisionGoal, progress: 
     )
     model = AskedModel(rows, goal.metrics, ties=goal.ties, seed=goal.seed)
     sample = PartSample(
-        model, precision=goal.precision, level=goal.row_level, target=goal.target, seed=goal.seed
+        [model], precision=goal.precision, level=goal.row_level, target=goal.target, seed=goal.seed
     )
     return PrecisionSearch(scorer, split, goal, sample, exact_scores, proxies, progress).run()
 

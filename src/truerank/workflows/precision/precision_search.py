@@ -161,7 +161,7 @@ class PrecisionSearch:
                 self.update_limits()
                 if not self._needs_more():
                     break
-            n = sample.affordable(self._step(), self._left())
+            n = sample.affordable(self._step(), self._for_rows())
             if n == 0 and goal.limit.seconds is not None:
                 n = 1
             if n == 0:
@@ -205,19 +205,20 @@ class PrecisionSearch:
             return self.sample.further_scores()
         return self.sample.missing_rows() * max(self._cost_per_user(), 1.0)
 
-    def _left(self) -> int | None:
-        """Return the budget for scores of rows; half of the time that is left is for one round at most."""
-        spent = self.bounded.n_scores if self.bounded is not None else 0
-        budget = self.goal.budget
+    def _for_rows(self) -> float | None:
+        """Return the scores that rows may still take; half of the time that is left is for one round."""
         in_time = self.spending.affordable(self.n_scores)
         if self.goal.limit.seconds is not None and in_time is not None:
-            budget = (self.n_scores + in_time) // 2  # a round that the clock ends is lost
-        return None if budget is None else budget - spent
+            return (in_time - self.n_scores) / 2  # a round that the clock ends is lost
+        return self._budget_left()
+
+    def _budget_left(self) -> float | None:
+        return None if self.goal.budget is None else float(self.goal.budget - self.n_scores)
 
     def _check_budget(self) -> None:
         sample = self.sample
         least = min(FEWEST_USERS, len(sample.queue))
-        if sample.affordable(least, self.goal.budget) < least:
+        if sample.affordable(least, self._budget_left()) < least:
             needed = int(sample.rows.most_scores(sample.queue[:least]).sum())
             raise InvalidParameter(
                 f"budget must allow a first round of {least} users, which may take {needed:,} scores, got "
@@ -229,7 +230,7 @@ class PrecisionSearch:
         sample, goal = self.sample, self.goal
         if goal.cutoff is None or goal.target == "population":
             wanted = min(FIRST_ROWS if goal.cutoff is None else FIRST_USERS, len(sample.queue))
-            n = sample.affordable(wanted, goal.budget)
+            n = sample.affordable(wanted, self._budget_left())
             sample.add_users(n)
             return
         depth = _LOOK * goal.cutoff
@@ -245,7 +246,7 @@ class PrecisionSearch:
         if screening <= sampling and self._may_screen(goal.cutoff):
             self._screen()
         else:
-            sample.decide(sample.affordable(n_looked, goal.budget))
+            sample.decide(sample.affordable(n_looked, self._budget_left()))
 
     def _forecasts(self, looked: IntArray) -> tuple[float, float]:
         """Return the expected scores of screening all users, and of sampling users alone."""
@@ -271,12 +272,13 @@ class PrecisionSearch:
         self.sample.screen(min(self.goal.cutoff or 1, self.sample.rows.depths[-1]))
         self.sample.deepen_where_it_pays(self._for_screening(_FOR_SCREENING))
 
-    def _for_screening(self, share: float = 0.0) -> int | None:
-        """Return the scores after which screening ends: a share of what is left, where that is not enough."""
+    def _for_screening(self, share: float = 0.0) -> float | None:
+        """Return the scores that screening may take: a share of what is left, where that is not enough."""
         budget = self.spending.affordable(self.n_scores)
-        if budget is None or self.n_scores + self.sample.further_scores() <= budget:
-            return budget
-        return self.n_scores + int(share * (budget - self.n_scores))
+        if budget is None:
+            return None
+        left = budget - self.n_scores
+        return float(left if self.sample.further_scores() <= left else share * left)
 
     def _how_screened(self) -> str:
         screening, sampling = self.expected

@@ -17,7 +17,10 @@ from truerank.core.types import BoolArray, FloatArray, IntArray
 
 #: Shares of a row that are considered for its part.
 SHARES: tuple[float, ...] = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.125, 0.09, 0.06, 0.04)
+#: Promising items of a drawn row that are scored before its part, as a share of the part.
+FIRST = 0.05
 _NOT_DONE = 0.15  # of the rows that hold something further, before anything is known
+_ROUNDING = 1e-9
 
 
 def steps_to(cutoff: int) -> tuple[int, ...]:
@@ -83,6 +86,13 @@ class RowParts:
     changes the gain of a target, so that :math:`\delta = 0`, provided that the ceiling is the value for what
     is scored so far; users for whom it is not (ties in random order, metrics that may grow) have whole rows.
 
+    *Promising items first.* Before the part is drawn the row may be scored further in its order, by a number
+    that is known beforehand. What that takes away is known, and is reported as it is; the part says how far
+    the value lies below what is left, and its size may depend on what was found. Both together have the mean
+    of the whole drop. Most drops are found in this way, and reports of them are not divided by a small
+    chance, so that they say little against bets on small drops. The size of the part is then such that no
+    report is larger than the reach that was stated (``within``); a whole row always is such a part.
+
     *Reach.* T further items take most away if all rank above all targets, so that :math:`\delta \le
     \delta_T` for the drop that this causes. :math:`P_T \ge 1 - (1 - B/M)^T` then gives the largest report:
     a recall that one item ends is reported with up to M/B, one that takes eight of them with little more
@@ -96,7 +106,13 @@ class RowParts:
     slope: FloatArray
 
     @classmethod
-    def of(cls, drops: FloatArray, steps: Sequence[int], is_whole: BoolArray | None = None) -> RowParts:
+    def of(
+        cls,
+        drops: FloatArray,
+        steps: Sequence[int],
+        is_whole: BoolArray | None = None,
+        within: FloatArray | None = None,
+    ) -> RowParts:
         """Choose the parts.
 
         Parameters
@@ -104,6 +120,8 @@ class RowParts:
         drops : (n, n_metrics, len(steps)) how far values fall when so many further items rank above
         steps : numbers of further items, ascending; the last one takes everything
         is_whole : (n,) users whose rows must be whole
+        within : (n, n_metrics) the largest drop that may be reported: the smallest parts are chosen that keep
+            to it, or whole rows. None: no limit, and parts are those that cost least in the end
 
         Examples
         --------
@@ -117,8 +135,10 @@ class RowParts:
         fewest = np.array([1, *(step + 1 for step in steps[:-1])])  # items that a step stands for, at least
         chance = 1 - (1 - share[:, None]) ** fewest
         reach = (drops[:, :, None, :] / chance).max(axis=3)  # (n, n_metrics, n_shares)
-        cost = share + _NOT_DONE * (1 - (1 - share) ** 2) * (1 - share)
-        total = reach.max(axis=1) * cost
+        total = reach.max(axis=1) * _cost(share)
+        if within is not None:
+            is_within = (reach <= within[:, :, None] + _ROUNDING).all(axis=1)
+            total = np.where(is_within | (share == 1), share, np.inf)
         if is_whole is not None:
             total[is_whole, 1:] = np.inf
         chosen = total.argmin(axis=1)
@@ -127,5 +147,11 @@ class RowParts:
 
     def cost(self) -> FloatArray:
         """Return about which share of the row is asked for in the end."""
-        cost: FloatArray = self.share + _NOT_DONE * (1 - (1 - self.share) ** 2) * (1 - self.share)
-        return cost
+        return _cost(self.share)
+
+
+def _cost(share: FloatArray) -> FloatArray:
+    """Return about which share of a row is asked for in the end, for parts of a share."""
+    more = np.where(share < 1, FIRST * share, 0.0)
+    cost: FloatArray = share + more + _NOT_DONE * (1 - (1 - share) ** 2) * (1 - share)
+    return cost

@@ -124,7 +124,7 @@ class UserSample:
         variance
     stake, stake_smaller : the bets on larger and on smaller values; 0 where they would be about a model that
         was not asked
-    largest : the largest share of the capital that was bet on larger values
+    largest, largest_smaller : the largest share of the capital that was bet on larger, and on smaller values
     lower_share : of 1 - level that lower limits get
     aim : (n_columns,) distance from the mean that bets are chosen for
     wanted : (n_columns,) half-width at which a column is narrow enough
@@ -132,6 +132,7 @@ class UserSample:
     """
 
     of_queue: tuple[str, ...] = ("queue", "ceiling", "slack", "weight")  # one entry per user of the queue
+    of_models: tuple[str, ...] = ("ceiling", "slack", "drop")  # models are their second axis
 
     def __init__(
         self,
@@ -165,7 +166,7 @@ class UserSample:
         self.value, self.least, self.most, self.before, self.variance = np.zeros((5, 0, n_columns))
         self.stake, self.stake_smaller = np.zeros((2, 0, n_columns))
         self.is_asked: BoolArray = np.ones(len(self.models), np.bool_)
-        self.largest: FloatArray = np.zeros((0, n_columns))
+        self.largest, self.largest_smaller = np.zeros((2, 0, n_columns))
         self.lower_share = 0.5
         self.aim: FloatArray = np.full(n_columns, precision)
         self.wanted: FloatArray = np.full(n_columns, precision)
@@ -205,14 +206,6 @@ class UserSample:
         """Rows of all models that are open among the users of the queue."""
         return sum(int(model.is_open[self.queue].sum()) for model in self.models)
 
-    def affordable(self, wanted: int, budget: int | None) -> int:
-        """Return how many of the next users the budget allows even if every row must be scored to its end."""
-        wanted = min(wanted, len(self.queue))
-        if budget is None:
-            return wanted
-        most = np.cumsum(self.rows.most_scores(self.queue[:wanted]))
-        return int(np.searchsorted(most, budget - self.rows.n_scores, side="right"))
-
     def ask(self, models: Sequence[int]) -> None:
         """Score rows of some models alone from now on, until another choice is made.
 
@@ -251,11 +244,7 @@ class UserSample:
         variance = np.stack(
             [predictable_variance(drawn[:, c], seen[:, c]) for c in range(drawn.shape[1])], axis=1
         )
-        is_known = ~self.is_asked & ~self.slack.any(axis=(0, 2))
-        has_larger, has_smaller = (
-            np.repeat(((side * self.contrasts <= 0) | self.is_asked | is_known).all(axis=1), value.shape[2])
-            for side in (1, -1)
-        )
+        has_larger, has_smaller = self._sides()
         self._append(
             before=ceilings - left[:, None],
             left=left,
@@ -266,6 +255,7 @@ class UserSample:
             stake=np.where(has_larger, self.aim / variance, 0.0),
             stake_smaller=np.where(has_smaller, self.aim / variance, 0.0),
             largest=np.full_like(variance, LARGEST_BET),
+            largest_smaller=np.full_like(variance, LARGEST_BET),
             sampled=row,
             drop=np.where(self.is_asked[:, None], (ceiling - value) / weight[:, :, None], np.nan),
         )
@@ -275,6 +265,17 @@ class UserSample:
         self.ceiling[:n], self.slack[:n, self.is_asked] = value, 0.0
         self.release()
         self._redraw(row)
+
+    def _sides(self) -> tuple[BoolArray, BoolArray]:
+        """Return the columns that can be bet on to be larger, and smaller: a model that is asked decides."""
+        is_known = ~self.is_asked & ~self.slack.any(axis=(0, 2))
+        larger, smaller = (
+            np.repeat(
+                ((side * self.contrasts <= 0) | self.is_asked | is_known).all(axis=1), self.known.shape[1]
+            )
+            for side in (1, -1)
+        )
+        return larger, smaller
 
     def _append(self, **drawn: FloatArray | IntArray) -> None:
         """Add what belongs to sampled users."""
@@ -356,11 +357,12 @@ class UserSample:
         columns = [contrast * n_metrics + metric for contrast in contrasts for metric in range(n_metrics)]
         self.models = tuple(self.models[k] for k in models)
         self.contrasts = self.contrasts[np.ix_(contrasts, models)]
-        for name in ("ceiling", "slack", "drop"):
+        for name in self.of_models:
             setattr(self, name, getattr(self, name)[:, models])
         self.last_drop, self.known = self.last_drop[models], self.known[models]
         self.is_asked = np.ones(len(self.models), np.bool_)
-        for name in ("value", "least", "most", "before", "variance", "stake", "stake_smaller", "largest"):
+        of_columns = ("value", "least", "most", "before", "variance")
+        for name in (*of_columns, "stake", "stake_smaller", "largest", "largest_smaller"):
             setattr(self, name, getattr(self, name)[:, columns])
         for name in ("aim", "wanted", "excluded"):
             setattr(self, name, getattr(self, name)[columns])
@@ -440,6 +442,7 @@ class UserSample:
                 self.stake_smaller[:, c],
                 self.largest[:, c],
                 self.lower_share,
+                self.largest_smaller[:, c],
             )
             for c in range(len(known))
         ]
