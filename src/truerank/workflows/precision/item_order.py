@@ -17,7 +17,7 @@ from scipy.optimize import nnls
 from truerank.core.interactions import Interactions
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress
-from truerank.core.scorer import Scorer, check_scorer
+from truerank.core.scorer import HasFactors, HasSparseRows, Scorer, check_scorer
 from truerank.core.split import Split
 from truerank.core.types import FloatArray, IntArray
 from truerank.models.registry import MODELS
@@ -188,9 +188,9 @@ class ProxyOrder:
 
     def known(self, users: IntArray) -> tuple[FloatArray, ...]:
         """Return scores of the proxies in units of their spread, and popularity."""
-        items, found = np.arange(self.n_items), []
+        found = []
         for k, proxy in enumerate(self.proxies):
-            scores = np.array(proxy.score(users, items), dtype=np.float32)
+            scores = _whole_rows(proxy, users, self.n_items)
             if not np.isfinite(scores.sum(dtype=np.float64)):
                 np.nan_to_num(scores, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
             new = np.flatnonzero(np.isnan(self.spread[k, users]))
@@ -209,6 +209,20 @@ class ProxyOrder:
         # The minimum of |L'w - L^-1 m|^2 is that of w'Pw - 2w'm with P = LL'.
         lower = np.linalg.cholesky(self.products)
         self.weights = nnls(lower.T, np.linalg.solve(lower, self.moments))[0]
+
+
+def _whole_rows(proxy: Scorer, users: IntArray, n_items: int) -> FloatArray:
+    """Return scores of all items as new float32 numbers, in the cheapest way that the proxy offers."""
+    if isinstance(proxy, HasFactors):
+        factors = proxy.factors()
+        scores = factors.user[users].astype(np.float64) @ factors.item.T
+        if factors.item_bias is not None:
+            scores += factors.item_bias
+    elif isinstance(proxy, HasSparseRows):
+        scores = proxy.sparse_rows(users).toarray()
+    else:
+        scores = np.asarray(proxy.score(users, np.arange(n_items)))
+    return np.array(scores, dtype=np.float32)
 
 
 def _within_users(asked: Asked) -> tuple[FloatArray, FloatArray]:

@@ -17,6 +17,7 @@ from truerank.core.ranks import Ranks, TiePolicy
 from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import values
+from truerank.workflows.precision.finds import FindsForecast
 from truerank.workflows.precision.partial_rows import PartialRows
 from truerank.workflows.precision.row_parts import FIRST, RowParts, steps_to
 
@@ -71,6 +72,7 @@ class AskedModel:
         self, rows: PartialRows, metrics: Sequence[Metric], *, ties: TiePolicy = "expected", seed: int = 0
     ) -> None:
         self.rows, self.metrics, self.ties, self.seed = rows, tuple(metrics), ties, seed
+        self.forecast = FindsForecast()
 
     @property
     def users(self) -> IntArray:
@@ -111,6 +113,28 @@ class AskedModel:
         falls = np.array([_falls_with_rank(metric, cutoff, n_pool) for metric in self.metrics])
         ceilings[:, falls] = np.minimum(found[:, falls], 1.0)
         return ceilings
+
+    def expected_fall(self, row: IntArray, n_items: FloatArray | IntArray, slope: FloatArray) -> FloatArray:
+        """Return about how far the values of rows fall when so many further items of each are scored.
+
+        Parameters
+        ----------
+        row, n_items : rows, and items of each
+        slope : the largest drop per item above the targets of each
+        """
+        fall: FloatArray = self.forecast.falls * slope * self.forecast.finds(self.rows, row, n_items)
+        return fall
+
+    def deepen(self, row: IntArray, depth: IntArray, slope: FloatArray) -> None:
+        """Score rows in one pass up to depths of their own, and learn to forecast what passes find."""
+        features, before = self.forecast.features(self.rows, row), self.ceilings(row)
+        scored, above = self.rows.depth[row], self.rows.found_above(row)
+        self.rows.deepen(row, depth)
+        found = self.rows.found_above(row) - above
+        fallen = (before - np.minimum(before, self.ceilings(row))).max(axis=1)
+        self.forecast.learn(
+            features, self.rows.depth[row] - scored, found, float(fallen.sum()), float((found * slope).sum())
+        )
 
     def parts(self, row: IntArray, within: FloatArray | None = None) -> RowParts:
         """Return how large a part of each row says how far its value lies below its ceiling.

@@ -18,7 +18,7 @@ from truerank.inference.anytime import predictable_variance
 from truerank.inference.estimate_interval.registry import Target
 from truerank.ranking.listed import SLACK
 from truerank.workflows.precision.model_values import AskedModel, ModelValues
-from truerank.workflows.precision.partial_rows import GROWTH, PartialRows
+from truerank.workflows.precision.partial_rows import GROWTH
 from truerank.workflows.precision.user_sample import (
     UserSample,
     exponential,
@@ -33,12 +33,10 @@ _GUESSED = 20.0  # draws that a forecast of the drops counts for where bets are 
 _SIZE = 0.5  # of a report that is not 0, as a share of the largest, before any is known
 _BELIEVED = 120.0  # draws that a forecast of the drops counts for where it is decided how deep to go
 _PASS = 0.5  # of the scores that draws are expected to take, for one pass of screening at most
-_OLDER = 0.25  # weight of what was found earlier in a row beside the last pass, in forecasts of the next one
-_UNSEEN = 0.02  # items above that a pass is expected to find where none was found before
-_COMES_TRUE = 0.3  # of what further items above could take away does
 _AFTER = 2.0  # all that a row still holds, as a multiple of what the next pass is expected to find
 _RATIO = (0.02, 0.6)  # of expected drops to those that must be excluded: forecasts go no further
 _MOST_RATIO = 0.4  # and where it is decided how deep to go
+_SOON = 0.1  # the ratio that screening is expected to reach, by which rows are chosen first
 _MOST_PASSES = 60
 _SMALL = 1e-3  # drop that is excluded where growths are compared, as a share of the largest
 
@@ -187,7 +185,6 @@ class PartSample(UserSample):
         self.is_by_parts = False
         self.spent = self.n_open = 0  # scores of draws, and users that screening left open
         self.times: IntArray = np.zeros(n, np.int64)  # each user was drawn
-        self.expected_finds = 1.0  # calibrates forecasts
         super().__init__(
             models, precision=precision, level=level, target=target, seed=seed, contrasts=contrasts
         )
@@ -337,20 +334,6 @@ class PartSample(UserSample):
                     )
         return drop
 
-    def expected_finds_of(
-        self, rows: PartialRows, row: IntArray, n_items: FloatArray | IntArray
-    ) -> FloatArray:
-        """Return how many of the next items of rows are expected to rank above their targets.
-
-        What the last pass found goes on, and so does, with less weight, what the row held in all; and the
-        scores of the last pass say how far away the targets are.
-        """
-        asked, found = rows.recent[:, row]
-        overall = rows.found_above(row) / np.maximum(rows.depth[row], 1)
-        rate = (found + _OLDER * overall * asked + _UNSEEN) / ((1 + _OLDER) * np.maximum(asked, 1))
-        finds: FloatArray = self.expected_finds * (rate + rows.expected_above(row)) / 2 * n_items
-        return finds
-
     def expected_drops(self) -> FloatArray:
         """Return about how far the values of the queue lie below their ceilings, in all, per model."""
         guess = np.zeros(len(self.models))
@@ -360,10 +343,9 @@ class PartSample(UserSample):
         now = self.known + self.ceiling.sum(axis=0)
         estimate = self.estimates() if n_seen else None
         for k, model in self.asked.items():
-            step = (GROWTH - 1) * np.maximum(model.rows.depth[self.queue], 1)
-            finds = _AFTER * self.expected_finds_of(model.rows, self.queue, step)
-            fall = np.minimum(finds * self.slope[:, k], self.ceiling[:, k].max(axis=1))
-            guess[k] = _COMES_TRUE * float(fall.sum())
+            guess[k] = self._falls(
+                k, _AFTER * (GROWTH - 1) * np.maximum(model.rows.depth[self.queue], 1)
+            ).sum()
             if estimate is not None:
                 drawn = float(np.maximum(now[k] - self.n_all * estimate[k], 0.0).max())
                 guess[k] = (_BELIEVED * guess[k] + n_seen * drawn) / (_BELIEVED + n_seen)
@@ -381,56 +363,53 @@ class PartSample(UserSample):
         ----------
         left : scores that all models may still be asked for; None for no limit
         """
-        most_scores = None if left is None else self.n_asked + left
+        most_scores = np.inf if left is None else self.n_asked + left
         for _ in range(_MOST_PASSES):
             if not self.is_by_parts or self.is_complete or not self.weight.any():
                 return
-            worth, found = self.worth_of_a_drop(), []
-            for k, model in self.asked.items():
-                rows = model.rows
-                depth = np.maximum(rows.depth[self.queue], 1)
-                target = np.minimum(np.ceil(depth * GROWTH), rows.rows.n_free[self.queue]).astype(np.int64)
-                step = np.where(self.reach[:, k].any(axis=1), target - depth, 0)
-                finds = self.expected_finds_of(rows, self.queue, step)
-                fall = _COMES_TRUE * np.minimum(finds * self.slope[:, k], self.ceiling[:, k].max(axis=1))
-                at = np.flatnonzero((step > 0) & (fall * worth > step))
-                found.append(
-                    np.stack(
-                        [
-                            np.full(len(at), k),
-                            at,
-                            target[at],
-                            step[at],
-                            finds[at],
-                            (fall / np.maximum(step, 1))[at],
-                        ]
-                    )
-                )
-            of_model, at, target, step, finds, gain = np.concatenate(found, axis=1)
-            allowed = _PASS * self.further_scores()
-            if most_scores is not None:
-                allowed = min(allowed, most_scores - self.n_asked)
-            order = np.argsort(-gain, kind="stable")
-            order = order[: np.searchsorted(np.cumsum(np.ceil(SLACK * step[order])), allowed, side="right")]
-            if len(order) == 0:
+            allowed = min(_PASS * self.further_scores(), most_scores - self.n_asked)
+            chosen = self._worthwhile(allowed, _SOON) or self._worthwhile(allowed, _MOST_RATIO)
+            if not chosen:
                 return
-            n_found = 0.0
-            for k, model in self.asked.items():
-                mine = np.sort(order[of_model[order] == k])
-                row, rows = self.queue[at[mine].astype(np.int64)], model.rows
-                if len(row) == 0:
-                    continue
-                before = rows.found_above(row).sum()
-                rows.deepen(row, target[mine].astype(np.int64))
-                n_found += float(rows.found_above(row).sum() - before)
-            self.depth = max(self.depth, int(target[order].max()))
-            ratio = (n_found + 1) / (float(finds[order].sum()) + 1)
-            self.expected_finds = float(np.clip(self.expected_finds * np.sqrt(ratio), 0.1, 3.0))
-            self._lower(np.unique(at[order].astype(np.int64)))
+            for k, (at, depth) in chosen.items():
+                self.asked[k].deepen(self.queue[at], depth, self.slope[at, k])
+                self.depth = max(self.depth, int(depth.max()))
+            self._lower(np.unique(np.concatenate([at for at, _ in chosen.values()])))
             n_before = len(self.queue)
             self.release()
             self.n_open -= n_before - len(self.queue)
             self._plan()
+
+    def _worthwhile(self, allowed: float, ratio: float) -> dict[int, tuple[IntArray, IntArray]]:
+        """Return places in the queue and depths, by model, of rows for which a further pass is worth its cost.
+
+        Parameters
+        ----------
+        allowed : scores that all of them may take; those that save most per score come first
+        ratio : as for ``worth_of_a_drop``
+        """
+        worth, found = self.worth_of_a_drop(ratio), []
+        for k, model in self.asked.items():
+            depth, n_free = np.maximum(model.rows.depth[self.queue], 1), model.rows.rows.n_free[self.queue]
+            target = np.minimum(np.ceil(depth * GROWTH).astype(np.int64), n_free)
+            step = np.where(self.reach[:, k].any(axis=1), target - depth, 0)
+            saved = worth * self._falls(k, step) / np.maximum(step, 1)
+            at = np.flatnonzero((step > 0) & (saved > 1))
+            found += [(saved[place], k, place, target[place], step[place]) for place in at.tolist()]
+        found.sort(key=lambda one: -one[0])
+        most = np.cumsum([np.ceil(SLACK * step) for *_, step in found])
+        found = found[: np.searchsorted(most, allowed, side="right")]
+        chosen = {}
+        for k in sorted({one[1] for one in found}):
+            mine = sorted((place, depth) for _, of, place, depth, _ in found if of == k)
+            chosen[k] = (np.array([place for place, _ in mine]), np.array([depth for _, depth in mine]))
+        return chosen
+
+    def _falls(self, k: int, n_items: FloatArray | IntArray) -> FloatArray:
+        """Return about how far values of one model fall in so many further items of each row of the queue."""
+        fall = self.asked[k].expected_fall(self.queue, n_items, self.slope[:, k])
+        falls: FloatArray = np.minimum(fall, self.ceiling[:, k].max(axis=1))
+        return falls
 
     def _gaps(self) -> FloatArray:
         """Return how far below the ceilings a mean must be excluded, in all: of the column nearest to it."""
@@ -440,15 +419,19 @@ class PartSample(UserSample):
         gaps: FloatArray = (self.wanted + fall) * self.n_all
         return gaps
 
-    def worth_of_a_drop(self) -> float:
+    def worth_of_a_drop(self, most_ratio: float) -> float:
         r"""Return how many scores of draws are saved if a drop of 1 is found by screening.
 
         With R the sum of all drops, E that which is to be excluded and r = R/E, bets take about c/g(r)
         scores, where c is what they take without drops and g the growth of the bets, as a share of that
         without drops.
+
+        Parameters
+        ----------
+        most_ratio : r at most, where screening will have found the rest before draws begin
         """
         excluded = float(self._gaps().min())
-        ratio = float(np.clip(self.expected_drops().max() / excluded, _RATIO[0], _MOST_RATIO))
+        ratio = float(np.clip(self.expected_drops().max() / excluded, _RATIO[0], most_ratio))
         without = self._threshold() * float((self.weight * self.cost.sum(axis=1)).sum()) / excluded
         step = 0.01
         near, far = (growth(r * _SMALL, _SMALL, _SIZE) / _SMALL for r in (ratio, ratio + step))
