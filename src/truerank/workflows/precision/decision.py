@@ -219,6 +219,8 @@ class DecisionSearch:
             if sample.depth:
                 self._choose()
                 sample.deepen_where_it_pays(self._for_screening())
+                self._choose()
+                self._aim_again()
                 sample.choose_way()
             if not sample.is_complete and not self._add_users():
                 self.update()
@@ -379,7 +381,7 @@ class DecisionSearch:
         sample, margin = self.sample, self.goal.margin
         is_open = self._open_pairs()[self.pairs]
         mean = sample.contrast(sample.estimates()).reshape(is_open.shape)
-        room = sample.last_drop * len(sample.queue) / sample.n_all  # by which ceilings may lie above values
+        room = sample.expected_drops() / sample.n_all  # by which ceilings may lie above values
         ahead: set[int] = set()
         for row, column in zip(*np.nonzero(is_open), strict=True):
             first, second = np.flatnonzero(sample.contrasts[row] != 0)
@@ -399,7 +401,7 @@ class DecisionSearch:
         sample = self.sample
         error: FloatArray = 1 / np.sqrt(np.maximum(sample.gained(), 1.0))
         if sample.depth:
-            fall = (np.abs(sample.contrasts) @ sample.last_drop).ravel() * len(sample.queue) / sample.n_all
+            fall = (np.abs(sample.contrasts) @ sample.expected_drops()).ravel() / sample.n_all
             error = np.minimum(error, fall / 2)
         value = sample.estimates()
         unasked = np.flatnonzero(~sample.is_asked)  # these stand at their ceilings

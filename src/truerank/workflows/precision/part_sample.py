@@ -191,13 +191,14 @@ class PartSample(UserSample):
         self.is_about_differences = bool((self.contrasts < 0).any())
 
     @property
+    def slow(self) -> dict[int, AskedModel]:
+        """The models that must be asked for scores, by their places."""
+        return {k: model for k, model in enumerate(self.models) if isinstance(model, AskedModel)}
+
+    @property
     def asked(self) -> dict[int, AskedModel]:
-        """The models that are asked now, by their places."""
-        return {
-            k: model
-            for k, model in enumerate(self.models)
-            if isinstance(model, AskedModel) and self.is_asked[k]
-        }
+        """Those of them whose users are drawn now."""
+        return {k: model for k, model in self.slow.items() if self.is_asked[k]}
 
     @property
     def n_asked(self) -> int:
@@ -206,11 +207,15 @@ class PartSample(UserSample):
 
     def screen(self, depth: int) -> None:
         """Score the ``depth`` most promising items of all remaining users, and plan parts for the others."""
-        if not len(self.sampled) and not self.is_about_differences:
-            self.lower_share = _LOWER_SHARE
+        is_first = not len(self.sampled)
         super().screen(depth)
-        self.is_by_parts, self.n_open = True, len(self.queue)
-        self._plan()
+        self.n_open = len(self.queue)
+        self.is_by_parts = all(isinstance(model, AskedModel) for model in self.models if model.is_open.any())
+        if self.is_by_parts:
+            self._plan()
+            if is_first:  # no bet was placed so far: limits of the side that matters get more
+                is_larger = self.contrast(self.estimates()) > 0
+                self.lower_share = np.where(is_larger, _LOWER_SHARE, 1 - _LOWER_SHARE)
 
     def ask(self, models: Sequence[int]) -> None:
         """Ask some models alone from now on, as in ``UserSample``."""
@@ -229,7 +234,7 @@ class PartSample(UserSample):
         """Choose the parts of users at some places of the queue, or of all; weigh users by their reach."""
         chosen = np.arange(len(self.queue)) if places is None else places
         self.reach[chosen], self.slope[chosen], self.cost[chosen] = 0.0, 0.0, 0.0
-        for k, model in self.asked.items():
+        for k, model in self.slow.items():
             at = chosen[model.is_open[self.queue[chosen]]]
             if len(at):
                 parts = model.parts(self.queue[at])
@@ -335,26 +340,33 @@ class PartSample(UserSample):
         return drop
 
     def expected_drops(self) -> FloatArray:
-        """Return about how far the values of the queue lie below their ceilings, in all, per model."""
-        guess = np.zeros(len(self.models))
+        """Return about how far the values of the queue lie below their ceilings, (n_models, n_metrics)."""
+        if not self.is_by_parts:
+            return super().expected_drops()
+        guess = np.zeros(self.known.shape)
         if len(self.queue) == 0:
             return guess
         n_seen = len(self.sampled) - self.n_before
         now = self.known + self.ceiling.sum(axis=0)
-        estimate = self.estimates() if n_seen else None
-        for k, model in self.asked.items():
+        for k, model in self.slow.items():
             guess[k] = self._falls(
                 k, _AFTER * (GROWTH - 1) * np.maximum(model.rows.depth[self.queue], 1)
             ).sum()
-            if estimate is not None:
-                drawn = float(np.maximum(now[k] - self.n_all * estimate[k], 0.0).max())
+            if n_seen and self.is_asked[k]:
+                drawn = float(np.maximum(now[k] - self.n_all * self._drawn_mean()[k], 0.0).max())
                 guess[k] = (_BELIEVED * guess[k] + n_seen * drawn) / (_BELIEVED + n_seen)
         return guess
 
     def _expected_fall(self) -> FloatArray:
-        """Return about how far the columns lie below those of the ceilings, in all, (n_columns,)."""
-        per_metric = np.repeat(self.expected_drops()[:, None], self.known.shape[1], axis=1)
-        return self.contrast(per_metric)
+        """Return about how far the columns lie below those of the ceilings, in all, by models that are asked.
+
+        Others stand at their ceilings.
+        """
+        return self.contrast(self.expected_drops() * self.is_asked[:, None])
+
+    def _most_drop(self) -> float:
+        """Return about how far values of a model that is asked lie below their ceilings, at most."""
+        return float((self.expected_drops() * self.is_asked[:, None]).max(initial=0.0))
 
     def deepen_where_it_pays(self, left: float | None = None) -> None:
         """Screen those users further for whom that is expected to save more scores than it takes.
@@ -372,7 +384,7 @@ class PartSample(UserSample):
             if not chosen:
                 return
             for k, (at, depth) in chosen.items():
-                self.asked[k].deepen(self.queue[at], depth, self.slope[at, k])
+                self.slow[k].deepen(self.queue[at], depth, self.slope[at, k])
                 self.depth = max(self.depth, int(depth.max()))
             self._lower(np.unique(np.concatenate([at for at, _ in chosen.values()])))
             n_before = len(self.queue)
@@ -381,7 +393,7 @@ class PartSample(UserSample):
             self._plan()
 
     def _worthwhile(self, allowed: float, ratio: float) -> dict[int, tuple[IntArray, IntArray]]:
-        """Return places in the queue and depths, by model, of rows for which a further pass is worth its cost.
+        """Return places in the queue and depths, by model, of rows whose next pass is worth its cost.
 
         Parameters
         ----------
@@ -389,7 +401,7 @@ class PartSample(UserSample):
         ratio : as for ``worth_of_a_drop``
         """
         worth, found = self.worth_of_a_drop(ratio), []
-        for k, model in self.asked.items():
+        for k, model in self.slow.items():
             depth, n_free = np.maximum(model.rows.depth[self.queue], 1), model.rows.rows.n_free[self.queue]
             target = np.minimum(np.ceil(depth * GROWTH).astype(np.int64), n_free)
             step = np.where(self.reach[:, k].any(axis=1), target - depth, 0)
@@ -407,7 +419,7 @@ class PartSample(UserSample):
 
     def _falls(self, k: int, n_items: FloatArray | IntArray) -> FloatArray:
         """Return about how far values of one model fall in so many further items of each row of the queue."""
-        fall = self.asked[k].expected_fall(self.queue, n_items, self.slope[:, k])
+        fall = self.slow[k].expected_fall(self.queue, n_items, self.slope[:, k])
         falls: FloatArray = np.minimum(fall, self.ceiling[:, k].max(axis=1))
         return falls
 
@@ -431,7 +443,7 @@ class PartSample(UserSample):
         most_ratio : r at most, where screening will have found the rest before draws begin
         """
         excluded = float(self._gaps().min())
-        ratio = float(np.clip(self.expected_drops().max() / excluded, _RATIO[0], most_ratio))
+        ratio = float(np.clip(self._most_drop() / excluded, _RATIO[0], most_ratio))
         without = self._threshold() * float((self.weight * self.cost.sum(axis=1)).sum()) / excluded
         step = 0.01
         near, far = (growth(r * _SMALL, _SMALL, _SIZE) / _SMALL for r in (ratio, ratio + step))
@@ -487,7 +499,7 @@ class PartSample(UserSample):
     def _draws(self, total: float) -> float:
         """Return about how many draws all bets take, by weights with a sum."""
         excluded = min(float(self._gaps().min()) / total, 0.999)
-        drop = float(np.clip(self.expected_drops().max() / total, *(excluded * np.array(_RATIO))))
+        drop = float(np.clip(self._most_drop() / total, *(excluded * np.array(_RATIO))))
         return self._threshold() / growth(drop, excluded, _SIZE)
 
     def aim_at(self, n_rows: int) -> None:
@@ -496,7 +508,7 @@ class PartSample(UserSample):
             super().aim_at(n_rows)
             return
         total, n_seen = float(self.weight.sum()), len(self.sampled) - self.n_before
-        drop = float(self.expected_drops().max()) / total
+        drop = self._most_drop() / total
         low, high = 0.0, 1.0  # drops that can be excluded, and those that cannot
         for _ in range(20):
             middle = (low + high) / 2
@@ -552,16 +564,25 @@ class PartSample(UserSample):
 
     def estimates(self) -> FloatArray:
         """Return the estimate of the mean over the test users, (n_models, n_metrics)."""
-        if not self.is_by_parts or len(self.sampled) == self.n_before or self.is_complete:
+        if not self.is_by_parts or self.is_complete:
             return super().estimates()
-        since = slice(self.n_before, None)
-        each = self.ceilings[since] - self.left[since, None, None] * self.drop[since]
-        at_ceilings = (self.known + self.ceiling.sum(axis=0) - len(self.queue) * self.last_drop) / self.n_all
-        estimate: FloatArray = np.where(self.is_asked[:, None], each.mean(axis=0) / self.n_all, at_ceilings)
+        expected = (self.known + self.ceiling.sum(axis=0) - self.expected_drops()) / self.n_all
+        if len(self.sampled) == self.n_before:
+            return np.asarray(expected)
+        estimate: FloatArray = np.where(self.is_asked[:, None], self._drawn_mean(), expected)
         return estimate
 
+    def _drawn_mean(self) -> FloatArray:
+        """Return the mean of models that are asked by the reports alone, (n_models, n_metrics)."""
+        since = slice(self.n_before, None)
+        each = self.ceilings[since] - self.left[since, None, None] * self.drop[since]
+        mean: FloatArray = each.mean(axis=0) / self.n_all
+        return mean
+
     def _threshold(self) -> float:
-        return float(-np.log(self.lower_share * (1 - self.level)))
+        """Return the logarithm that a capital must reach, on the side that matters."""
+        share = np.maximum(self.lower_share, 1 - self.lower_share)
+        return float(-np.log(share.min() * (1 - self.level)))
 
     def _lower(self, at: IntArray) -> None:
         super()._lower(at)

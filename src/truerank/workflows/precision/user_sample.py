@@ -125,7 +125,7 @@ class UserSample:
     stake, stake_smaller : the bets on larger and on smaller values; 0 where they would be about a model that
         was not asked
     largest, largest_smaller : the largest share of the capital that was bet on larger, and on smaller values
-    lower_share : of 1 - level that lower limits get
+    lower_share : (n_columns,) of 1 - level that lower limits get
     aim : (n_columns,) distance from the mean that bets are chosen for
     wanted : (n_columns,) half-width at which a column is narrow enough
     excluded : (n_columns,) distance from the mean at which a mean must be excluded for that
@@ -167,7 +167,7 @@ class UserSample:
         self.stake, self.stake_smaller = np.zeros((2, 0, n_columns))
         self.is_asked: BoolArray = np.ones(len(self.models), np.bool_)
         self.largest, self.largest_smaller = np.zeros((2, 0, n_columns))
-        self.lower_share = 0.5
+        self.lower_share: FloatArray = np.full(n_columns, 0.5)
         self.aim: FloatArray = np.full(n_columns, precision)
         self.wanted: FloatArray = np.full(n_columns, precision)
         self.excluded: FloatArray = np.full(n_columns, 2 * precision)
@@ -364,7 +364,7 @@ class UserSample:
         of_columns = ("value", "least", "most", "before", "variance")
         for name in (*of_columns, "stake", "stake_smaller", "largest", "largest_smaller"):
             setattr(self, name, getattr(self, name)[:, columns])
-        for name in ("aim", "wanted", "excluded"):
+        for name in ("aim", "wanted", "excluded", "lower_share"):
             setattr(self, name, getattr(self, name)[columns])
         self.release()
         if len(self.clock):  # users are drawn by what the models that are left may still lose
@@ -384,7 +384,7 @@ class UserSample:
         """
         gained, seen = self.gained(), self.value[self.n_before :]
         total, mean_weight = self._weights()
-        drop = np.minimum(self.last_drop * len(self.queue) / max(total, 1e-9), 0.5)
+        drop = np.minimum(self.expected_drops() / max(total, 1e-9), 0.5)
         guessed = np.abs(self.contrasts) @ (drop * (1 - drop))
         needed = 0
         for column, half_width in enumerate(self.wanted):
@@ -441,11 +441,15 @@ class UserSample:
                 -1.0 if is_difference[c] else 0.0,
                 self.stake_smaller[:, c],
                 self.largest[:, c],
-                self.lower_share,
+                float(self.lower_share[c]),
                 self.largest_smaller[:, c],
             )
             for c in range(len(known))
         ]
+
+    def expected_drops(self) -> FloatArray:
+        """Return about how far the values of the queue lie below their ceilings, (n_models, n_metrics)."""
+        return len(self.queue) * self.last_drop
 
     def means(self) -> FloatArray:
         """Return the estimate of each column; exact for the test users when all are known."""
@@ -460,7 +464,7 @@ class UserSample:
     def estimates(self) -> FloatArray:
         """Return the estimate of the mean over the test users, (n_models, n_metrics)."""
         seen = self.drop[self.n_before :]
-        drop = len(self.queue) * self.last_drop
+        drop = self.expected_drops()
         for k, share in enumerate(np.moveaxis(seen, 1, 0)):
             if len(share) and not np.isnan(share).any():
                 drop[k] = self.weight.sum() * share.mean(axis=0)
