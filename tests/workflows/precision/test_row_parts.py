@@ -14,7 +14,7 @@ from truerank.core.scorer import as_scorer
 from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.exact import exact_ranks
 from truerank.workflows.precision.model_values import AskedModel
-from truerank.workflows.precision.part_sample import PartSample, growth
+from truerank.workflows.precision.part_sample import PartSample, at_risk, growth
 from truerank.workflows.precision.partial_rows import PartialRows
 from truerank.workflows.precision.row_parts import SHARES, RowParts, chance_of_finding, steps_to
 
@@ -129,9 +129,73 @@ def test_samples_by_parts_cover_at_every_moment() -> None:
     assert (np.abs(np.mean(means, axis=0) - exact) < 5 * error).all()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", [[0, 1], [0]])
+def test_differences_by_parts_cover_at_every_moment(asked: list[int]) -> None:
+    """Level 0.8, so that misses are seen, for both models and for the better one alone.
+
+    The control has reports that are not divided by the chance that the part had to show something: it says
+    that values lie nearer to their ceilings than they do, and its intervals miss.
+    """
+    split, scores = make_world()
+    other = scores + 0.6 * np.random.default_rng(1).normal(size=scores.shape)
+    metrics = make_metrics("ndcg@10")
+    exact = [values(metrics, exact_ranks(as_scorer(one), split)).mean() for one in (scores, other)]
+    n_runs = 200
+
+    def share_missed(worth: float) -> float:
+        missed = 0
+        for seed in range(n_runs):
+            models = [
+                AskedModel(PartialRows(Counting(one), split, cutoff=10), metrics, seed=seed)
+                for one in (scores, other)
+            ]
+            sample = PartSample(
+                models, precision=0.03, level=0.8, seed=seed, contrasts=np.array([[1.0, -1.0]])
+            )
+            sample.screen(14)
+            sample.ask(asked)
+            is_missed = False
+            for _ in range(6):
+                sample.add_users(12)
+                sample.value = 1 - worth * (1 - sample.value)
+                low, high = sample.limits()[0]
+                is_missed |= not low - 1e-9 <= exact[0] - exact[1] <= high + 1e-9
+            missed += is_missed
+        return missed / n_runs
+
+    assert share_missed(1.0) <= 0.2 + 3 * np.sqrt(0.2 * 0.8 / n_runs)
+    if len(asked) == 1:
+        assert share_missed(0.1) > 0.5
+
+
+def test_parts_within_a_limit_are_the_smallest_that_keep_to_it() -> None:
+    rng = np.random.default_rng(2)
+    steps = steps_to(10)
+    drops = np.sort(rng.random((40, 2, 10)), axis=2)
+    free = RowParts.of(drops, steps)
+    within = drops[:, :, -1] + rng.random((40, 2))
+    parts = RowParts.of(drops, steps, within=within)
+    assert (parts.reach <= within + 1e-9).all()
+    assert (parts.reach >= drops[:, :, -1]).all()
+    chance = 1 - (1 - np.array(SHARES)[:, None]) ** np.arange(1, 11)
+    for share, drop, most in zip(parts.share, drops, within, strict=True):
+        reach = (drop[:, None] / chance).max(axis=2)
+        fits = [one for one, of in zip(SHARES, reach.T, strict=True) if (of <= most + 1e-9).all()]
+        assert share == min(fits)
+    same = RowParts.of(drops, steps, within=free.reach)
+    assert (same.share <= free.share).all()  # what was planned keeps to what was stated
+
+
 def test_growth_is_that_of_the_best_bet() -> None:
     drop, excluded = 0.03, 0.1
-    bets = np.linspace(0, 0.999, 5000) / (1 - excluded)
-    pace = (1 - drop) * np.log1p(bets * excluded) + drop * np.log1p(-bets * (1 - excluded))
-    assert growth(drop, excluded) == pytest.approx(pace.max(), rel=1e-5)
+    bets = np.linspace(0, 1, 5000) / (1 - excluded)
+    for size in (1.0, 0.6, 0.3):
+        share = drop / size
+        with np.errstate(divide="ignore"):
+            pace = (1 - share) * np.log1p(bets * excluded) + share * np.log1p(bets * (excluded - size))
+        assert growth(drop, excluded, size) == pytest.approx(pace.max(), rel=1e-5)
+        best = bets[pace.argmax()] * (1 - excluded)
+        assert at_risk(drop, excluded, size) == pytest.approx(best, abs=1e-3)
     assert growth(excluded, excluded) == 0
+    assert at_risk(excluded, excluded) == 0

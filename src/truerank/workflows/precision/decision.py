@@ -167,6 +167,7 @@ class DecisionSearch:
             level=goal.pair_level,
             seed=goal.seed,
             contrasts=contrasts,
+            is_one_sided=goal.margin is None,
         )
         shape = (len(goal.pairs), len(goal.metrics))
         self.limits: FloatArray = np.zeros((*shape, 2))

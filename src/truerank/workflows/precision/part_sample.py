@@ -26,7 +26,7 @@ from truerank.workflows.precision.user_sample import (
     predicted_variance,
 )
 
-_LOWER_SHARE = 0.9  # of 1 - level for lower limits, where ceilings are limits from above
+_ONE_SIDE = 0.9  # of 1 - level for the limits that matter most
 _LEAST_WEIGHT = 1e-3  # of a user, who must have a chance to be drawn
 _AT_RISK = (0.5, 0.98)  # share of the capital that is bet, at least and at most
 _GUESSED = 20.0  # draws that a forecast of the drops counts for where bets are chosen
@@ -151,6 +151,8 @@ class PartSample(UserSample):
     Parameters
     ----------
     models, precision, level, target, seed, contrasts : as in ``UserSample``
+    is_one_sided : whether one limit of each column matters most: the lower one of a model, which ceilings
+        limit from above, and that of a difference towards 0. It gets most of 1 - level then
 
     Attributes
     ----------
@@ -174,6 +176,7 @@ class PartSample(UserSample):
         target: Target = "test-users",
         seed: int = 0,
         contrasts: FloatArray | None = None,
+        is_one_sided: bool = True,
     ) -> None:
         n, n_models, n_metrics = len(models[0].users), len(models), len(models[0].metrics)
         self.share: FloatArray
@@ -182,7 +185,7 @@ class PartSample(UserSample):
         self.share, self.slope, self.cost = np.ones((3, n, n_models))
         self.reach: FloatArray = np.ones((n, n_models, n_metrics))
         self.ceilings: FloatArray = np.zeros((0, n_models, n_metrics))
-        self.is_by_parts = False
+        self.is_by_parts, self.is_one_sided = False, is_one_sided
         self.spent = self.n_open = 0  # scores of draws, and users that screening left open
         self.times: IntArray = np.zeros(n, np.int64)  # each user was drawn
         super().__init__(
@@ -213,9 +216,9 @@ class PartSample(UserSample):
         self.is_by_parts = all(isinstance(model, AskedModel) for model in self.models if model.is_open.any())
         if self.is_by_parts:
             self._plan()
-            if is_first:  # no bet was placed so far: limits of the side that matters get more
+            if is_first and self.is_one_sided:  # no bet was placed so far
                 is_larger = self.contrast(self.estimates()) > 0
-                self.lower_share = np.where(is_larger, _LOWER_SHARE, 1 - _LOWER_SHARE)
+                self.lower_share = np.where(is_larger, _ONE_SIDE, 1 - _ONE_SIDE)
 
     def ask(self, models: Sequence[int]) -> None:
         """Ask some models alone from now on, as in ``UserSample``."""
