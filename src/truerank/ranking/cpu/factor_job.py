@@ -33,7 +33,7 @@ from truerank.ranking.cpu.counts import (
     weights,
 )
 from truerank.ranking.cpu.exact_compiled import compare_targets, score_targets
-from truerank.ranking.cpu.vectors import ITEMS, LANES, UNROLL
+from truerank.ranking.cpu.vectors import ITEMS, LANES, MASK_TYPE, UNROLL
 
 TARGETS_PER_LANE = 16
 USER_BYTES = 160 * 1024
@@ -95,21 +95,20 @@ class Scratch:
     n_above: NDArray[np.int32]
     n_tied: NDArray[np.int32]
     cursor: Ints
-    pool: NDArray[np.uint16]
-    near: NDArray[np.uint16]
+    pool: NDArray[np.unsignedinteger]
+    near: NDArray[np.unsignedinteger]
     tail: NDArray[np.float32]
     weight: NDArray[np.float32]
     scores: NDArray[np.float32]
     words: NDArray[np.int16]
     scale: NDArray[np.float32]
     word_low: NDArray[np.int16]
-    word_high: NDArray[np.int16]
-    words_above: NDArray[np.int16]
-    words_reached: NDArray[np.int16]
+    word_limit: NDArray[np.uint16]
+    counts: NDArray[np.int16]
 
     @classmethod
     def allocate(cls, *, n_coordinates: int, n_targets: int, n_panels: int) -> Scratch:
-        """Return scratch for ``n_panels`` x 16 lanes with up to ``n_targets`` targets."""
+        """Return scratch for ``n_panels`` panels of lanes with up to ``n_targets`` targets."""
         width = -(-n_coordinates // UNROLL) * UNROLL
         n_tiles = max(1, ITEM_BYTES // (4 * width * ITEMS))
         return cls(
@@ -122,17 +121,16 @@ class Scratch:
             n_above=_aligned((n_panels, n_targets, LANES), np.int32),
             n_tied=_aligned((n_panels, n_targets, LANES), np.int32),
             cursor=np.zeros(n_panels * LANES, np.int64),
-            pool=np.zeros(n_tiles * ITEMS, np.uint16),
-            near=np.zeros((n_targets, ITEMS), np.uint16),
+            pool=np.zeros(n_tiles * ITEMS, MASK_TYPE),
+            near=np.zeros((n_targets, ITEMS), MASK_TYPE),
             tail=np.zeros((ITEMS, width), np.float32),
             weight=np.zeros(ITEMS, np.float32),
             scores=_aligned((2, ITEMS, LANES), np.float32),
             words=_aligned((2, ITEMS, LANES), np.int16),
             scale=_aligned((2, LANES), np.float32),
-            word_low=_aligned((n_targets, LANES), np.int16),
-            word_high=_aligned((n_targets, LANES), np.int16),
-            words_above=_aligned((n_targets, LANES), np.int16),
-            words_reached=_aligned((n_targets, LANES), np.int16),
+            word_low=_aligned((2 * n_targets, LANES), np.int16),
+            word_limit=_aligned((2 * n_targets, LANES), np.uint16),
+            counts=_aligned((2 * n_targets, LANES), np.int16),
         )
 
     @property
@@ -142,7 +140,7 @@ class Scratch:
 
 
 def panels_per_block(n_lanes: int, *, n_coordinates: int, n_targets: int, n_threads: int) -> int:
-    """Return how many panels of 16 lanes share a pass over the items.
+    """Return how many panels of lanes share a pass over the items.
 
     As many as fit the cache beside a tile of items, but few enough that every thread gets several blocks.
     """
@@ -330,9 +328,8 @@ class FactorJob:
                     scratch.words,
                     scratch.scale,
                     scratch.word_low,
-                    scratch.word_high,
-                    scratch.words_above,
-                    scratch.words_reached,
+                    scratch.word_limit,
+                    scratch.counts,
                 )
                 if stop.is_set():
                     return 0
