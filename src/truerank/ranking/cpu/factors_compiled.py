@@ -112,8 +112,8 @@ def mark_pool(
         cursor[lane] = at
         for pair in range(target_indptr[row], target_indptr[row + 1]):
             place = target_items[pair] - start
-            if place >= 0 and place < stop - start:
-                pool[place] &= keep
+            is_inside = place >= 0 and place < stop - start  # no branch, which would be guessed wrong often
+            pool[place if is_inside else pair & 3] &= keep if is_inside else EVERYONE
 
 
 @compiled
