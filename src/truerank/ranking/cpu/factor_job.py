@@ -59,10 +59,12 @@ class Lanes:
     @classmethod
     def of(cls, pools: Pools) -> Lanes:
         """Split the targets of each row as evenly as they go."""
-        if pools.is_single:
-            numbers = np.arange(pools.n_rows)
-            return cls(numbers, numbers, np.ones_like(numbers), np.ones(pools.n_rows, np.bool_))
         n_targets = pools.n_targets
+        if n_targets.max(initial=1) <= TARGETS_PER_LANE:
+            is_ascending = (n_targets[1:] >= n_targets[:-1]).all()
+            order = np.arange(pools.n_rows) if is_ascending else np.argsort(n_targets, kind="stable")
+            starts = pools.target_indptr[:-1]
+            return cls(order, starts[order], n_targets[order], np.ones(pools.n_rows, np.bool_))
         n_lanes = -(-n_targets // TARGETS_PER_LANE)
         size = -(-n_targets // n_lanes)
         row = np.repeat(np.arange(pools.n_rows), n_lanes)
