@@ -100,7 +100,6 @@ class Scratch:
     pool: NDArray[np.unsignedinteger]
     near: NDArray[np.unsignedinteger]
     tail: NDArray[np.float32]
-    weight: NDArray[np.float32]
     scores: NDArray[np.float32]
     words: NDArray[np.int16]
     scale: NDArray[np.float32]
@@ -126,7 +125,6 @@ class Scratch:
             pool=np.zeros(n_tiles * ITEMS, MASK_TYPE),
             near=np.zeros((n_targets, ITEMS), MASK_TYPE),
             tail=np.zeros((ITEMS, width), np.float32),
-            weight=np.zeros(ITEMS, np.float32),
             scores=_aligned((2, ITEMS, LANES), np.float32),
             words=_aligned((2, ITEMS, LANES), np.int16),
             scale=_aligned((2, LANES), np.float32),
@@ -192,6 +190,8 @@ class FactorJob:
         self.copies = np.pad(copies, (0, ITEMS))
         self.low, self.high = brackets(user, item, scores)
         self.spread, self.weight = spreads(user), weights(item, ITEMS)
+        self.item_weight = np.zeros(pools.n_items + ITEMS, np.float32)
+        kernel.weigh_items(item.square_norms, item.fast.shape[1], self.item_weight)
         self.reach = norms(user)
         unit = exact_unit(user, item) if bias is None else 0.0
         self.are_ties = unit > 0
@@ -305,6 +305,7 @@ class FactorJob:
                     self.item.fast,
                     self.item.square_norms,
                     self.weight,
+                    self.item_weight,
                     self.copies,
                     self.user.exact,
                     self.item.exact,
@@ -325,7 +326,6 @@ class FactorJob:
                     scratch.pool,
                     scratch.near,
                     scratch.tail,
-                    scratch.weight,
                     scratch.scores,
                     scratch.words,
                     scratch.scale,

@@ -193,12 +193,11 @@ def add_words(n_targets: int, unit: Any, counts: Array, block_above: Array, bloc
 
 
 @compiled
-def weigh_items(first: int, square_norms: Array, most: Any, n: int, out: Array) -> None:
-    """Write what ``weights`` returns for single items, slightly larger, and at most ``most``."""
+def weigh_items(square_norms: Array, n: int, out: Array) -> None:
+    """Write what ``weights`` returns for single items, slightly larger."""
     factor, least = np.float32(1.0 + (n + 8) * 2.0**-22), np.float32(2.0**-56)
-    for at in range(out.shape[0]):
-        square = square_norms[min(first + at, square_norms.shape[0] - 1)]
-        out[at] = min(most, factor * np.sqrt(square) + least)
+    for at in range(square_norms.shape[0]):
+        out[at] = factor * np.sqrt(square_norms[at]) + least
 
 
 @compiled
@@ -228,6 +227,7 @@ def count_items(
     fast_items: Array,
     square_norms: Array,
     weight: Array,
+    item_weight: Array,
     copy: Array,
     users: Array,
     items: Array,
@@ -248,7 +248,6 @@ def count_items(
     pool: Array,
     near: Array,
     tail: Array,
-    item_weight: Array,
     scores: Array,
     words: Array,
     scale: Array,
@@ -336,7 +335,6 @@ def count_items(
                 if first > tile_start and weight[before // ITEMS] > word_weight:
                     open_targets = (1 << n_targets) - 1
                 if open_targets != 0 and unit == 0:
-                    weigh_items(before, square_norms, weight[before // ITEMS], width, item_weight)
                     flags = count_open(
                         address_of(words) + 2 * TILE * (1 - parity),
                         open_targets,
@@ -348,7 +346,7 @@ def count_items(
                         address_of(block_low) + per_target * panel,
                         address_of(block_high) + per_target * panel,
                         address_of(block_spread) + 4 * LANES * panel,
-                        address_of(item_weight),
+                        address_of(item_weight) + 4 * before,
                         address_of(copy) + 4 * before,
                         address_of(block_copy) + per_target * panel,
                         -1 if are_ties else 0,
