@@ -18,18 +18,20 @@ Array = np.ndarray[Any, Any]
 WORDS = st.sampled_from([-32768, -32767, -2, -1, 0, 1, 2, 32766, 32767]) | st.integers(-32768, 32767)
 
 
-@njit
-def counted(words: Array, may_stop: int, low: Array, limit: Array, counts: Array) -> Any:
+def _counted(words: Array, may_stop: int, low: Array, limit: Array, counts: Array) -> Any:
     return count_words(
         address_of(words), low.shape[0], may_stop, address_of(low), address_of(limit), address_of(counts)
     )
 
 
-@njit
-def words_of(scores: Array, scale: Array, out: Array) -> None:
+def _words_of(scores: Array, scale: Array, out: Array) -> None:
     for at in range(scores.shape[0]):
         for lane in range(scores.shape[1]):
             out[at, lane] = word_of(scores[at, lane], scale[0, lane], scale[1, lane])
+
+
+counted: Any = njit(_counted)
+words_of: Any = njit(_words_of)
 
 
 @settings(max_examples=60, deadline=None)
@@ -56,7 +58,7 @@ def test_words_are_counted_as_numpy_counts(data: st.DataObject, n_thresholds: in
 @pytest.mark.parametrize("n_targets", [1, 16])
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
 def test_words_decide_as_scores_do(spread: float, n_targets: int, size: float) -> None:
-    """No score up to the upper end of a bracket is counted as above it, none from the lower end on as below."""
+    """No score up to the end of a bracket is counted as above it, none from its beginning on as below."""
     draw = np.random.default_rng(n_targets)
     middle = np.sort(draw.standard_normal((n_targets, LANES)) * size, axis=0)
     width = np.abs(middle) * 1e-7

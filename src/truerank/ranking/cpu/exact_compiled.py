@@ -101,7 +101,7 @@ def enclose(middle: Array, absolute: float, low: Array, high: Array) -> None:
     """Write float32 numbers that enclose float64 ones known up to 2^-22 of them and ``absolute``."""
     least = np.finfo(np.float32).min
     for pair in range(middle.shape[0]):
-        # Rounding to float32 costs at most 2^-24 of the number, and less than ``absolute`` where it underflows.
+        # Rounding to float32 costs at most 2^-24 of the number, or less than ``absolute`` below 2^-126.
         margin = abs(middle[pair]) * (2.0**-22 + 2.0**-23) + 2 * absolute
         # Items that do not compete score -inf in the tile and must stay below every threshold.
         low[pair] = max(np.float32(middle[pair] - margin), least)

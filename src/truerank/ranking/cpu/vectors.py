@@ -29,6 +29,7 @@ def _has_fma(triple: str, features: str) -> bool:
 
 TRIPLE, FEATURES = host_features()
 HAS_MASKS = "+avx512f" in FEATURES
+# Registers of 32 words.
 HAS_WORDS = "+avx512bw" in FEATURES
 HAS_FMA = _has_fma(TRIPLE, FEATURES)
 # Shifts over two words and counts of the bits of a word.
