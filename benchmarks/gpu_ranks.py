@@ -8,9 +8,9 @@ of the same negatives in torch. Counts are compared with float64 sums first: tho
 problems made to break a careless kernel, those of random users of the large ones, and those of all users of
 the largest (by a float64 product, and the sums that define ranks where that is too close).
 
-Then come hostile items (copies, a long one, an offset, small integers) and limits of the memory, with ratios
-to Gaussian items and no limit; item-item models and sampled ranks as the public calls give them, with ratios
-to the same on the CPU; and what a process takes to start.
+Then come hostile items (copies, a long one, an offset, small integers) and limits of the memory, which are
+kept, with ratios to Gaussian items and no limit; item-item models and sampled ranks as the public calls give
+them, with ratios to the same on the CPU; and what a process takes to start.
 
     python -m benchmarks.gpu_ranks [--quick] [--tune] [--out FOLDER]
 
@@ -54,6 +54,7 @@ SIZES = [(6_040, 3_706, 64), (131_072, 1_000_000, 64), (1_000_000, 1_000_000, 64
 N_SEEN = 165
 N_NEGATIVES = 99
 RIVAL_USERS = 131_072
+LIMITS = (64, 80, 128, 256, 1024)
 BLOCK_BYTES = 8 << 30
 CHECKED_USERS = 96
 KINDS = ("gaussian", "integers", "zeros", "last bit", "huge", "tiny", "subnormal", "mixed", "cancelling")
@@ -273,7 +274,7 @@ def hostile_problems(users: Any, items: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def measure_cliffs(repeats: int) -> dict[str, list[float]]:
-    """Time hostile items and limits of the memory, each checked for some users first."""
+    """Time hostile items, checked for some users, and limits of the memory, which change no count."""
     users, items, lists = draw_problem(RIVAL_USERS, 1_000_000, 64)
     plain, rows = lists["random targets"], {}
     for name, some_users, some_items in hostile_problems(users, items):
@@ -283,25 +284,25 @@ def measure_cliffs(repeats: int) -> dict[str, list[float]]:
             lambda u=some_users, i=some_items: count_on_device(u, i, None, *plain.arguments),  # type: ignore[misc]
             repeats,
         )
-    usual = count_on_device(users, items, None, *plain.arguments)
-    for mebibytes in (64, 256, 1024):
-        few = count_on_device(users, items, None, *plain.arguments, memory=mebibytes << 20)
-        assert (few.n_above == usual.n_above).all()
-        assert (few.n_tied == usual.n_tied).all()
-        rows[f"{mebibytes} MiB of memory"] = milliseconds(
-            lambda m=mebibytes: count_on_device(users, items, None, *plain.arguments, memory=m << 20),  # type: ignore[misc]
-            repeats,
-        )
-    known = lists[f"{N_SEEN} seen"]
-    usual = count_on_device(users, items, None, *known.arguments)
-    few = count_on_device(users, items, None, *known.arguments, memory=64 << 20)
-    assert (few.n_above == usual.n_above).all()
-    rows[f"{N_SEEN} seen items per user"] = milliseconds(
-        lambda: count_on_device(users, items, None, *known.arguments), repeats
-    )
-    rows[f"{N_SEEN} seen items, 64 MiB of memory"] = milliseconds(
-        lambda: count_on_device(users, items, None, *known.arguments, memory=64 << 20), repeats
-    )
+    for name, mine in (("", plain), (f"{N_SEEN} seen items, ", lists[f"{N_SEEN} seen"])):
+        usual = count_on_device(users, items, None, *mine.arguments)
+        if name:
+            rows[f"{N_SEEN} seen items per user"] = milliseconds(
+                lambda mine=mine: count_on_device(users, items, None, *mine.arguments),  # type: ignore[misc]
+                repeats,
+            )
+        for mebibytes in LIMITS:
+
+            def limited(mine: Lists = mine, memory: int = mebibytes << 20) -> Any:
+                return count_on_device(users, items, None, *mine.arguments, memory=memory)
+
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+            few = limited()
+            assert torch.cuda.max_memory_allocated() - before <= mebibytes << 20
+            assert (few.n_above == usual.n_above).all()
+            assert (few.n_tied == usual.n_tied).all()
+            rows[f"{name}{mebibytes} MiB of memory"] = milliseconds(limited, repeats)
     many, few_items = torch.randn((3_000_000, 64), device="cuda"), torch.randn((50, 64), device="cuda")
     narrow = one_target(np.random.default_rng(3).integers(0, 50, len(many)))
     for memory in (None, 64 << 30):

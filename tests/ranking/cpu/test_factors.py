@@ -220,23 +220,33 @@ CHECK_ON_ANOTHER_HOST = """
 from tests.ranking.cpu.problems import gaussian_problem, rows_of
 from truerank.ranking.cpu import vectors
 from truerank.ranking.cpu.factors import count_factors
-arguments = gaussian_problem(most_targets=20).arguments
-assert rows_of(count_factors(*arguments, path="compiled")) == rows_of(count_factors(*arguments, path="numpy"))
-print(vectors.ITEMS, vectors.HAS_FMA)
+problem = gaussian_problem(most_targets=20)
+for users, items in ((problem.users, problem.items), (problem.users.round(), problem.items.round())):
+    arguments = (users, items, None, *problem.lists.arguments)
+    expected = rows_of(count_factors(*arguments, path="numpy"))
+    assert rows_of(count_factors(*arguments, path="compiled")) == expected
+print(vectors.LANES, vectors.ITEMS, vectors.HAS_FMA, vectors.HAS_BITS)
 """
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("cpu", "features", "expected"),
-    [("x86-64", "+sse2", "6 False"), ("haswell", "+avx2,+fma", "6 True")],
+    [
+        ("x86-64", "+sse2", "16 6 False False"),
+        ("haswell", "+avx2,+fma", "16 6 True False"),
+        ("knl", "+avx2,+fma,+avx512f", "32 12 True False"),
+        ("skylake-avx512", "+avx2,+fma,+avx512f,+avx512bw,+avx512dq,+avx512vl", "32 12 True False"),
+    ],
 )
 def test_other_hosts_count_the_same(cpu: str, features: str, expected: str, tmp_path: Path) -> None:
-    """The same IR compiled for x86-64 without FMA and with AVX2 only."""
-    from truerank.ranking.cpu.vectors import TRIPLE
+    """The same IR compiled for x86-64 without FMA, with AVX2 only, and with fewer parts of AVX-512."""
+    from truerank.ranking.cpu.vectors import FEATURES, TRIPLE
 
     if not TRIPLE.startswith("x86_64"):
         pytest.skip("needs an x86-64 host")
+    if missing := set(features.split(",")) - set(FEATURES.split(",")):
+        pytest.skip(f"needs a host with {', '.join(sorted(missing))}")
     run = subprocess.run(
         [sys.executable, "-c", CHECK_ON_ANOTHER_HOST],
         env={

@@ -162,7 +162,7 @@ def test_chunks_do_not_matter(where: Where, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ENGINES)
 def test_within_a_memory_that_holds_neither_side(where: Where) -> None:
-    problem = gaussian_problem(300, 2200, 40, most_targets=3)
+    problem = gaussian_problem(300, 3300, 40, most_targets=3)
     counter = DeviceCounter(problem.items, **where, memory=1 << 20)
     assert not counter.is_resident
     assert len(list(counter.chunks())) > 3
@@ -175,20 +175,54 @@ def test_within_a_memory_that_holds_neither_side(where: Where) -> None:
         count_on_device(*problem.arguments, **where, memory=9)
 
 
+@pytest.mark.parametrize("where", [where for where in ENGINES if where["engine"] == "triton"])
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_lists_that_turn_out_too_short_are_made_again(
+    is_kept: bool, where: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With little memory nobody waits for the lengths of lists; rows that need longer ones are left out."""
+    draw, left = np.random.default_rng(6), []
+    users, items = (draw_factors(draw, (n, 30), "gaussian", np.float32) for n in (140, 4000))
+    # Every item has a neighbour: more pairs are close than a list holds.
+    items[1::2] = np.nextafter(items[::2], np.float32(np.inf))
+    problem = Problem(users, items, None, draw_lists(draw, 140, 4000, most_targets=2, seen="some"))
+    counted = fused.count_rows
+
+    def spy(*given: Any, starts: Any = None, **options: Any) -> int:
+        left.append(starts)
+        return counted(*given, starts=starts, **options)
+
+    monkeypatch.setattr(fused, "count_rows", spy)
+    monkeypatch.setattr(fused, "LIST_PARTS", (28, 0.1, 0.1))
+    monkeypatch.setattr(limit, "KEPT_SHARE", 0.05 if is_kept else 0.0)
+    found = count_on_device(*problem.arguments, **where, memory=1 << 20)
+    assert rows_of(found) == rows_of(count_factors(*problem.arguments, path="numpy"))
+    assert left[0], "the first chunk was counted ahead, and some of it again"
+    assert None in left, "what comes after was not counted ahead"
+
+
 @pytest.mark.skipif(Where(device="cuda", engine="triton") not in ENGINES, reason="needs a GPU and triton")
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_memory_is_kept(dtype: Any) -> None:
-    """Items of 26 or 51 MB, users of 8 or 15 MB, 5 MB of seen items: 16 MB of the GPU are enough."""
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("there", ["neither side", "items", "both sides"])
+@pytest.mark.parametrize(("dtype", "width"), [(np.float32, 64), (np.float64, 64), (np.float32, 256)])
+def test_the_memory_is_kept(dtype: Any, width: int, there: str, has_bias: bool) -> None:
+    """Items of 26 to 102 MB, users of 8 to 31 MB, 5 MB of seen items: 16 MB of the GPU are enough."""
     import torch
 
     draw, memory = np.random.default_rng(7), 16 << 20
-    users, items = (draw.standard_normal((n, 64)).astype(dtype) for n in (30_000, 100_000))
+    users, items, bias = (
+        draw.standard_normal((n, k)).astype(dtype)
+        for n, k in ((30_000, width), (100_000, width), (100_000, 1))
+    )
     n_seen, number = 40, np.arange(30_001)
     seen = (
         np.sort(draw.integers(0, 100_000 // n_seen, (30_000, 1)), axis=1) * n_seen + np.arange(n_seen)
     ).ravel()
     targets = (seen[::n_seen] + n_seen) % 100_000
-    arguments = (users, items, None, number, targets, number * n_seen, seen.astype(np.int32))
+    factors: list[Any] = [users, items, bias[:, 0] if has_bias else None]
+    for side in {"neither side": (), "items": (1, 2), "both sides": (0, 1, 2)}[there]:
+        factors[side] = None if factors[side] is None else torch.from_numpy(factors[side]).cuda()
+    arguments = (*factors, number, targets, number * n_seen, seen.astype(np.int32))
     usual = count_on_device(*arguments)
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()

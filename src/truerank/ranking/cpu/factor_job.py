@@ -33,7 +33,7 @@ from truerank.ranking.cpu.counts import (
     weights,
 )
 from truerank.ranking.cpu.exact_compiled import compare_targets, score_targets
-from truerank.ranking.cpu.vectors import ITEMS, LANES, UNROLL
+from truerank.ranking.cpu.vectors import ITEMS, LANES, MASK_TYPE, UNROLL
 
 TARGETS_PER_LANE = 16
 USER_BYTES = 160 * 1024
@@ -59,10 +59,12 @@ class Lanes:
     @classmethod
     def of(cls, pools: Pools) -> Lanes:
         """Split the targets of each row as evenly as they go."""
-        if pools.is_single:
-            numbers = np.arange(pools.n_rows)
-            return cls(numbers, numbers, np.ones_like(numbers), np.ones(pools.n_rows, np.bool_))
         n_targets = pools.n_targets
+        if n_targets.max(initial=1) <= TARGETS_PER_LANE:
+            is_ascending = (n_targets[1:] >= n_targets[:-1]).all()
+            order = np.arange(pools.n_rows) if is_ascending else np.argsort(n_targets, kind="stable")
+            starts = pools.target_indptr[:-1]
+            return cls(order, starts[order], n_targets[order], np.ones(pools.n_rows, np.bool_))
         n_lanes = -(-n_targets // TARGETS_PER_LANE)
         size = -(-n_targets // n_lanes)
         row = np.repeat(np.arange(pools.n_rows), n_lanes)
@@ -95,21 +97,19 @@ class Scratch:
     n_above: NDArray[np.int32]
     n_tied: NDArray[np.int32]
     cursor: Ints
-    pool: NDArray[np.uint16]
-    near: NDArray[np.uint16]
+    pool: NDArray[np.unsignedinteger]
+    near: NDArray[np.unsignedinteger]
     tail: NDArray[np.float32]
-    weight: NDArray[np.float32]
     scores: NDArray[np.float32]
     words: NDArray[np.int16]
     scale: NDArray[np.float32]
     word_low: NDArray[np.int16]
-    word_high: NDArray[np.int16]
-    words_above: NDArray[np.int16]
-    words_reached: NDArray[np.int16]
+    word_limit: NDArray[np.uint16]
+    counts: NDArray[np.int16]
 
     @classmethod
     def allocate(cls, *, n_coordinates: int, n_targets: int, n_panels: int) -> Scratch:
-        """Return scratch for ``n_panels`` x 16 lanes with up to ``n_targets`` targets."""
+        """Return scratch for ``n_panels`` panels of lanes with up to ``n_targets`` targets."""
         width = -(-n_coordinates // UNROLL) * UNROLL
         n_tiles = max(1, ITEM_BYTES // (4 * width * ITEMS))
         return cls(
@@ -122,17 +122,15 @@ class Scratch:
             n_above=_aligned((n_panels, n_targets, LANES), np.int32),
             n_tied=_aligned((n_panels, n_targets, LANES), np.int32),
             cursor=np.zeros(n_panels * LANES, np.int64),
-            pool=np.zeros(n_tiles * ITEMS, np.uint16),
-            near=np.zeros((n_targets, ITEMS), np.uint16),
+            pool=np.zeros(n_tiles * ITEMS, MASK_TYPE),
+            near=np.zeros((n_targets, ITEMS), MASK_TYPE),
             tail=np.zeros((ITEMS, width), np.float32),
-            weight=np.zeros(ITEMS, np.float32),
             scores=_aligned((2, ITEMS, LANES), np.float32),
             words=_aligned((2, ITEMS, LANES), np.int16),
             scale=_aligned((2, LANES), np.float32),
-            word_low=_aligned((n_targets, LANES), np.int16),
-            word_high=_aligned((n_targets, LANES), np.int16),
-            words_above=_aligned((n_targets, LANES), np.int16),
-            words_reached=_aligned((n_targets, LANES), np.int16),
+            word_low=_aligned((2 * n_targets, LANES), np.int16),
+            word_limit=_aligned((2 * n_targets, LANES), np.uint16),
+            counts=_aligned((2 * n_targets, LANES), np.int16),
         )
 
     @property
@@ -142,7 +140,7 @@ class Scratch:
 
 
 def panels_per_block(n_lanes: int, *, n_coordinates: int, n_targets: int, n_threads: int) -> int:
-    """Return how many panels of 16 lanes share a pass over the items.
+    """Return how many panels of lanes share a pass over the items.
 
     As many as fit the cache beside a tile of items, but few enough that every thread gets several blocks.
     """
@@ -192,6 +190,8 @@ class FactorJob:
         self.copies = np.pad(copies, (0, ITEMS))
         self.low, self.high = brackets(user, item, scores)
         self.spread, self.weight = spreads(user), weights(item, ITEMS)
+        self.item_weight = np.zeros(pools.n_items + ITEMS, np.float32)
+        kernel.weigh_items(item.square_norms, item.fast.shape[1], self.item_weight)
         self.reach = norms(user)
         unit = exact_unit(user, item) if bias is None else 0.0
         self.are_ties = unit > 0
@@ -305,6 +305,7 @@ class FactorJob:
                     self.item.fast,
                     self.item.square_norms,
                     self.weight,
+                    self.item_weight,
                     self.copies,
                     self.user.exact,
                     self.item.exact,
@@ -325,14 +326,12 @@ class FactorJob:
                     scratch.pool,
                     scratch.near,
                     scratch.tail,
-                    scratch.weight,
                     scratch.scores,
                     scratch.words,
                     scratch.scale,
                     scratch.word_low,
-                    scratch.word_high,
-                    scratch.words_above,
-                    scratch.words_reached,
+                    scratch.word_limit,
+                    scratch.counts,
                 )
                 if stop.is_set():
                     return 0

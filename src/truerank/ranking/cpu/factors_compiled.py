@@ -9,10 +9,12 @@ import numpy as np
 from truerank.core.jit import compiled
 from truerank.ranking.cpu.exact_compiled import decide_near
 from truerank.ranking.cpu.tile import count_open, count_words, prefetch, score_tile, word_of
-from truerank.ranking.cpu.vectors import ITEMS, LANES
+from truerank.ranking.cpu.vectors import ITEMS, LANES, MASK_TYPE
 
 Array = Any
 TILE = ITEMS * LANES
+LINES_AHEAD = 8
+EVERYONE = MASK_TYPE((1 << LANES) - 1)
 
 
 @compiled
@@ -91,13 +93,13 @@ def mark_pool(
     are found without another pass.
     """
     for at in range(pool.shape[0]):
-        pool[at] = 0xFFFF if at < stop - start else 0
+        pool[at] = EVERYONE if at < stop - start else 0
     for lane in range(panel * LANES, min((panel + 1) * LANES, lane_row.shape[0] - first_lane)):
         row = lane_row[first_lane + lane]
-        if lane + LANES < cursor.shape[0]:  # seen items of the next panel
-            for line in range(3):
+        if lane + LANES < cursor.shape[0]:  # seen items of the next panel, 64 bytes at a time
+            for line in range(LINES_AHEAD):
                 prefetch(address_of(seen_items) + 8 * cursor[lane + LANES] + 64 * line)
-        keep = np.uint16(0xFFFF ^ (1 << (lane % LANES)))
+        keep = EVERYONE ^ (MASK_TYPE(1) << MASK_TYPE(lane % LANES))
         at, end = cursor[lane], seen_indptr[row + 1]
         previous = -1
         while at < end:
@@ -110,8 +112,8 @@ def mark_pool(
         cursor[lane] = at
         for pair in range(target_indptr[row], target_indptr[row + 1]):
             place = target_items[pair] - start
-            if place >= 0 and place < stop - start:
-                pool[place] &= keep
+            is_inside = place >= 0 and place < stop - start  # no branch, which would be guessed wrong often
+            pool[place if is_inside else pair & 3] &= keep if is_inside else EVERYONE
 
 
 @compiled
@@ -126,66 +128,76 @@ def set_words(
     reach: Array,
     scale: Array,
     word_low: Array,
-    word_high: Array,
-) -> None:
-    """Choose what turns the scores of a panel into words, and write the words of its brackets.
+    word_limit: Array,
+) -> int:
+    """Choose what turns the scores of a panel into words, and write its thresholds; return how many.
 
     The words of a lane spread over its targets, and resolve a 16th of the rounding bound. Where they would
-    not hold the lowest bracket, all words are 0 and decide nothing.
+    not hold the lowest bracket, all words are 0 and decide nothing. Where words are the scores themselves, in
+    units, a target has two thresholds: one that it reaches with its ties, and one that only what is above it
+    reaches.
 
     Parameters
     ----------
     weight, heaviest : float32, the largest norm of the items that the words decide, and of all
     unit : float32, 0 or what all scores are multiples of, where fewer than 2^15 multiples are in reach
     low, high, spread, reach : of the panel, see ``load_lanes``
-    scale, word_low, word_high : written, see ``score_tile``
+    scale, word_low, word_limit : written, see ``score_tile``
     """
+    # Loops over the lanes have no branches, so that they become vector code.
+    top = low[0].copy()
+    for t in range(n_targets):
+        for lane in range(LANES):
+            top[lane] = max(top[lane], high[t, lane] if high[t, lane] < np.inf else top[lane])
     for lane in range(LANES):
+        first, last = low[0, lane], top[lane]
         margin = spread[lane] * weight
-        first, last = low[0, lane], low[0, lane]
-        for t in range(n_targets):
-            last = max(last, high[t, lane] if high[t, lane] < np.inf else last)
         middle = np.float32(0.5) * first + np.float32(0.5) * last
         step = max((last - first) * np.float32(2.0**-15.9), margin * np.float32(2.0**-4))
         step = max(step, max(reach[lane] * heaviest, abs(middle)) * np.float32(2.0**-29))
-        if unit > 0:
-            step, middle = unit, np.float32(0.0)
+        step, middle = (unit, np.float32(0.0)) if unit > 0 else (step, middle)
         factor = np.float32(1.0) / step
         summand = -middle * factor
-        if not (factor < np.inf and word_of(first - margin, factor, summand) >= np.float32(-32767.0)):
-            factor, summand = np.float32(0.0), np.float32(0.0)
-        scale[0, lane], scale[1, lane] = factor, summand
-        for t in range(n_targets):
-            below, above = np.float32(0.0), np.float32(0.0)
-            if factor > 0:
-                below = word_of(low[t, lane] - margin, factor, summand)
-                above = word_of(high[t, lane] + margin, factor, summand)
-            word_low[t, lane] = np.int32(min(below, np.float32(32767.0))) - 1
-            word_high[t, lane] = np.int32(min(above, np.float32(32767.0)))
-            if low[t, lane] == np.inf:
-                word_low[t, lane] = word_high[t, lane] = 32767
-
-
-@compiled
-def add_words(
-    n_targets: int, words_above: Array, words_reached: Array, block_above: Array, block_tied: Array
-) -> None:
-    """Move what was counted in words to the counters of a panel; what is reached and not above ties."""
+        is_held = factor < np.inf and word_of(first - margin, factor, summand) >= np.float32(-32767.0)
+        scale[0, lane] = factor if is_held else np.float32(0.0)
+        scale[1, lane] = summand if is_held else np.float32(0.0)
+    n_each = 2 if unit > 0 else 1
     for t in range(n_targets):
         for lane in range(LANES):
-            block_above[t, lane] += words_above[t, lane]
-            block_tied[t, lane] += words_reached[t, lane] - words_above[t, lane]
-    words_above[:] = 0
-    words_reached[:] = 0
+            margin, factor, summand = spread[lane] * weight, scale[0, lane], scale[1, lane]
+            below = word_of(low[t, lane] - margin, factor, summand) if factor > 0 else np.float32(0.0)
+            above = word_of(high[t, lane] + margin, factor, summand) if factor > 0 else np.float32(0.0)
+            is_target = low[t, lane] < np.inf
+            low_word = np.int32(min(below, np.float32(32767.0))) - 1 if is_target else np.int32(32767)
+            high_word = np.int32(min(above, np.float32(32767.0))) if is_target else np.int32(32767)
+            word_low[n_each * t, lane] = low_word
+            word_limit[n_each * t, lane] = 0xFFFF - min(high_word - low_word, np.int32(0x8000))
+            if unit > 0:
+                word_low[2 * t + 1, lane] = high_word
+    if unit > 0:
+        word_limit[:] = 0xFFFF
+    return n_each * n_targets
 
 
 @compiled
-def weigh_items(first: int, square_norms: Array, most: Any, n: int, out: Array) -> None:
-    """Write what ``weights`` returns for single items, slightly larger, and at most ``most``."""
+def add_words(n_targets: int, unit: Any, counts: Array, block_above: Array, block_tied: Array) -> None:
+    """Move what was counted in words to the counters of a panel."""
+    for t in range(n_targets):
+        for lane in range(LANES):
+            if unit > 0:
+                block_above[t, lane] += counts[2 * t + 1, lane]
+                block_tied[t, lane] += counts[2 * t, lane] - counts[2 * t + 1, lane]
+            else:
+                block_above[t, lane] += counts[t, lane]
+    counts[:] = 0
+
+
+@compiled
+def weigh_items(square_norms: Array, n: int, out: Array) -> None:
+    """Write what ``weights`` returns for single items, slightly larger."""
     factor, least = np.float32(1.0 + (n + 8) * 2.0**-22), np.float32(2.0**-56)
-    for at in range(out.shape[0]):
-        square = square_norms[min(first + at, square_norms.shape[0] - 1)]
-        out[at] = min(most, factor * np.sqrt(square) + least)
+    for at in range(square_norms.shape[0]):
+        out[at] = factor * np.sqrt(square_norms[at]) + least
 
 
 @compiled
@@ -215,6 +227,7 @@ def count_items(
     fast_items: Array,
     square_norms: Array,
     weight: Array,
+    item_weight: Array,
     copy: Array,
     users: Array,
     items: Array,
@@ -235,19 +248,18 @@ def count_items(
     pool: Array,
     near: Array,
     tail: Array,
-    item_weight: Array,
     scores: Array,
     words: Array,
     scale: Array,
     word_low: Array,
-    word_high: Array,
-    words_above: Array,
-    words_reached: Array,
+    word_limit: Array,
+    counts: Array,
 ) -> int:
     """Count the items start..stop-1 for one block of lanes; return how many were decided in float64."""
     n_items, stride = fast_items.shape
     n_panels, width, _ = block_users.shape
     per_target = 4 * LANES * block_low.shape[1]
+    may_stop = 0 if unit > 0 else 1
     n_recomputed = 0
     for tile_start in range(start, stop, pool.shape[0]):
         tile_stop = min(tile_start + pool.shape[0], stop)
@@ -273,7 +285,7 @@ def count_items(
                 pool,
             )
             n_targets = lane_size[min(lane + LANES, lane_row.shape[0]) - 1]
-            set_words(
+            n_thresholds = set_words(
                 n_targets,
                 word_weight,
                 heaviest,
@@ -284,7 +296,7 @@ def count_items(
                 block_reach[panel],
                 scale,
                 word_low,
-                word_high,
+                word_limit,
             )
             parity = 0
             for first in range(tile_start, tile_stop + ITEMS, ITEMS):
@@ -299,44 +311,42 @@ def count_items(
                         address,
                         step,
                         width,
-                        address_of(pool) + 2 * (first - tile_start),
+                        address_of(pool) + pool.itemsize * (first - tile_start),
                         address_of(scale),
                         address_of(scores) + 4 * TILE * parity,
                         address_of(words) + 2 * TILE * parity,
                         address_of(words) + 2 * TILE * (1 - parity),
-                        n_targets if first > tile_start else 0,
+                        n_thresholds if first > tile_start else 0,
+                        may_stop,
                         address_of(word_low),
-                        address_of(word_high),
-                        address_of(words_above),
-                        address_of(words_reached),
+                        address_of(word_limit),
+                        address_of(counts),
                     )
                 else:
                     open_targets = count_words(
                         address_of(words) + 2 * TILE * (1 - parity),
-                        n_targets,
+                        n_thresholds,
+                        may_stop,
                         address_of(word_low),
-                        address_of(word_high),
-                        address_of(words_above),
-                        address_of(words_reached),
+                        address_of(word_limit),
+                        address_of(counts),
                     )
                 before = first - ITEMS
                 if first > tile_start and weight[before // ITEMS] > word_weight:
                     open_targets = (1 << n_targets) - 1
                 if open_targets != 0 and unit == 0:
-                    weigh_items(before, square_norms, weight[before // ITEMS], width, item_weight)
                     flags = count_open(
                         address_of(words) + 2 * TILE * (1 - parity),
                         open_targets,
                         address_of(word_low),
-                        address_of(word_high),
-                        address_of(words_above),
-                        address_of(words_reached),
+                        address_of(word_limit),
+                        address_of(counts),
                         address_of(scores) + 4 * TILE * (1 - parity),
-                        address_of(pool) + 2 * (before - tile_start),
+                        address_of(pool) + pool.itemsize * (before - tile_start),
                         address_of(block_low) + per_target * panel,
                         address_of(block_high) + per_target * panel,
                         address_of(block_spread) + 4 * LANES * panel,
-                        address_of(item_weight),
+                        address_of(item_weight) + 4 * before,
                         address_of(copy) + 4 * before,
                         address_of(block_copy) + per_target * panel,
                         -1 if are_ties else 0,
@@ -364,7 +374,7 @@ def count_items(
                             near,
                         )
                 parity = 1 - parity
-            add_words(n_targets, words_above, words_reached, block_above[panel], block_tied[panel])
+            add_words(n_targets, unit, counts, block_above[panel], block_tied[panel])
     return n_recomputed
 
 

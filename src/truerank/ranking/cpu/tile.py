@@ -1,13 +1,17 @@
-"""The register tile: score 16 users against a few items and count.
+"""The register tile: score some users (``LANES``) against a few items (``ITEMS``) and count.
 
-Sixteen users lie side by side in a vector, items are broadcast one coordinate at a time, so the item
-matrix is read as it is, and thresholds and counters are vectors as well. The code is vector IR that any
-target can lower; only the number of items per tile is chosen for the host, by its registers.
+Users lie side by side in a vector, items are broadcast one coordinate at a time, so the item matrix is read
+as it is, and thresholds and counters are vectors as well. The code is vector IR that any target can lower;
+only the numbers of users and items per tile are chosen for the host, by its registers.
 
 Comparisons are of 16-bit words: a word is a monotone function of the score, so that words that differ
 decide as the scores do. Where some word lies within the words of a target's bracket, ``count_open`` compares
 the scores themselves with that target. Counting lags one tile behind: `score_tile` compares the words of the
-tile before while it multiplies, because the two use different units of the processor.
+tile before while it multiplies, because many processors have units that only one of the two uses.
+
+A word is compared by one subtraction, threshold minus word: the sign says whether the word is above, and the
+largest difference, read as an unsigned number, how close any word above comes. Signs are collected as bits,
+one per item, and counted together at the end of the tile.
 """
 
 from __future__ import annotations
@@ -21,9 +25,11 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from truerank.ranking.cpu.vectors import (
+    AT_ONCE,
     FLAGS,
     FLOAT,
     FLOATS,
+    HAS_BITS,
     I1,
     I16,
     I32,
@@ -31,9 +37,12 @@ from truerank.ranking.cpu.vectors import (
     INTS,
     ITEMS,
     LANES,
+    MASK,
     UNROLL,
     WORDS,
+    as_words,
     broadcast,
+    call_llvm,
     fence,
     integer,
     is_any,
@@ -56,11 +65,11 @@ def _typed_score(
     scores: Any,
     words: Any,
     words_before: Any,
-    n_targets: Any,
+    n_thresholds: Any,
+    may_stop: Any,
     word_low: Any,
-    word_high: Any,
-    words_above: Any,
-    words_reached: Any,
+    word_limit: Any,
+    counts: Any,
 ) -> Any:
     """Score one tile and count the words of another; all arguments are int64, those of arrays are addresses.
 
@@ -69,7 +78,7 @@ def _typed_score(
     users : float32 [width][LANES], width a multiple of UNROLL
     items : float32, ITEMS rows that lie item_stride floats apart; what is read beyond a row's end must be
         finite and meets zeros in ``users``
-    pool : uint16 [ITEMS], bit u set when the item competes for user u
+    pool : one bit per user, [ITEMS], bit u set when the item competes for user u
     scale : float32 [2][LANES], factor and summand that turn a score into its word (see ``word_of``)
     scores, words : float32 and int16 [ITEMS][LANES], written; the lowest word where the item does not compete
     words_before, ... : see ``count_words``
@@ -84,25 +93,27 @@ def _typed_score(
 def _typed_words(
     typing_context: Any,
     words: Any,
-    n_targets: Any,
+    n_thresholds: Any,
+    may_stop: Any,
     word_low: Any,
-    word_high: Any,
-    words_above: Any,
-    words_reached: Any,
+    word_limit: Any,
+    counts: Any,
 ) -> Any:
     """Count the words of one tile; all arguments are int64, those of arrays are addresses.
 
     Parameters
     ----------
     words : int16 [ITEMS][LANES]
-    word_low, word_high : int16 [n_targets][LANES], ascending in the first axis; a score with a word above
-        word_high is above the target, one with a word of word_low or less is not
-    words_above, words_reached : int16 [n_targets][LANES], to which the words above word_high and those above
-        word_low are added
+    may_stop : 1 where word_low ascends in its first axis, so that nothing is above the thresholds that follow
+        one without a word above it; else 0
+    word_low : int16 [n_thresholds][LANES]
+    word_limit : uint16 [n_thresholds][LANES], 2^16 - 1 - w, where w is how many words above word_low decide
+        nothing, at most 2^15
+    counts : int16 [n_thresholds][LANES], to which the words above word_low are added
 
     Returns
     -------
-    int64, bit t set when some word is above word_low and not above word_high of target t
+    int64, bit t set when some word is above word_low of threshold t and decides nothing
     """
     return types.int64(*[types.int64] * 6), _emit_words
 
@@ -112,9 +123,8 @@ def _typed_open(
     words: Any,
     open_targets: Any,
     word_low: Any,
-    word_high: Any,
-    words_above: Any,
-    words_reached: Any,
+    word_limit: Any,
+    counts: Any,
     scores: Any,
     pool: Any,
     low: Any,
@@ -132,7 +142,7 @@ def _typed_open(
 
     Parameters
     ----------
-    words, word_low, ..., words_reached : as given to ``count_words``
+    words, word_low, word_limit, counts : as given to ``count_words``, one threshold per target
     open_targets : what it returned
     scores, pool : of the same tile, see ``score_tile``
     low, high : float32 [n_targets][LANES]
@@ -141,14 +151,14 @@ def _typed_open(
     copy, target_copy : int32 [ITEMS] and [n_targets][LANES]; a near item ties where the two are equal
     are_ties : 0, or -1 where every near item ties
     n_above, n_tied : int32 [n_targets][LANES], added to
-    near : uint16 [n_targets][ITEMS], written for the targets whose bit is set in the result: near items that
-        were not counted as ties
+    near : one bit per user, [n_targets][ITEMS], written for the targets whose bit is set in the result: near
+        items that were not counted as ties
 
     Returns
     -------
     int64, bit t set when some score is near target t
     """
-    return types.int64(*[types.int64] * 18), _emit_open
+    return types.int64(*[types.int64] * 17), _emit_open
 
 
 def _typed_word(typing_context: Any, score: Any, factor: Any, summand: Any) -> Any:
@@ -171,66 +181,65 @@ prefetch: Any = intrinsic(_typed_prefetch)
 def _emit_score(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     b = builder
     users, items, stride, width, pool, scale, scores, words = args[:8]
-    n_targets = args[9]
+    n_thresholds, may_stop = args[9:11]
     users, scale, scores = (pointer_to(b, address, FLOAT) for address in (users, scale, scores))
     multiply = _Products(b, users, pointer_to(b, items, FLOAT), stride)
-    compare = _Comparison(b, *args[8:9], *args[10:])
+    compare = _Comparison(b, args[8], *args[11:])
 
     def has_coordinates(state: list[Any]) -> Any:
         return b.icmp_signed("<", state[0], width)
 
     def has_both(state: list[Any]) -> Any:
-        return b.and_(has_coordinates(state), b.icmp_signed("<", state[1], n_targets))
+        return b.and_(has_coordinates(state), b.icmp_signed("<", state[1], n_thresholds))
 
     def both(state: list[Any]) -> list[Any]:
         k, t, flags, *sums = state
-        counted = compare.start(t)
+        compared = compare.start(t)
         for step in range(UNROLL):
             sums = multiply.add(b.add(k, integer(step)), sums)
             part = range(ITEMS * step // UNROLL, ITEMS * (step + 1) // UNROLL)
-            counted = compare.add(counted, part)
-            fence(b)
-        return [b.add(k, integer(UNROLL)), b.add(t, integer(1)), compare.finish(t, counted, flags), *sums]
+            *sums, low, above, closest = fence(b, [*sums, *compare.add(compared, part)])
+            compared = low, above, closest
+        return [b.add(k, integer(UNROLL)), b.add(t, integer(1)), compare.finish(t, compared, flags), *sums]
 
     def coordinates(state: list[Any]) -> list[Any]:
         k, t, flags, *sums = state
         for step in range(UNROLL):
             sums = multiply.add(b.add(k, integer(step)), sums)
-            fence(b)
+            sums = fence(b, sums)
         return [b.add(k, integer(UNROLL)), t, flags, *sums]
 
     state = [integer(0), integer(0), integer(0), *[vector_of(FLOATS, 0.0)] * ITEMS]
     state = repeat_while(b, "both", state, has_both, both)
     _, t, flags, *sums = repeat_while(b, "coordinates", state, has_coordinates, coordinates)
     _write_words(b, sums, scale, pool, scores, pointer_to(b, words, I16))
-    return _rest_of_targets(b, compare, t, n_targets, flags)
+    return _rest(b, compare, t, n_thresholds, may_stop, flags)
 
 
 def _emit_words(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    b, n_targets = builder, args[1]
-    compare = _Comparison(b, args[0], *args[2:])
-    return _rest_of_targets(b, compare, integer(0), n_targets, integer(0))
+    words, n_thresholds, may_stop = args[:3]
+    compare = _Comparison(builder, words, *args[3:])
+    return _rest(builder, compare, integer(0), n_thresholds, may_stop, integer(0))
 
 
 def _emit_open(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     b = builder
-    words, open_targets, word_low, word_high, words_above, words_reached = args[:6]
-    scores, pool, low, high, spread, weight, copy, target_copy, are_ties, n_above, n_tied, near = args[6:]
-    compare = _Comparison(b, words, word_low, word_high, words_above, words_reached)
+    words, open_targets, *thresholds = args[:5]
+    scores, pool, low, high, spread, weight, copy, target_copy, are_ties, n_above, n_tied, near = args[5:]
+    compare = _Comparison(b, words, *thresholds)
     scores, low, high, spread, weight = (
         pointer_to(b, address, FLOAT) for address in (scores, low, high, spread, weight)
     )
     copy, target_copy, n_above, n_tied = (
         pointer_to(b, address, I32) for address in (copy, target_copy, n_above, n_tied)
     )
-    near, pool = pointer_to(b, near, I16), pointer_to(b, pool, I16)
-    all_tie = b.bitcast(b.trunc(are_ties, I16), FLAGS)
+    near, pool = pointer_to(b, near, MASK), pointer_to(b, pool, MASK)
+    all_tie = b.bitcast(b.trunc(are_ties, MASK), FLAGS)
 
     def one(state: list[Any]) -> list[Any]:
         left, flags = state
         t = b.cttz(left, ir.Constant(I1, 1))
-        above, reached = compare.add(compare.start(t), range(ITEMS))[2:]
-        compare.store(t, above, reached, b.sub)
+        compare.store(t, compare.add(compare.start(t), range(ITEMS)), b.sub)
         flag = _count_scores(
             b, t, scores, pool, low, high, spread, weight, copy, target_copy, all_tie, n_above, n_tied, near
         )
@@ -267,69 +276,75 @@ class _Products:
 
     def add(self, k: Any, sums: list[Any]) -> list[Any]:
         """Return the sums with the products of coordinate k."""
-        b = self.b
+        b, sums = self.b, [*sums]
         user = load_vector(b, self.users, b.mul(k, integer(LANES)), FLOATS)
-        return [
-            multiply_add(b, user, broadcast(b, row, k), total)
-            for row, total in zip(self.rows, sums, strict=True)
-        ]
+        for item, row in enumerate(self.rows):
+            if item and item % AT_ONCE == 0:
+                sums = fence(b, sums)
+            sums[item] = multiply_add(b, user, broadcast(b, row, k), sums[item])
+        return sums
 
 
 class _Comparison:
-    """Counts of the words of a tile that are above the two words of a target."""
+    """Words of a tile that are above a threshold: how many, and whether some are too close to decide."""
 
-    def __init__(self, b: Any, words: Any, low: Any, high: Any, above: Any, reached: Any) -> None:
+    def __init__(self, b: Any, words: Any, low: Any, limit: Any, counts: Any) -> None:
         self.b = b
-        self.words, self.low, self.high, self.above, self.reached = (
-            pointer_to(b, address, I16) for address in (words, low, high, above, reached)
+        self.words, self.low, self.limit, self.counts = (
+            pointer_to(b, address, I16) for address in (words, low, limit, counts)
         )
 
     def start(self, t: Any) -> tuple[Any, ...]:
-        """Return the words of target t, and no counts yet."""
-        at = self.b.mul(t, integer(LANES))
-        lows, highs = (load_vector(self.b, pointer, at, WORDS, 2) for pointer in (self.low, self.high))
-        return lows, highs, vector_of(WORDS, 0), vector_of(WORDS, 0)
+        """Return threshold t, and no words above it yet."""
+        return self._load(self.low, t), vector_of(WORDS, 0), vector_of(WORDS, 0)
 
-    def add(self, counted: tuple[Any, ...], items: range) -> tuple[Any, ...]:
-        """Return the counts with some items."""
+    def add(self, compared: tuple[Any, ...], items: range) -> tuple[Any, ...]:
+        """Compare some items."""
         b = self.b
-        lows, highs, above, reached = counted
+        low, above, closest = compared
         for item in items:
-            # Vectors of 256 bits: comparisons that leave flags in a vector are faster than those with masks.
             word = load_vector(b, self.words, integer(item * LANES), WORDS, 2)
-            above = b.sub(above, b.sext(b.icmp_signed(">", word, highs), WORDS))
-            reached = b.sub(reached, b.sext(b.icmp_signed(">", word, lows), WORDS))
-        return lows, highs, above, reached
+            difference = call_llvm(b, "ssub.sat", low, word)
+            closest = call_llvm(b, "umax", closest, difference)
+            if HAS_BITS:
+                above = call_llvm(b, "fshl", above, difference, vector_of(WORDS, 1))
+            else:
+                above = b.sub(above, b.ashr(difference, vector_of(WORDS, 15)))
+        return low, above, closest
 
-    def finish(self, t: Any, counted: tuple[Any, ...], flags: Any) -> Any:
-        """Store the counts; return the flags with bit t set when they differ."""
-        b, above, reached = self.b, *counted[2:]
-        self.store(t, above, reached, b.add)
-        differ = is_any(b, b.icmp_signed("!=", above, reached))
-        return b.or_(flags, b.shl(b.zext(differ, I64), t))
+    def finish(self, t: Any, compared: tuple[Any, ...], flags: Any) -> Any:
+        """Store the counts; return the flags with bit t set when a word is too close."""
+        b = self.b
+        self.store(t, compared, b.add)
+        is_close = is_any(b, b.icmp_unsigned(">", compared[2], self._load(self.limit, t)))
+        return b.or_(flags, b.shl(b.zext(is_close, I64), t))
 
-    def store(self, t: Any, above: Any, reached: Any, operation: Callable[[Any, Any], Any]) -> None:
-        """Add the counts of target t to its counters, or take them back."""
-        b, at = self.b, self.b.mul(t, integer(LANES))
-        for pointer, number in ((self.above, above), (self.reached, reached)):
-            counter = b.bitcast(b.gep(pointer, [at]), WORDS.as_pointer())
-            b.store(operation(b.load(counter, align=2), number), counter, align=2)
+    def store(self, t: Any, compared: tuple[Any, ...], operation: Callable[[Any, Any], Any]) -> None:
+        """Add the words above threshold t to its counts, or take them back."""
+        b, above = self.b, compared[1]
+        number = call_llvm(b, "ctpop", above) if HAS_BITS else above
+        counts = b.bitcast(b.gep(self.counts, [b.mul(t, integer(LANES))]), WORDS.as_pointer())
+        b.store(operation(b.load(counts, align=2), number), counts, align=2)
+
+    def _load(self, pointer: Any, t: Any) -> Any:
+        return load_vector(self.b, pointer, self.b.mul(t, integer(LANES)), WORDS, 2)
 
 
-def _rest_of_targets(b: Any, compare: _Comparison, t: Any, n_targets: Any, flags: Any) -> Any:
-    """Count the targets from t on; stop at the first one that no word reaches."""
+def _rest(b: Any, compare: _Comparison, t: Any, n_thresholds: Any, may_stop: Any, flags: Any) -> Any:
+    """Compare with the thresholds from t on; return the flags."""
+    goes_on = b.icmp_signed("==", may_stop, integer(0))
 
-    def has_targets(state: list[Any]) -> Any:
-        return b.icmp_signed("<", state[0], n_targets)
+    def has_thresholds(state: list[Any]) -> Any:
+        return b.icmp_signed("<", state[0], n_thresholds)
 
     def one(state: list[Any]) -> list[Any]:
         t, flags = state
-        counted = compare.add(compare.start(t), range(ITEMS))
-        is_reached = is_any(b, b.icmp_signed("!=", counted[3], vector_of(WORDS, 0)))
-        flags = compare.finish(t, counted, flags)
-        return [b.select(is_reached, b.add(t, integer(1)), n_targets), flags]
+        compared = compare.add(compare.start(t), range(ITEMS))
+        is_reached = is_any(b, b.icmp_signed("!=", compared[1], vector_of(WORDS, 0)))
+        flags = compare.finish(t, compared, flags)
+        return [b.select(b.or_(goes_on, is_reached), b.add(t, integer(1)), n_thresholds), flags]
 
-    return repeat_while(b, "targets", [t, flags], has_targets, one)[1]
+    return repeat_while(b, "thresholds", [t, flags], has_thresholds, one)[1]
 
 
 def _write_words(b: Any, sums: list[Any], scale: Any, pool: Any, scores: Any, words: Any) -> None:
@@ -338,15 +353,8 @@ def _write_words(b: Any, sums: list[Any], scale: Any, pool: Any, scores: Any, wo
     values = []
     for item, score in enumerate(sums):
         b.store(score, b.bitcast(b.gep(scores, [integer(item * LANES)]), FLOATS.as_pointer()), align=4)
-        whole = b.fptosi(multiply_add(b, score, factor, summand), INTS)
-        for name, limit in (("smax", -0x8000), ("smin", 0x7FFF)):
-            kind = ir.FunctionType(INTS, [INTS] * 2)
-            bounded = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
-                b.module, kind, f"llvm.{name}.v{LANES}i32"
-            )
-            whole = b.call(bounded, [whole, vector_of(INTS, limit)])
-        values.append(b.trunc(whole, WORDS))
-    for item, value in enumerate(_without_excluded(b, pointer_to(b, pool, I16), values)):
+        values.append(as_words(b, b.fptosi(multiply_add(b, score, factor, summand), INTS)))
+    for item, value in enumerate(_without_excluded(b, pointer_to(b, pool, MASK), values)):
         b.store(value, b.bitcast(b.gep(words, [integer(item * LANES)]), WORDS.as_pointer()), align=2)
 
 
@@ -360,7 +368,7 @@ def _without_excluded(b: Any, pool: Any, values: list[Any]) -> list[Any]:
         everyone = b.and_(everyone, mask)
     before = b.block
     some, after = b.append_basic_block("exclude"), b.append_basic_block("pool")
-    b.cbranch(b.icmp_unsigned("==", everyone, ir.Constant(I16, -1)), after, some)
+    b.cbranch(b.icmp_unsigned("==", everyone, ir.Constant(MASK, -1)), after, some)
     b.position_at_end(some)
     kept = [b.select(b.bitcast(m, FLAGS), v, lowest) for m, v in zip(masks, values, strict=True)]
     b.branch(after)
@@ -416,7 +424,7 @@ def _count_scores(
         n_ties = b.sub(n_ties, b.sext(b.and_(flags, is_copy), INTS))
         others = b.and_(flags, b.not_(is_copy))
         left = b.or_(left, others)
-        b.store(b.bitcast(others, I16), b.gep(near, [b.add(row, integer(item))]))
+        b.store(b.bitcast(others, MASK), b.gep(near, [b.add(row, integer(item))]))
     _add_to(b, n_tied, at, n_ties)
     bit = b.shl(b.zext(is_any(b, left), I64), t)
     b.branch(after)

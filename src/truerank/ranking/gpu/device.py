@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -100,15 +101,31 @@ def engine_for(device: torch.device, engine: Engine) -> ModuleType:
 ITEM_CELLS = 1 << 27
 ROW_CELLS = 1 << 26
 SEEN_ITEMS = 1 << 26
-# Bytes per item, per row and per seen item, beside their factors, copies on the way included.
-ITEM_BYTES = 128
-ROW_BYTES = 260
-SEEN_BYTES = 64
-# Parts of a limited memory; with 64 MiB, marks of a batch of rows and a chunk of items fit at once.
-ITEM_SHARE, ROW_SHARE, LIST_SHARE, SEEN_SHARE, KEPT_SHARE = 0.315, 0.265, 0.33, 0.04, 0.05
+# Parts of a limited memory, at least: items, rows, and scores and counts of all pairs. What is left is for
+# marks and lists, or for seen items, which are there when those are not; a little stays free.
+ITEM_SHARE, ROW_SHARE, KEPT_SHARE, FREE_SHARE = 0.33, 0.2, 0.05, 0.03
 # Pairs whose scores and counts are kept on the device, and bytes of each.
 KEPT_PAIRS = 1 << 25
 KEPT_BYTES = 24
+
+
+@dataclass(frozen=True)
+class EngineBytes:
+    """What an engine takes on the device, in bytes.
+
+    Parameters
+    ----------
+    cell : a factor when it is split
+    item, row : an item and a row beside their factors
+    seen : a seen item
+    pair : marks and lists of a row and an item
+    """
+
+    cell: int
+    item: int
+    row: int
+    seen: int
+    pair: float
 
 
 @dataclass(frozen=True)
@@ -117,7 +134,8 @@ class DeviceLimits:
 
     Parameters
     ----------
-    items, rows : of the factors
+    items : of the factors
+    rows, rows_there : of the factors that are sent, and of those that are on the device already
     seen_items : that are taken off at a time
     list_bytes : for marks and lists of undecided pairs; None for about 0.6 GB
     kept_pairs : up to so many, scores and counts of all pairs stay on the device from chunk to chunk of items
@@ -125,38 +143,70 @@ class DeviceLimits:
 
     items: int
     rows: int
+    rows_there: int
     seen_items: int
     list_bytes: int | None = None
     kept_pairs: int = KEPT_PAIRS
 
     @classmethod
     def of(
-        cls, memory: int | None, *, width: int, itemsize: int, cell_bytes: int, is_there: bool = False
+        cls,
+        memory: int | None,
+        *,
+        width: int,
+        itemsize: int,
+        of: EngineBytes,
+        is_there: bool = False,
+        n_rows: int | None = None,
+        rows_are_there: bool = False,
     ) -> DeviceLimits:
         """Return limits that share the memory, or the defaults.
+
+        With little memory rows and items get more than their shares, as long as there is room for the marks
+        of all of them: where the bytes of rows are x, those of items a x, those of marks and lists
+        (a / (row item) pair) x^2, and all of them fill the memory.
 
         Parameters
         ----------
         memory : bytes, or None
         width, itemsize : columns of the factors in the kernels, and bytes of a factor as given
-        cell_bytes : what a factor takes when it is split
-        is_there : whether the factors are on the device already
+        of : what the engine that counts takes
+        is_there : whether the items are on the device already
+        n_rows : rows of a batch where that is known: what they leave is for items, marks and lists
+        rows_are_there : whether their factors are on the device already
 
         Examples
         --------
-        >>> DeviceLimits.of(1 << 26, width=64, itemsize=4, cell_bytes=4)
-        DeviceLimits(items=33030, rows=17299, seen_items=41943, list_bytes=22145925, kept_pairs=139810)
+        >>> takes = EngineBytes(cell=4, item=64, row=144, seen=8, pair=0.012)
+        >>> for is_there in (False, True):
+        ...     found = DeviceLimits.of(1 << 26, width=64, itemsize=4, of=takes, is_there=is_there)
+        ...     print(found.items, found.rows, found.rows_there, found.list_bytes)
+        49693 26444 43368 15769297
+        69206 20460 33554 26172456
         """
         if memory is None:
-            return cls(max(1, ITEM_CELLS // width), max(1, ROW_CELLS // width), SEEN_ITEMS)
+            n_rows = max(1, ROW_CELLS // width)
+            return cls(max(1, ITEM_CELLS // width), n_rows, n_rows, SEEN_ITEMS)
         check_at_least("memory", memory, 1 << 20)
-        item = width * (cell_bytes + (0 if is_there else itemsize)) + ITEM_BYTES
-        row = width * (cell_bytes + (0 if is_there else 2 * itemsize)) + ROW_BYTES
+        item = width * (of.cell + (0 if is_there else itemsize)) + of.item
+        sent, there = (width * (of.cell + size) + of.row for size in (itemsize, 0))
+        room, ratio = (1 - KEPT_SHARE - FREE_SHARE) * memory, ITEM_SHARE / ROW_SHARE
+        # Rows are sent unless items are there: the number of rows is right for either.
+        row = there if is_there else sent
+        square, linear = of.pair * ratio / (item * row), 1 + ratio
+        of_rows = (math.sqrt(linear**2 + 4 * square * room) - linear) / (2 * square)
+        of_rows = max(of_rows, ROW_SHARE * memory)
+        n_items, of_lists = int(ratio * of_rows) // item, int(room - linear * of_rows)
+        if n_rows is not None:
+            left = room - n_rows * (there if rows_are_there else sent)
+            n_items = max(n_items, int(left / (item + of.pair * n_rows)))
+            of_lists = max(of_lists // 2, int(left - n_items * item))  # one row may have many targets
         return cls(
-            max(1, min(ITEM_CELLS // width, int(ITEM_SHARE * memory) // item)),
-            max(1, min(ROW_CELLS // width, int(ROW_SHARE * memory) // row)),
-            int(SEEN_SHARE * memory) // SEEN_BYTES,
-            int(LIST_SHARE * memory),
+            max(1, min(ITEM_CELLS // width, n_items)),
+            max(1, min(ROW_CELLS // width, int(of_rows) // sent)),
+            max(1, min(ROW_CELLS // width, int(of_rows) // there)),
+            of_lists // of.seen,
+            of_lists,
             int(KEPT_SHARE * memory) // KEPT_BYTES,
         )
 
@@ -196,21 +246,41 @@ def to_host(values: Matrix) -> NDArray[Any]:
 
 def to_device(values: Matrix, device: torch.device) -> Tensor:
     """Return the values on the device; on a CPU they are not copied, and must not be written to."""
+    if is_tensor(values):
+        moved: Tensor = values.to(device, non_blocking=not values.is_cuda and values.is_pinned())
+        return moved
+    here = _as_tensor(values)
+    if device.type != "cuda":
+        return here.to(device)
+    here = here.contiguous()
+    return here.to(device, non_blocking=True) if here.nbytes < LEAST_STAGED else _staged(here, device)
+
+
+def _as_tensor(values: NDArray[Any]) -> Tensor:
+    """Return an array as a tensor of the same memory."""
     import torch
 
-    if is_tensor(values):
-        moved: Tensor = values.to(device)
-        return moved
     with warnings.catch_warnings():  # torch warns of arrays that are read-only
         warnings.simplefilter("ignore", UserWarning)
-        here = torch.from_numpy(values)
-    if device.type != "cuda" or here.nbytes < LEAST_STAGED or not here.is_contiguous():
-        return here.to(device)
-    return _staged(here, device)
+        return torch.from_numpy(values)
+
+
+# Arrays of up to so many bytes that are sent again and again are copied to pinned memory once.
+PINNED_BYTES = 1 << 28
+
+
+def pinned(values: Matrix, device: torch.device) -> Matrix:
+    """Return an array that is going to be sent many times, where a GPU fetches it without the host's help."""
+    import torch
+
+    if is_tensor(values) or device.type != "cuda" or not 0 < values.nbytes <= PINNED_BYTES:
+        return values
+    here = _as_tensor(values)
+    return torch.empty(here.shape, dtype=here.dtype, pin_memory=True).copy_(here)
 
 
 # A GPU fetches from pinned memory alone. Arrays go there by so many bytes at a time, but for small ones: the
-# driver would wait for all work under way before it sends larger ones.
+# driver copies those at once, and would wait for all work under way before it sends larger ones.
 STAGED_BYTES = 1 << 22
 LEAST_STAGED = 1 << 15
 
@@ -229,6 +299,30 @@ def _staged(values: Tensor, device: torch.device) -> Tensor:
         pinned.copy_(piece)
         sent[start : start + step].copy_(pinned, non_blocking=True)
     return sent.view(values.shape)
+
+
+class Coming:
+    """Values on their way from a device to the host; other work can be begun in the meantime.
+
+    Parameters
+    ----------
+    values : on any device; may be dropped, and its memory used again by work begun later
+    """
+
+    def __init__(self, values: Tensor) -> None:
+        import torch
+
+        self.here, self.arrival = values, None
+        if values.is_cuda:
+            self.here = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+            self.here.copy_(values, non_blocking=True)
+            self.arrival = torch.cuda.current_stream(values.device).record_event()
+
+    def wait(self) -> NDArray[Any]:
+        """Return the values when they are here."""
+        if self.arrival is not None:
+            self.arrival.synchronize()
+        return np.asarray(self.here)
 
 
 class SideStream:
@@ -271,8 +365,10 @@ class SideStream:
 
 def largest_of(name: str, part: Tensor, whole: Matrix) -> float:
     """Return the largest magnitude of a part; raise unless all are finite, naming the row in the whole."""
-    ends = part.aminmax() if part.numel() else ()  # no copy, and NaN is found too
-    largest = max((abs(float(end)) for end in ends), default=0.0)
+    import torch
+
+    ends = torch.stack(part.aminmax()).tolist() if part.numel() else ()  # no copy, and NaN is found too
+    largest = max(map(abs, ends), default=0.0)
     if not np.isfinite(largest):
         exponent_of(name, to_host(whole), None)
     return largest

@@ -59,6 +59,7 @@ from truerank.ranking.gpu.halves import (
     CHUNK,
     ROW_TOP,
     SCALE_LIFT,
+    TOP,
     ScaledRows,
     exponents,
     multiples,
@@ -153,30 +154,14 @@ class ItemSide:
         import torch
 
         d = exact.shape[1]
-        code, weight = distinct_items(exact, bias, rows)
-        n_zero = 0
-        if bias is None:
-            kept = torch.nonzero(_is_any(exact, code))[:, 0]
-            if len(kept) < len(code):
-                code, weight = code[kept], None if weight is None else weight[kept]
-                n_zero = len(exact) - (len(code) if weight is None else int(weight.sum()))
-                if weight is not None and len(code) == len(exact) - n_zero:
-                    weight = None  # the zeros were all that was alike
-        centre, bias_centre = None, 0.0
-        if bias is not None or not _are_multiples(exact, code, largest):
-            centre, bias_centre = find_centre(exact, bias, code)
-        if centre is not None:
-            largest = _largest_from(exact, bias, centre, bias_centre)
-        exponent = int(exponents(torch.tensor(largest, dtype=torch.float64)))
-        raised = torch.full((len(code),), exponent, device=exact.device)
-        extra = None if bias is None else scaled(bias[code] - bias_centre, raised)
-        norms = rows(exact, code, raised, centre, extra).norms()
-        order = torch.argsort(norms, descending=True, stable=True)
-        n_items = len(order)
-        order = filled(order, FILL)
+        chosen = _plain_items(exact, bias, largest, rows)
+        if chosen is None:
+            chosen = _chosen_items(exact, bias, largest, rows)
+        centre, bias_centre, exponent = chosen.centre, chosen.bias_centre, chosen.exponent
+        n_items, order = len(chosen.code), filled(chosen.code, FILL)
         raised = torch.full((len(order),), exponent, device=exact.device)
-        extra = None if extra is None else extra[order]
-        halves = rows(exact, code[order], raised, centre, extra).split(padded_width(d))
+        extra = None if bias is None else scaled(bias[order] - bias_centre, raised)
+        halves = rows(exact, order, raised, centre, extra).split(padded_width(d))
         c = rounding(d, sum_block(exact.device))
         bounds = torch.stack(
             [
@@ -193,10 +178,10 @@ class ItemSide:
             torch.stack([halves.norm, halves.low_norm, halves.rest_norm]),
             (bounds * LIFT).float(),
             _tile_norms(halves.norm),
-            code[order],
-            None if weight is None else weight[order].int(),
+            order,
+            None if chosen.weight is None else filled(chosen.weight, FILL).int(),
             n_items,
-            n_zero,
+            chosen.n_zero,
             exponent,
             float(halves.multiple.amin()) if can_be_exact else 0.0,
             centre,
@@ -204,6 +189,88 @@ class ItemSide:
             exact,
             bias,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """Which items are counted, in descending order of their norms.
+
+    Parameters
+    ----------
+    code : (n,) int64, the items
+    weight : (n,) int64, how many items each stands for; None when each stands for itself
+    n_zero, exponent, centre, bias_centre : as in ``ItemSide``
+    """
+
+    code: Tensor
+    weight: Tensor | None
+    n_zero: int
+    exponent: int
+    centre: Tensor | None
+    bias_centre: float
+
+
+def _plain_items(
+    exact: Tensor, bias: Tensor | None, largest: float, rows: type[ScaledRows]
+) -> _Chosen | None:
+    """Return all items; None where some may be alike or zero, or where they lie around a common vector.
+
+    Copies have equal norms, so that items of different norms need no closer look.
+    """
+    import torch
+
+    n_items, exponent = len(exact), _exponent(largest)
+    if n_items == 0:
+        return None
+    raised = torch.full((n_items,), exponent, device=exact.device)
+    extra = None if bias is None else scaled(bias, raised)
+    number = torch.arange(n_items, device=exact.device)
+    norms, order = torch.sort(rows(exact, number, raised, None, extra).norms(), descending=True, stable=True)
+    length = torch.linalg.vector_norm
+    # Means of means take no memory on the way; a few items at the end do not matter here.
+    n_parts = min(FILL, n_items)
+    means = exact[: n_items // n_parts * n_parts].view(n_parts, -1, exact.shape[1]).mean(1)
+    lengths = [norms[-1], length(norms), length(means.mean(0)).double()]
+    if bias is not None:
+        lengths.append(bias.mean())
+    n_alike = (norms[1:] == norms[:-1]).sum(dtype=torch.float64)
+    has_copies, least, root, *of_means = torch.stack([n_alike, *lengths]).tolist()
+    of_mean = math.ldexp(math.hypot(*of_means), exponent) * math.sqrt(n_items)
+    if has_copies or least == 0 or not of_mean**2 <= CENTRED_SHARE * root**2:
+        return None
+    return _Chosen(order, None, 0, exponent, None, 0.0)
+
+
+def _chosen_items(exact: Tensor, bias: Tensor | None, largest: float, rows: type[ScaledRows]) -> _Chosen:
+    """Find copies, items of zeros and a common vector, and sort."""
+    import torch
+
+    code, weight = distinct_items(exact, bias, rows)
+    n_zero = 0
+    if bias is None:
+        kept = torch.nonzero(_is_any(exact, code))[:, 0]
+        if len(kept) < len(code):
+            code, weight = code[kept], None if weight is None else weight[kept]
+            n_zero = len(exact) - (len(code) if weight is None else int(weight.sum()))
+            if weight is not None and len(code) == len(exact) - n_zero:
+                weight = None  # the zeros were all that was alike
+    centre, bias_centre = find_centre(exact, bias, code)
+    if centre is not None and bias is None and _are_multiples(exact, code, largest):
+        centre = None
+    if centre is not None:
+        largest = _largest_from(exact, bias, centre, bias_centre)
+    exponent = _exponent(largest)
+    raised = torch.full((len(code),), exponent, device=exact.device)
+    extra = None if bias is None else scaled(bias[code] - bias_centre, raised)
+    norms = rows(exact, code, raised, centre, extra).norms()
+    order = torch.argsort(norms, descending=True, stable=True)
+    weight = None if weight is None else weight[order]
+    return _Chosen(code[order], weight, n_zero, exponent, centre, bias_centre)
+
+
+def _exponent(largest: float) -> int:
+    """Return what items of a largest magnitude are scaled by, as an exponent of 2."""
+    return TOP - math.frexp(largest)[1] if largest else 0
 
 
 def distinct_items(
@@ -258,8 +325,7 @@ def _are_multiples(exact: Tensor, code: Tensor, largest: float) -> bool:
     """Whether all items are multiples of one power of two and fit 11 bits."""
     import torch
 
-    exponent = int(exponents(torch.tensor(largest, dtype=torch.float64)))
-    raised = torch.full((len(code),), exponent, device=exact.device)
+    raised = torch.full((len(code),), _exponent(largest), device=exact.device)
     return all(bool(multiples(x).all()) for _, x in ScaledRows(exact, code, raised).chunks())
 
 
@@ -278,8 +344,9 @@ def find_centre(exact: Tensor, bias: Tensor | None, code: Tensor) -> tuple[Tenso
 
     n_items = max(1, len(code))
     # Items of zeros add nothing, and copies may be counted as often as they are: any centre is a right one.
-    mean = (exact.sum(0, dtype=torch.float64) / n_items).float().double()
-    square = float(torch.linalg.vector_norm(exact, dtype=torch.float64)) ** 2
+    sums = [part.sum(0, dtype=torch.float64) for part in _parts(exact)]
+    mean = (torch.stack(sums).sum(0) / n_items).float().double()
+    square = float(sum(part.double().square().sum() for part in _parts(exact)))
     bias_mean = 0.0
     if bias is not None:
         bias_mean = float((bias.sum() / n_items).float())
@@ -288,6 +355,13 @@ def find_centre(exact: Tensor, bias: Tensor | None, code: Tensor) -> tuple[Tenso
     if not CENTRED_SHARE * square < of_mean < float("inf"):
         return None, 0.0
     return mean, bias_mean
+
+
+def _parts(exact: Tensor) -> tuple[Tensor, ...]:
+    """Return rows in parts that are small enough to be copied, as sums in another precision do."""
+    import torch
+
+    return torch.split(exact, max(1, min(CHUNK, -(-len(exact) // 8))))
 
 
 def _largest_from(exact: Tensor, bias: Tensor | None, centre: Tensor, bias_centre: float) -> float:
@@ -437,8 +511,7 @@ def along_centre(exact: Tensor, item: ItemSide) -> Tensor:
 
     if item.centre is None:
         return torch.zeros(len(exact), dtype=torch.float64, device=exact.device)
-    step = max(1, min(CHUNK, -(-len(exact) // 8)))
-    parts = [part.double() @ item.centre for part in torch.split(exact, step)]
+    parts = [part.double() @ item.centre for part in _parts(exact)]
     return torch.cat(parts) + item.bias_centre
 
 

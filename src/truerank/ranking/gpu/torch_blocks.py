@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from truerank.ranking.gpu.device import EngineBytes
 from truerank.ranking.gpu.error_bound import ItemSide, RowSide
 from truerank.ranking.gpu.halves import ScaledRows
 
@@ -11,12 +12,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-# Whether negatives can be sampled on the device too.
+# Whether negatives can be sampled on the device too, and rows counted without waiting.
 CAN_SAMPLE = False
-# What splits items and prepares rows, and the bytes that takes per factor.
+CAN_COUNT_AHEAD = False
+# What splits items and prepares rows, and the bytes it all takes.
 ROWS = ScaledRows
 prepare_rows = RowSide.prepare
-CELL_BYTES = 12
+BYTES = EngineBytes(cell=12, item=128, row=260, seen=64, pair=16)
 BLOCK_ROWS = 1 << 9
 BLOCK_ITEMS = 1 << 13
 PAIRS = 1 << 20
@@ -159,6 +161,54 @@ def decide(
             mine, reference = scores[has_target], target_score[target]
             above.index_add_(0, target, sign * (mine > reference).long())
             tied.index_add_(0, target, sign * (mine == reference).long())
+
+
+def take_off(
+    users: Tensor,
+    items: Tensor,
+    bias: Tensor | None,
+    codes: Tensor,
+    indptr: Tensor,
+    rows: tuple[int, int],
+    places: tuple[int, int],
+    target_indptr: Tensor | None,
+    target_score: Tensor,
+    above: Tensor,
+    tied: Tensor,
+    is_wrong: Tensor,
+    *,
+    first_item: int,
+    n_items: int,
+) -> None:
+    """Take seen items off the counts of the targets they score higher than, or the same as.
+
+    Parameters
+    ----------
+    users, items, bias : the factors as given; ``items`` may be some of them, from ``first_item`` on
+    codes : (n,) int32 or int64, the seen items of the rows rows[0]..rows[1]-1, all of each
+    indptr : (n_rows + 1,) int64, where the seen items of a row begin, as numbered by ``places``
+    rows, places : which rows, and which of all seen items these are
+    target_indptr : (n_rows + 1,) int64, where the targets of a row begin; None where each has one
+    target_score, above, tied : as in ``decide``
+    is_wrong : (1,) int32, set to 1 where codes do not ascend in a row or lie outside 0..n_items-1; such codes
+        are passed over
+    """
+    import torch
+
+    row = torch.arange(*rows, device=users.device)
+    lengths = indptr[rows[0] : rows[1] + 1].diff()
+    row = torch.repeat_interleave(row, lengths, output_size=places[1] - places[0])
+    code = codes.long()
+    is_right = (code >= 0) & (code < n_items)
+    is_right[1:] &= (code[1:] > code[:-1]) | (row[1:] != row[:-1])
+    is_wrong |= ~is_right.all()
+    code = code - first_item
+    is_here = is_right & (code >= 0) & (code < len(items))
+    row, code = row[is_here], code[is_here]
+    first, stop = row, None
+    if target_indptr is not None:
+        first, stop = target_indptr[row], target_indptr[row + 1]
+    decide(users, items, bias, row, code, first, stop, target_score, above, tied, -1)
 
 
 def score_pairs(users: Tensor, items: Tensor, bias: Tensor | None, user: Tensor, code: Tensor) -> Tensor:

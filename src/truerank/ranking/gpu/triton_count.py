@@ -2,15 +2,18 @@
 
 What the kernels do, and why nothing is miscounted, is said in ``triton_tiles``. Lists are sized after
 counting what goes there, and made in parts where they would be too long, so that no product is repeated.
+With little memory there are many small launches, and waiting for sizes takes as long as counting. Then
+``count_ahead`` makes lists as long as fit, and tells afterwards which rows need longer ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from truerank.ranking.gpu.cross import Cross
-from truerank.ranking.gpu.device import has_float8, interprets
+from truerank.ranking.gpu.device import Coming, EngineBytes, has_float8, interprets
 from truerank.ranking.gpu.error_bound import FILL, ItemSide, RowSide
 from truerank.ranking.gpu.hopper_tiles import HopperTiles
 from truerank.ranking.gpu.triton_pairs import (
@@ -18,6 +21,7 @@ from truerank.ranking.gpu.triton_pairs import (
     dense_kernel,
     near_kernel,
     score_kernel,
+    seen_kernel,
     whole_kernel,
 )
 from truerank.ranking.gpu.triton_split import FusedRows, prepare_fused_rows
@@ -71,13 +75,16 @@ class TileShape:
         }
 
 
-# Whether negatives can be sampled on the device too.
+# Whether negatives can be sampled on the device too, and rows counted without waiting.
 CAN_SAMPLE = True
-# What splits items and prepares rows, and the bytes that takes per factor; without a limit of memory float8
-# takes two more.
+CAN_COUNT_AHEAD = True
+# What splits items and prepares rows, and the bytes it all takes; without a limit of memory float8 takes two
+# more per factor.
 ROWS = FusedRows
 prepare_rows = prepare_fused_rows
-CELL_BYTES = 4
+BYTES = EngineBytes(cell=4, item=64, row=144, seen=8, pair=32 / (21 * FILL))
+# Of a limited memory for marks and lists, the parts of marks, open rows and undecided pairs.
+LIST_PARTS: tuple[float, float, float] = (21, 10, 1)
 # Bytes for the marks of open rows, for their list (36 each), and for that of undecided pairs (8 each).
 MARK_BYTES = 1 << 29
 OPEN_BYTES = 9 << 26
@@ -104,15 +111,51 @@ def count_rows(
     shape: TileShape | None = None,
     *,
     list_bytes: int | None = None,
+    starts: Iterable[int] | None = None,
 ) -> int:
     """Add all items to the counts of each row's pair; parameters as in ``blocks.count_rows``.
 
-    ``list_bytes`` bounds marks and lists, down to those of 128 rows and a tile; None for 0.6 GB.
+    ``list_bytes`` bounds marks and lists, down to those of 128 rows and a tile; None for 0.6 GB. ``starts``
+    are the steps to count, None for all.
     """
     if len(rows) == 0 or items.n_items == 0:
         return 0
     job = _Job(rows, items, above, tied, shape or TileShape.of(items.high.shape[1]), list_bytes)
-    return sum(job.count(start) for start in range(0, job.n_blocks, job.step))
+    return sum(job.count(start) for start in (job.starts if starts is None else starts))
+
+
+def count_ahead(rows: RowSide, items: ItemSide, above: Tensor, tied: Tensor, list_bytes: int) -> CountedAhead:
+    """Begin to do what ``count_rows`` does, and return without waiting for the device."""
+    import torch
+
+    if len(rows) == 0 or items.n_items == 0:
+        return CountedAhead(range(0), Coming(torch.zeros(0, dtype=torch.int64)))
+    job = _Job(rows, items, above, tied, TileShape.of(items.high.shape[1]), list_bytes)
+    n_decided = torch.empty(len(job.starts), dtype=torch.int64, device=above.device)
+    for number, start in enumerate(job.starts):
+        job.count_ahead(start, n_decided[number : number + 1])
+    return CountedAhead(job.starts, Coming(n_decided))
+
+
+@dataclass(frozen=True, eq=False)
+class CountedAhead:
+    """What ``count_ahead`` has begun.
+
+    Parameters
+    ----------
+    starts : the steps
+    n_decided : (n_steps,) int64, the pairs that float64 decides; -1 for a step that has added nothing,
+        because its lists were too short
+    """
+
+    starts: range
+    n_decided: Coming
+
+    def wait(self) -> tuple[int, list[int]]:
+        """Return how many pairs float64 decided, and the steps that ``count_rows`` is left with."""
+        found = self.n_decided.wait().tolist()
+        left = [start for start, n in zip(self.starts, found, strict=True) if n < 0]
+        return sum(n for n in found if n > 0), left
 
 
 class _Job:
@@ -154,8 +197,9 @@ class _Job:
         self.most_tiles = max(1, int(self.n_tiles.amax()) if is_waited_for else len(items.tile_norm))
         marks, opened, near = MARK_BYTES, OPEN_BYTES, NEAR_BYTES
         if list_bytes is not None:
-            marks, opened, near = (part * list_bytes // 32 for part in (21, 10, 1))
+            marks, opened, near = (int(part * list_bytes) // 32 for part in LIST_PARTS)
         self.step = max(1, min(self.n_blocks, marks // (self.most_tiles * shape.rows)))
+        self.starts = range(0, self.n_blocks, self.step)
         self.marks = torch.empty(self.most_tiles * self.step * shape.rows, dtype=torch.int8, device=device)
         is_plain = self.in_float8 and items.bias is None and rows.is_exact is None
         if is_plain and HopperTiles.pay(device, self.n_blocks, self.most_tiles):
@@ -178,18 +222,44 @@ class _Job:
 
     def count(self, start: int) -> int:
         """Count ``step`` blocks of rows; return how many pairs float64 decided."""
-        import torch
-
-        shape, rows, items = self.shape, self.rows, self.items
-        n_blocks = min(self.step, self.n_blocks - start)
-        mine = slice(start * shape.rows, (start + n_blocks) * shape.rows)
-        n_rows = mine.stop - mine.start
-        counts = torch.zeros((3, n_rows), dtype=torch.int32, device=self.above.device)
-        self._count_tiles(start, n_blocks, n_rows, counts[:2])
+        n_blocks, n_rows, counts = self._counted_tiles(start)
         n_decided = self._settle(start, n_rows, counts[2])
         if n_decided is None:
             counts.zero_()
-            n_decided = self._count_densely(mine)
+            first = start * self.shape.rows
+            n_decided = self._count_densely(slice(first, first + n_rows))
+        self._add(start, n_blocks, counts, None)
+        return n_decided
+
+    def count_ahead(self, start: int, n_decided: Tensor) -> None:
+        """Count ``step`` blocks of rows without waiting; write how many pairs float64 decides, or -1."""
+        n_blocks, n_rows, counts = self._counted_tiles(start)
+        n_open, n_entries = self._count_open(start, n_rows), self.open.shape[1]
+        ends = n_open.cumsum(0)
+        self._list(start, n_rows, n_open, ends, 0, n_entries)
+        self.open[2].zero_()  # beyond the listed rows nothing is written
+        near_ends = self._settle_listed(start, n_rows, ends, counts[2], (0, n_entries))
+        # Marks are not needed any more; where their place holds more pairs than the list, it is the list.
+        near = self.near
+        if self.marks.numel() > 8 * near.shape[1]:
+            near = self.marks.view(near.dtype)[: self.marks.numel() // 8 * 2].view(2, -1)
+        self._expand(start, n_entries, near_ends, near, (0, near.shape[1]), ends[-1:], n_decided)
+        self._compare(near, near.shape[1], n_decided)
+        self._add(start, n_blocks, counts, n_decided)
+
+    def _counted_tiles(self, start: int) -> tuple[int, int, Tensor]:
+        """Return how many blocks and rows a step has, and their counts: above, tied, and of open rows (0)."""
+        import torch
+
+        n_blocks = min(self.step, self.n_blocks - start)
+        n_rows = n_blocks * self.shape.rows
+        counts = torch.zeros((3, n_rows), dtype=torch.int32, device=self.above.device)
+        self._count_tiles(start, n_blocks, n_rows, counts[:2])
+        return n_blocks, n_rows, counts
+
+    def _add(self, start: int, n_blocks: int, counts: Tensor, n_decided: Tensor | None) -> None:
+        """Add the counts of a step to those of the pairs, unless it turned out that lists were too short."""
+        shape, rows, items = self.shape, self.rows, self.items
         add_kernel[(n_blocks,)](
             *counts,
             rows.pair,
@@ -200,16 +270,17 @@ class _Job:
             else items.cached("weight before", lambda: _weight_before(items)),
             self.above,
             self.tied,
+            counts if n_decided is None else n_decided,
             start,
             len(self.tied),
             items.n_items,
             items.n_tied_with_zeros,
             HAS_WEIGHT=items.weight is not None,
             HAS_EXACT=rows.is_exact is not None,
+            IS_AHEAD=n_decided is not None,
             BLOCK=shape.rows,
             TILE=shape.items,
         )
-        return n_decided
 
     def _count_tiles(self, start: int, n_blocks: int, n_rows: int, counts: Tensor) -> None:
         """Count what is surely above and tied, and mark open rows, by the faster of two kernels."""
@@ -243,11 +314,7 @@ class _Job:
 
     def _settle(self, start: int, n_rows: int, counts: Tensor) -> int | None:
         """Count the open rows; return how many pairs float64 decided, None for more than it should."""
-        import torch
-
-        n_groups = -(-n_rows // GROUP)
-        n_open = torch.empty(self.most_tiles * n_groups, dtype=torch.int32, device=self.above.device)
-        self._list(start, n_rows, n_open, n_open, 0, 0)
+        n_open = self._count_open(start, n_rows)
         ends = n_open.cumsum(0)
         n_listed, capacity, n_decided = int(ends[-1]), self.open.shape[1], 0
         for first in range(0, n_listed, capacity):
@@ -260,6 +327,15 @@ class _Job:
             self._decide_near(start, stop - first, near_ends, n_near)
             n_decided += n_near
         return n_decided
+
+    def _count_open(self, start: int, n_rows: int) -> Tensor:
+        """Return how many open rows each tile and group of rows has."""
+        import torch
+
+        n_groups = -(-n_rows // GROUP)
+        n_open = torch.empty(self.most_tiles * n_groups, dtype=torch.int32, device=self.above.device)
+        self._list(start, n_rows, n_open, n_open, 0, 0)
+        return n_open
 
     def _list(self, start: int, n_rows: int, n_open: Tensor, ends: Tensor, first: int, stop: int) -> None:
         """Count open rows per tile and group or, where ends differ from counts, list some of them."""
@@ -313,43 +389,65 @@ class _Job:
 
     def _decide_near(self, start: int, n_listed: int, near_ends: Tensor, n_near: int) -> None:
         """Compare the marked pairs by the float64 sum, as many at a time as can be listed."""
-        rows, items, capacity = self.rows, self.items, self.near.shape[1]
+        capacity = self.near.shape[1]
         for first in range(0, n_near, capacity):
             stop = min(first + capacity, n_near)
-            expand_kernel[(-(-n_listed // ENTRIES),)](
-                self.near_words,
-                self.open[2],
-                near_ends,
-                *self.open[:2],
-                *self.near,
-                start,
-                n_listed,
-                first,
-                stop,
-                BLOCK=self.shape.rows,
-                ITEMS=self.shape.items,
-                ENTRIES=ENTRIES,
-            )
-            near_kernel[(-(-(stop - first) // PAIRS_PER_PROGRAM),)](
-                rows.exact,
-                items.exact,
-                rows.exact if items.exact_bias is None else items.exact_bias,
-                *self.near,
-                rows.user,
-                rows.pair,
-                items.code,
-                self.weight,
-                rows.target_score,
-                self.above,
-                self.tied,
-                stop - first,
-                rows.exact.shape[1],
-                HAS_BIAS=items.exact_bias is not None,
-                HAS_WEIGHT=items.weight is not None,
-                PAIRS=PAIRS_PER_PROGRAM,
-                # A product and a sum are rounded one after the other, as on the CPU.
-                enable_fp_fusion=False,
-            )
+            self._expand(start, n_listed, near_ends, self.near, (first, stop), near_ends, None)
+            self._compare(self.near, stop - first, None)
+
+    def _expand(
+        self,
+        start: int,
+        n_listed: int,
+        near_ends: Tensor,
+        near: Tensor,
+        part: tuple[int, int],
+        n_open: Tensor,
+        n_decided: Tensor | None,
+    ) -> None:
+        """List a part of the marked pairs."""
+        expand_kernel[(-(-n_listed // ENTRIES),)](
+            self.near_words,
+            self.open[2],
+            near_ends,
+            *self.open[:2],
+            *near,
+            n_open,
+            n_open if n_decided is None else n_decided,
+            start,
+            n_listed,
+            *part,
+            IS_AHEAD=n_decided is not None,
+            BLOCK=self.shape.rows,
+            ITEMS=self.shape.items,
+            ENTRIES=ENTRIES,
+        )
+
+    def _compare(self, near: Tensor, n_near: int, n_decided: Tensor | None) -> None:
+        """Compare listed pairs: so many, or at most so many where their number is on the device."""
+        rows, items = self.rows, self.items
+        near_kernel[(-(-n_near // PAIRS_PER_PROGRAM),)](
+            rows.exact,
+            items.exact,
+            rows.exact if items.exact_bias is None else items.exact_bias,
+            *near,
+            rows.user,
+            rows.pair,
+            items.code,
+            self.weight,
+            rows.target_score,
+            self.above,
+            self.tied,
+            near if n_decided is None else n_decided,
+            n_near,
+            rows.exact.shape[1],
+            HAS_BIAS=items.exact_bias is not None,
+            HAS_WEIGHT=items.weight is not None,
+            IS_AHEAD=n_decided is not None,
+            PAIRS=PAIRS_PER_PROGRAM,
+            # A product and a sum are rounded one after the other, as on the CPU.
+            enable_fp_fusion=False,
+        )
 
     def _count_densely(self, mine: slice) -> int:
         """Count some rows by float64 scores alone; return how many there were."""
@@ -434,6 +532,54 @@ def decide(
         IS_SINGLE=stop is None,
         PAIRS=PAIRS_PER_PROGRAM,
         # A product and a sum are rounded one after the other, as on the CPU.
+        enable_fp_fusion=False,
+    )
+
+
+def take_off(
+    users: Tensor,
+    items: Tensor,
+    bias: Tensor | None,
+    codes: Tensor,
+    indptr: Tensor,
+    rows: tuple[int, int],
+    places: tuple[int, int],
+    target_indptr: Tensor | None,
+    target_score: Tensor,
+    above: Tensor,
+    tied: Tensor,
+    is_wrong: Tensor,
+    *,
+    first_item: int,
+    n_items: int,
+) -> None:
+    """Take seen items off the counts by the float64 sum; parameters as in ``blocks.take_off``."""
+    n_rows, n_seen = rows[1] - rows[0], places[1] - places[0]
+    if n_seen == 0:
+        return
+    seen_kernel[(-(-n_seen // PAIRS_PER_PROGRAM),)](
+        users,
+        items,
+        users if bias is None else bias,
+        codes,
+        indptr,
+        indptr if target_indptr is None else target_indptr,
+        target_score,
+        above,
+        tied,
+        is_wrong,
+        places[0],
+        rows[0],
+        n_seen,
+        n_rows,
+        first_item,
+        len(items),
+        n_items,
+        users.shape[1],
+        n_rows.bit_length(),
+        HAS_BIAS=bias is not None,
+        IS_SINGLE=target_indptr is None,
+        PAIRS=PAIRS_PER_PROGRAM,
         enable_fp_fusion=False,
     )
 

@@ -90,6 +90,72 @@ def decide_kernel(  # type: ignore[no-untyped-def]
             tl.atomic_add(tied + begin + place, step, mask=has_target & (score == reference), sem="relaxed")
 
 
+@jit("place", "first_row", "n_seen", "n_rows", "first_item", "n_here", "n_items", "n_coordinates", "n_steps")
+def seen_kernel(  # type: ignore[no-untyped-def]
+    users,
+    items,
+    bias,
+    codes,
+    indptr,
+    target_indptr,
+    target_score,
+    above,
+    tied,
+    is_wrong,
+    place,
+    first_row,
+    n_seen,
+    n_rows,
+    first_item,
+    n_here,
+    n_items,
+    n_coordinates,
+    n_steps,
+    HAS_BIAS: tl.constexpr,
+    IS_SINGLE: tl.constexpr,
+    PAIRS: tl.constexpr,
+):
+    """Take seen items off the counts of the targets they score higher than, or the same as.
+
+    Codes are those from ``place`` on in the lists of the rows from ``first_row`` on. Where one of them is
+    outside the catalogue, or not above the one before it in its row, ``is_wrong`` is set and it is passed
+    over; so are those of items that are not among the ``n_here`` from ``first_item`` on.
+    """
+    at = tl.program_id(0).to(tl.int64) * PAIRS + tl.arange(0, PAIRS)
+    is_real = at < n_seen
+    code = tl.load(codes + at, mask=is_real, other=0).to(tl.int64)
+    before = tl.load(codes + at - 1, mask=is_real & (at > 0), other=0).to(tl.int64)
+    # The row of a code is the first that ends behind it.
+    row = tl.zeros((PAIRS,), tl.int64) + first_row
+    last = row + n_rows
+    for _ in range(n_steps):
+        middle = (row + last) // 2
+        is_open = row < last
+        ends_before = tl.load(indptr + middle + 1, mask=is_real & is_open, other=0) <= at + place
+        last = tl.where(is_open & (ends_before == 0), middle, last)
+        row = tl.where(is_open & ends_before, middle + 1, row)
+    is_first = tl.load(indptr + row, mask=is_real, other=0) == at + place
+    is_right = (code >= 0) & (code < n_items) & (is_first | (code > before))
+    if tl.max((is_real & (is_right == 0)).to(tl.int32), 0) > 0:
+        tl.store(is_wrong, 1)
+    code -= first_item
+    is_real = is_real & is_right & (code >= 0) & (code < n_here)
+    score = device_pair_score(users, items, bias, row, code, is_real, n_coordinates, HAS_BIAS, PAIRS)
+    less = tl.full((PAIRS,), -1, tl.int64)
+    if IS_SINGLE:
+        reference = tl.load(target_score + row, mask=is_real, other=0)
+        tl.atomic_add(above + row, less, mask=is_real & (score > reference), sem="relaxed")
+        tl.atomic_add(tied + row, less, mask=is_real & (score == reference), sem="relaxed")
+    else:
+        begin = tl.load(target_indptr + row, mask=is_real, other=0)
+        n_targets = tl.load(target_indptr + row + 1, mask=is_real, other=0) - begin
+        for number in range(tl.max(n_targets, 0)):
+            has_target = is_real & (number < n_targets)
+            reference = tl.load(target_score + begin + number, mask=has_target, other=0)
+            tl.atomic_add(above + begin + number, less, mask=has_target & (score > reference), sem="relaxed")
+            tl.atomic_add(tied + begin + number, less, mask=has_target & (score == reference), sem="relaxed")
+
+
 @jit("n_near", "n_coordinates")
 def near_kernel(  # type: ignore[no-untyped-def]
     users,
@@ -104,14 +170,21 @@ def near_kernel(  # type: ignore[no-untyped-def]
     target_score,
     above,
     tied,
+    n_listed,
     n_near,
     n_coordinates,
     HAS_BIAS: tl.constexpr,
     HAS_WEIGHT: tl.constexpr,
+    IS_AHEAD: tl.constexpr,
     PAIRS: tl.constexpr,
 ):
-    """Add the weights of listed items that score higher than the target of their row, or the same."""
+    """Add the weights of listed items that score higher than the target of their row, or the same.
+
+    With IS_AHEAD their number stands in memory, below 0 where the list is not whole.
+    """
     at = tl.program_id(0).to(tl.int64) * PAIRS + tl.arange(0, PAIRS)
+    if IS_AHEAD:
+        n_near = tl.load(n_listed)
     is_real = at < n_near
     row = tl.load(near_row + at, mask=is_real, other=0)
     item = tl.load(near_item + at, mask=is_real, other=0)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from truerank.ranking.gpu.device import jit, tl
+import numpy as np
+
+from truerank.ranking.gpu.device import jit, tl, to_device
 from truerank.ranking.gpu.error_bound import (
     FILL,
     LIFT,
@@ -445,7 +447,5 @@ def _columns(width: int) -> int:
 
 def _constants(item: ItemSide, d: int) -> Tensor:
     """Return the constants of ``bound_kernel``."""
-    import torch
-
     found = [rounding(d, sum_block(item.exact.device)), centre_norm(item), item.multiple]
-    return torch.tensor(found, dtype=torch.float64).to(item.exact.device)
+    return to_device(np.array(found), item.exact.device)

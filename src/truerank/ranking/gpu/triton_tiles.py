@@ -276,15 +276,25 @@ def expand_kernel(  # type: ignore[no-untyped-def]
     open_tile,
     near_row,
     near_item,
+    n_open,
+    n_listed,
     first_block,
     n_entries,
     first,
     stop,
+    IS_AHEAD: tl.constexpr,
     BLOCK: tl.constexpr,
     ITEMS: tl.constexpr,
     ENTRIES: tl.constexpr,
 ):
-    """List the marked pairs first..stop-1 of all open rows."""
+    """List the marked pairs first..stop-1 of all open rows.
+
+    With IS_AHEAD ``n_listed`` becomes their number, or -1 where open rows or pairs do not fit their lists.
+    """
+    if IS_AHEAD:
+        total = tl.load(near_ends + n_entries - 1)
+        fits = (tl.load(n_open) <= n_entries) & (total <= stop)
+        tl.store(n_listed, tl.where(fits, total, -1), mask=tl.program_id(0) == 0)
     at = tl.program_id(0) * ENTRIES + tl.arange(0, ENTRIES)
     is_entry = at < n_entries
     count = tl.load(n_near + at, mask=is_entry, other=0)
@@ -316,19 +326,22 @@ def add_kernel(  # type: ignore[no-untyped-def]
     weight_before,
     above,
     tied,
+    n_listed,
     first_block,
     n_pairs,
     n_items,
     n_tied_with_zeros,
     HAS_WEIGHT: tl.constexpr,
     HAS_EXACT: tl.constexpr,
+    IS_AHEAD: tl.constexpr,
     BLOCK: tl.constexpr,
     TILE: tl.constexpr,
 ):
     """Add what was counted for a block of rows to their pairs, and the items too short to be scored.
 
     Those lie above a negative target, and below others. Users of zeros, whose target is infinite here, tie
-    with all items; so are rows beyond those of pairs marked, which fill the last block.
+    with all items; so are rows beyond those of pairs marked, which fill the last block. With IS_AHEAD nothing
+    is added where ``n_listed`` is below 0: these rows are counted again.
     """
     local = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     block = first_block + tl.program_id(0)
@@ -341,11 +354,14 @@ def add_kernel(  # type: ignore[no-untyped-def]
     score = tl.load(target + row)
     found += tl.where(score < 0.0, n_short, 0)
     pair = tl.load(pair_of + row)
-    tl.atomic_add(above + pair, found, sem="relaxed")
-    is_zero = (score == float("inf")) & (row < n_pairs)
+    is_added = row >= 0
+    if IS_AHEAD:
+        is_added = tl.load(n_listed) + tl.zeros_like(row) >= 0
+    tl.atomic_add(above + pair, found, mask=is_added, sem="relaxed")
+    is_zero = (score == float("inf")) & (row < n_pairs) & is_added
     tl.atomic_add(tied + pair, tl.zeros((BLOCK,), tl.int64) + n_tied_with_zeros, mask=is_zero, sem="relaxed")
     if HAS_EXACT:
-        tl.atomic_add(tied + pair, tl.load(ties + local).to(tl.int64), sem="relaxed")
+        tl.atomic_add(tied + pair, tl.load(ties + local).to(tl.int64), mask=is_added, sem="relaxed")
 
 
 @jit()
