@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse import random_array
 
 from tests.workflows.plan.world import make_world
 from truerank.core.errors import TruerankError
-from truerank.core.scorer import as_scorer
+from truerank.core.scorer import CallableScores, Factors, HasSparseRows, as_scorer
 from truerank.core.types import FloatArray
+from truerank.models.item_item import sparse_history_scorer
 from truerank.workflows.precision.item_order import (
     Asked,
     PopularFirst,
@@ -75,3 +77,15 @@ def test_scores_that_are_no_numbers_or_all_equal_do_no_harm() -> None:
 def test_bad_names_get_a_sentence(proxy: str, sentence: str) -> None:
     with pytest.raises(TruerankError, match=sentence):
         make_order(proxy, SPLIT)
+
+
+def test_rows_of_proxies_are_their_scores_however_they_are_stored() -> None:
+    """Factors, sparse rows and a function are asked in the way that is cheapest for each."""
+    rng = np.random.default_rng(4)
+    factors = Factors(rng.normal(size=(500, 6)), rng.normal(size=(240, 6)), rng.normal(size=240))
+    sparse = sparse_history_scorer(SPLIT.train, random_array((240, 240), density=0.1, rng=rng, format="csr"))
+    assert isinstance(sparse, HasSparseRows)
+    for proxy in (factors, sparse, CallableScores(factors.score, 240)):
+        row = ProxyOrder([proxy], SPLIT.train).known(USERS)[0]
+        twin = np.asarray(proxy.score(USERS, np.arange(240)), np.float64)
+        np.testing.assert_allclose(row, twin / twin.std(axis=1, keepdims=True), rtol=1e-5, atol=1e-6)
