@@ -210,15 +210,18 @@ class PartSample(UserSample):
 
     def screen(self, depth: int) -> None:
         """Score the ``depth`` most promising items of all remaining users, and plan parts for the others."""
-        is_first = not len(self.sampled)
         super().screen(depth)
         self.n_open = len(self.queue)
         self.is_by_parts = all(isinstance(model, AskedModel) for model in self.models if model.is_open.any())
         if self.is_by_parts:
             self._plan()
-            if is_first and self.is_one_sided:  # no bet was placed so far
-                is_larger = self.contrast(self.estimates()) > 0
-                self.lower_share = np.where(is_larger, _ONE_SIDE, 1 - _ONE_SIDE)
+
+    def _favour_one_side(self) -> None:
+        """Give most of 1 - level to the limit of each column that matters most, before any bet is placed."""
+        if self.is_one_sided and not len(self.sampled):
+            is_larger = self.contrast(self.estimates()) > 0
+            is_lower = is_larger if self.is_about_differences else np.ones_like(is_larger)
+            self.lower_share = np.where(is_lower, _ONE_SIDE, 1 - _ONE_SIDE)
 
     def ask(self, models: Sequence[int]) -> None:
         """Ask some models alone from now on, as in ``UserSample``."""
@@ -257,6 +260,7 @@ class PartSample(UserSample):
             n_new = len(self.sampled) - len(self.ceilings)
             self._append(ceilings=np.zeros((n_new, *self.known.shape)))
             return
+        self._favour_one_side()
         before, total = self.n_asked, float(self.weight.sum())
         reach = self.reach * self.is_asked[:, None] / np.maximum(self.weight, _LEAST_WEIGHT)[:, None, None]
         below, above = (self.contrast(reach, side).max(axis=0) for side in (1, -1))
@@ -584,8 +588,10 @@ class PartSample(UserSample):
 
     def _threshold(self) -> float:
         """Return the logarithm that a capital must reach, on the side that matters."""
-        share = np.maximum(self.lower_share, 1 - self.lower_share)
-        return float(-np.log(share.min() * (1 - self.level)))
+        share = np.maximum(self.lower_share, 1 - self.lower_share).min()
+        if self.is_one_sided and not len(self.sampled):
+            share = _ONE_SIDE
+        return float(-np.log(share * (1 - self.level)))
 
     def _lower(self, at: IntArray) -> None:
         super()._lower(at)
