@@ -171,7 +171,7 @@ class Veiled:
     """Values that show themselves when they are asked for, ceilings before: a model without scores."""
 
     def __init__(self, value: FloatArray, depth: IntArray, whole: int = 50) -> None:
-        self.metrics, self.depths = make_metrics("recall@10"), (10, 14, 20)
+        self.metrics = make_metrics("recall@10")
         self.users, self.value, self.needs, self.whole = np.arange(len(value)), value, depth, whole
         self.is_open: BoolArray = np.ones(len(value), np.bool_)
         self.n_scores = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.sparse import random_array
+from scipy.sparse import csr_array
 
 from tests.workflows.plan.world import make_world
 from truerank.core.errors import TruerankError
@@ -83,7 +83,8 @@ def test_rows_of_proxies_are_their_scores_however_they_are_stored() -> None:
     """Factors, sparse rows and a function are asked in the way that is cheapest for each."""
     rng = np.random.default_rng(4)
     factors = Factors(rng.normal(size=(500, 6)), rng.normal(size=(240, 6)), rng.normal(size=240))
-    sparse = sparse_history_scorer(SPLIT.train, random_array((240, 240), density=0.1, rng=rng, format="csr"))
+    weights = np.where(rng.random((240, 240)) < 0.1, rng.random((240, 240)), 0.0)
+    sparse = sparse_history_scorer(SPLIT.train, csr_array(weights))
     assert isinstance(sparse, HasSparseRows)
     for proxy in (factors, sparse, CallableScores(factors.score, 240)):
         row = ProxyOrder([proxy], SPLIT.train).known(USERS)[0]

@@ -55,7 +55,7 @@ def test_far_fewer_scores_than_exact(precision: float) -> None:
         assert (estimate.kind, estimate.target, estimate.method) == ("estimate", "test-users", "betting")
         assert estimate.estimator == "sampled users"
     assert trace(found)["is_reached"]
-    assert "scored for a random part of its items" in str(trace(found)["why"])
+    assert "a random part of the rest" in str(trace(found)["why"])
 
 
 def test_repeats_to_the_digit_and_through_json() -> None:

@@ -13,8 +13,9 @@ from truerank.core.ranks import TiePolicy
 from truerank.core.scorer import as_scorer
 from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.exact import exact_ranks
+from truerank.workflows.precision.bets import at_risk, growth
 from truerank.workflows.precision.model_values import AskedModel
-from truerank.workflows.precision.part_sample import PartSample, at_risk, growth
+from truerank.workflows.precision.part_sample import PartSample
 from truerank.workflows.precision.partial_rows import PartialRows
 from truerank.workflows.precision.row_parts import SHARES, RowParts, chance_of_finding, steps_to
 

@@ -41,10 +41,6 @@ class ModelValues(Protocol):
     def n_scores(self) -> int:
         """Scores computed so far."""
 
-    @property
-    def depths(self) -> tuple[int, ...]:
-        """Items per row after each pass of a screening."""
-
     def advance(self, row: IntArray, depth: int | None = None) -> None:
         """Score rows until they are decided, or up to a depth."""
 
@@ -88,11 +84,6 @@ class AskedModel:
     def n_scores(self) -> int:
         """Scores computed so far."""
         return self.rows.n_scores
-
-    @property
-    def depths(self) -> tuple[int, ...]:
-        """Items per row after each pass of a screening."""
-        return self.rows.depths
 
     def advance(self, row: IntArray, depth: int | None = None) -> None:
         """Score rows until they are decided, or up to a depth."""
@@ -221,7 +212,6 @@ class ExactModel:
         self.users: IntArray = ranks.user[ranks.starts]
         self.per_user = values(self.metrics, ranks, ties=ties, seed=seed)
         self.is_open: BoolArray = np.zeros(len(self.users), np.bool_)
-        self.depths: tuple[int, ...] = ()
 
     def advance(self, row: IntArray, depth: int | None = None) -> None:
         """Do nothing: every row is decided."""

@@ -8,15 +8,14 @@ is expected to save more scores than it takes, user by user.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from truerank.core.random import pair_keys
 from truerank.core.types import FloatArray, IntArray
-from truerank.inference.anytime import predictable_variance
 from truerank.inference.estimate_interval.registry import Target
 from truerank.ranking.listed import SLACK
+from truerank.workflows.precision.bets import GUESSED, SIZE, Bets, growth
 from truerank.workflows.precision.model_values import AskedModel, ModelValues
 from truerank.workflows.precision.partial_rows import GROWTH
 from truerank.workflows.precision.user_sample import (
@@ -28,9 +27,6 @@ from truerank.workflows.precision.user_sample import (
 
 _ONE_SIDE = 0.9  # of 1 - level for the limits that matter most
 _LEAST_WEIGHT = 1e-3  # of a user, who must have a chance to be drawn
-_AT_RISK = (0.5, 0.98)  # share of the capital that is bet, at least and at most
-_GUESSED = 20.0  # draws that a forecast of the drops counts for where bets are chosen
-_SIZE = 0.5  # of a report that is not 0, as a share of the largest, before any is known
 _BELIEVED = 120.0  # draws that a forecast of the drops counts for where it is decided how deep to go
 _PASS = 0.5  # of the scores that draws are expected to take, for one pass of screening at most
 _AFTER = 2.0  # all that a row still holds, as a multiple of what the next pass is expected to find
@@ -39,106 +35,6 @@ _MOST_RATIO = 0.4  # and where it is decided how deep to go
 _SOON = 0.1  # the ratio that screening is expected to reach, by which rows are chosen first
 _MOST_PASSES = 60
 _SMALL = 1e-3  # drop that is excluded where growths are compared, as a share of the largest
-
-
-def at_risk(drop: float, excluded: float, size: float = 1.0) -> float:
-    r"""Return the share of the capital at risk in the best bets on drops being smaller than what is excluded.
-
-    .. math:: \frac{(e - d)(1 - e)}{e (s - e)}
-
-    for drops that are 0 or s, with mean d where e is to be excluded and 1 is the largest that is possible;
-    all of the capital where that would be more.
-
-    Examples
-    --------
-    >>> round(at_risk(0.05, 0.1), 3), at_risk(0.05, 0.1, size=0.2), at_risk(0.2, 0.1)
-    (0.5, 1.0, 0.0)
-    """
-    if drop >= excluded:
-        return 0.0
-    if size <= excluded:
-        return 1.0
-    return float(min((excluded - drop) * (1 - excluded) / (excluded * (size - excluded)), 1.0))
-
-
-def growth(drop: float, excluded: float, size: float = 1.0) -> float:
-    r"""Return the growth of the logarithm of the capital per draw, of best bets on drops being smaller.
-
-    .. math:: (1 - d) \log\frac{1 - d}{1 - e} + d \log\frac{d}{e}
-
-    for drops that are 0 or 1, with mean d where e is to be excluded; more for smaller drops of the same mean,
-    0 where d is not below e.
-
-    Examples
-    --------
-    >>> round(growth(0.0, 0.1), 3), round(growth(0.05, 0.1), 3), growth(0.2, 0.1)
-    (0.105, 0.017, 0.0)
-    >>> round(growth(0.05, 0.1, size=0.2), 3)
-    0.051
-    """
-    if drop >= excluded:
-        return 0.0
-    excluded = min(excluded, 0.999)
-    share = min(drop / size, 1.0)
-    bet = at_risk(drop, excluded, size) / (1 - excluded)
-    found = (1 - share) * np.log1p(bet * excluded)
-    return float(found + (share * np.log1p(bet * (excluded - size)) if share > 0 else 0.0))
-
-
-@dataclass(frozen=True, eq=False)
-class _Bets:
-    """What bets on the next draws are chosen by, each before its draw: (n_draws, n_columns) throughout.
-
-    Parameters
-    ----------
-    mean : expected fall of a column, as a share of the weight; negative where it is expected to rise
-    variance : of the values
-    size : (2, n_draws, n_columns) expected falls and rises, where there is one
-    """
-
-    mean: FloatArray
-    variance: FloatArray
-    size: FloatArray
-
-    @classmethod
-    def of(cls, drawn: FloatArray, seen: FloatArray, guess: FloatArray) -> _Bets:
-        """Choose them by all values before a draw, and by a guess of the mean fall."""
-        spread = np.maximum(np.abs(guess) * (1 - np.abs(guess)), 1e-4)
-        variance = np.stack(
-            [
-                predictable_variance(drawn[:, c], seen[:, c], prior=float(spread[c]), n_prior=_GUESSED / 4)
-                for c in range(drawn.shape[1])
-            ],
-            axis=1,
-        )
-        fall = 1 - np.concatenate([seen, drawn])
-
-        def before(per_draw: FloatArray) -> FloatArray:
-            sums: FloatArray = (np.cumsum(per_draw, axis=0) - per_draw)[len(seen) :]
-            return sums
-
-        n_before = np.arange(len(seen), len(fall))[:, None]
-        mean = (_GUESSED * guess + before(fall)) / (_GUESSED + n_before)
-        guessed = _GUESSED * np.maximum(np.abs(guess), 1e-4)
-        size = np.stack(
-            [
-                (_SIZE * guessed + before(one**2)) / (guessed + before(one))
-                for one in (np.maximum(fall, 0.0), np.maximum(-fall, 0.0))
-            ]
-        )
-        return cls(mean, variance, size)
-
-    def at_risk(self, side: int, excluded: FloatArray) -> FloatArray:
-        """Return the shares of the capital for bets on larger (1) or smaller (-1) values."""
-        size = self.size[0 if side == 1 else 1]
-        flat = [
-            at_risk(max(side * mean, 0.0), min(e, 0.999), s)
-            for mean, e, s in zip(
-                self.mean.ravel().tolist(), excluded.ravel().tolist(), size.ravel().tolist(), strict=True
-            )
-        ]
-        found: FloatArray = np.clip(np.reshape(flat, self.mean.shape), *_AT_RISK)
-        return found
 
 
 class PartSample(UserSample):
@@ -269,7 +165,7 @@ class PartSample(UserSample):
         at = self._draw(n)  # all that bets depend on is known before this
         drop = self._reports(at) / self.weight[at, None, None]
         drawn = np.clip(1 - self.contrast(drop), 1 - below, 1 + above)
-        bets = _Bets.of(drawn, seen, guess)
+        bets = Bets.of(drawn, seen, guess)
         distance, excluded = self._distances(bets.mean, total)
         has_larger, has_smaller = self._sides()
         ones = np.ones_like(drawn)
@@ -453,7 +349,7 @@ class PartSample(UserSample):
         ratio = float(np.clip(self._most_drop() / excluded, _RATIO[0], most_ratio))
         without = self._threshold() * float((self.weight * self.cost.sum(axis=1)).sum()) / excluded
         step = 0.01
-        near, far = (growth(r * _SMALL, _SMALL, _SIZE) / _SMALL for r in (ratio, ratio + step))
+        near, far = (growth(r * _SMALL, _SMALL, SIZE) / _SMALL for r in (ratio, ratio + step))
         return float(without * (1 / far - 1 / near) / step / excluded)
 
     def missing_rows(self) -> int:
@@ -466,7 +362,7 @@ class PartSample(UserSample):
         guess, threshold = self._expected_fall() / total, self._threshold()
         mean = self.means()
         for column, (sequence, wanted) in enumerate(zip(self.sequences(), self.wanted, strict=True)):
-            fall = (_GUESSED * guess[column] + float((1 - seen[:, column]).sum())) / (_GUESSED + len(seen))
+            fall = (GUESSED * guess[column] + float((1 - seen[:, column]).sum())) / (GUESSED + len(seen))
             if self.is_about_differences:
                 is_lower = bool(mean[column] >= 0)
                 excluded = (
@@ -481,11 +377,11 @@ class PartSample(UserSample):
                 excluded = 2 * wanted * self.n_all / total
                 capital = sequence.log_capital(high - 2 * wanted, True)
             missing = max(threshold - capital, 0.0)
-            pace = growth(float(np.clip(fall, *(excluded * np.array(_RATIO)))), excluded, _SIZE)
+            pace = growth(float(np.clip(fall, *(excluded * np.array(_RATIO)))), excluded, SIZE)
             by_one = missing / pace
             if not self.is_about_differences:
                 unknown = needed_information(wanted, self.level) - self.gained()[column]
-                variance = predicted_variance(seen[:, column]) if len(seen) >= _GUESSED else abs(fall)
+                variance = predicted_variance(seen[:, column]) if len(seen) >= GUESSED else abs(fall)
                 by_both = max(unknown, 0.0) * variance * (total / self.n_all) ** 2
                 by_one = min(by_one, max(by_both, missing / growth(0.0, excluded)))
             needed = max(needed, by_one)
@@ -507,7 +403,7 @@ class PartSample(UserSample):
         """Return about how many draws all bets take, by weights with a sum."""
         excluded = min(float(self._gaps().min()) / total, 0.999)
         drop = float(np.clip(self._most_drop() / total, *(excluded * np.array(_RATIO))))
-        return self._threshold() / growth(drop, excluded, _SIZE)
+        return self._threshold() / growth(drop, excluded, SIZE)
 
     def aim_at(self, n_rows: int) -> None:
         """Choose the next bets for the half-width that ``n_rows`` more draws can reach."""
@@ -519,7 +415,7 @@ class PartSample(UserSample):
         low, high = 0.0, 1.0  # drops that can be excluded, and those that cannot
         for _ in range(20):
             middle = (low + high) / 2
-            is_reached = (n_rows + n_seen) * growth(drop, middle, _SIZE) >= self._threshold()
+            is_reached = (n_rows + n_seen) * growth(drop, middle, SIZE) >= self._threshold()
             low, high = (low, middle) if is_reached else (middle, high)
         self.aim[:] = np.clip(high * total / (2 * self.n_all), self.wanted, 0.5)
 
@@ -541,7 +437,7 @@ class PartSample(UserSample):
             return super().cost_per_row()
         n_seen = len(self.sampled) - self.n_before
         expected = float((self.weight * self.cost.sum(axis=1)).sum() / max(self.weight.sum(), 1e-9))
-        return (_GUESSED * expected + self.spent) / (_GUESSED + n_seen)
+        return (GUESSED * expected + self.spent) / (GUESSED + n_seen)
 
     def most_scores(self, row: IntArray, depth: int | None = None) -> IntArray:
         """Return how many scores rows may still take in all models that are asked, up to a depth."""

@@ -297,8 +297,8 @@ class PrecisionSearch:
         told = []
         if n_drawn:
             told.append(
-                f"{n_drawn:,} times one of the others was drawn and scored for a random part of its items, "
-                "and for the rest where the part held something above a target."
+                f"{n_drawn:,} times one of the others was drawn and scored for some promising items and a "
+                "random part of the rest, and to the end where the part held something above a target."
             )
         if len(sample.sampled) > n_drawn or not n_drawn:
             told.append(

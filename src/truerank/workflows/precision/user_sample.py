@@ -24,7 +24,6 @@ from truerank.workflows.precision.model_values import AskedModel, ModelValues
 from truerank.workflows.precision.partial_rows import PartialRows
 
 _ROUNDING = 1e-9
-_SHARE = 0.5  # of the cost of avoidable rows that going deeper may cost, each time
 _LEAST_WEIGHT = 1e-3  # of a user, who must have a chance to be drawn
 _SEEN = 8  # sampled users from which the variance is predicted, rather than from how ceilings fell
 
@@ -153,7 +152,6 @@ class UserSample:
         self.sampled: IntArray = np.zeros(0, np.int64)
         self.depth = self.n_before = 0  # sampled users before the last screening
         self.weight: FloatArray = np.ones(len(users))
-        self.shrinkage = 0.0  # of the weight of the queue in the last screening
         self.clock: FloatArray = np.zeros(0)  # of the queue, once it is drawn by weights
         self.ceiling, self.slack = np.ones((2, len(users), *shape))
         for k, model in enumerate(self.models):
@@ -200,11 +198,6 @@ class UserSample:
     def n_candidates(self) -> int:
         """Users of the queue who may be drawn: those who are open in a model that is asked."""
         return int((self.weight > 0).sum())
-
-    @property
-    def n_open_rows(self) -> int:
-        """Rows of all models that are open among the users of the queue."""
-        return sum(int(model.is_open[self.queue].sum()) for model in self.models)
 
     def ask(self, models: Sequence[int]) -> None:
         """Score rows of some models alone from now on, until another choice is made.
@@ -306,11 +299,10 @@ class UserSample:
         The others come in a random order of their own, drawn for this: the order before it decided who was
         looked at first, and scores of those may have had a say in how all were screened.
         """
-        fallen, before = self.known + self.ceiling.sum(axis=0), float(self.slack.max(axis=(1, 2)).sum())
+        fallen = self.known + self.ceiling.sum(axis=0)
         self._take_in(np.arange(len(self.queue)), depth)
         self.release()
         self._shuffle()
-        self.shrinkage = 1 - float(self.weight.sum()) / before if before else 0.0
         self.depth, self.n_before = depth, len(self.sampled)
         fallen -= self.known + self.ceiling.sum(axis=0)
         self.last_drop = np.clip(fallen / max(len(self.queue), 1), 0.0, 1.0)
@@ -326,24 +318,6 @@ class UserSample:
             if isinstance(model, AskedModel):
                 self._lower_model(k, np.flatnonzero(model.rows.depth[self.queue] >= 0))
         self.release()
-
-    def deepen(self, may_screen: Callable[[int], bool]) -> None:
-        """Screen further as long as that costs at most a share of the rows that it may make unnecessary.
-
-        Parameters
-        ----------
-        may_screen : whether the budget allows to go as deep
-        """
-        for depth in max((model.depths for model in self.models), key=len):
-            if depth <= self.depth or self.is_complete:
-                continue
-            fewest = self._fewest()
-            avoidable = max(self.missing_rows() - fewest, 0) * self.cost_per_row()
-            if len(self.models) > 1:  # fewer rows are needed where less weight is left
-                avoidable += 2 * self.shrinkage * fewest * self.cost_per_row()
-            if self.n_open_rows * (depth - self.depth) > _SHARE * avoidable or not may_screen(depth):
-                return
-            self.screen(depth)
 
     def release(self) -> None:
         """Take users out of the queue whose values are known for all models."""
