@@ -52,7 +52,7 @@ def growth(drop: float, excluded: float, size: float = 1.0) -> float:
     >>> round(growth(0.0, 0.1), 3), round(growth(0.05, 0.1), 3), growth(0.2, 0.1)
     (0.105, 0.017, 0.0)
     >>> round(growth(0.05, 0.1, size=0.2), 3)
-    0.051
+    0.05
     """
     if drop >= excluded:
         return 0.0
