@@ -135,9 +135,10 @@ def least_share(ranks: Ranks, precision: float) -> float:
     which takes :math:`M \log(1 / (2 (1 - level)))\, \bar d / (2 h)` scores, with :math:`\bar d` the mean
     over users of the largest drop per item. It is the same for any number of users.
     """
-    exact = values(make_metrics(METRICS), ranks)
+    exact, most = values(make_metrics(METRICS), ranks), ranks.n_pool - ranks.n_tied - 1
     steps = [
-        (exact - values(make_metrics(METRICS), replace(ranks, n_above=ranks.n_above + n))) / n
+        (exact - values(make_metrics(METRICS), replace(ranks, n_above=np.minimum(ranks.n_above + n, most))))
+        / n
         for n in range(1, 11)
     ]
     drop = float(np.max(steps, axis=0).mean(axis=0).max())
