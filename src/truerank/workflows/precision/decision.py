@@ -55,6 +55,7 @@ _DOUBT = 0.5  # forecasts of sampling alone are believed where they are less tha
 _CAUTION = 0.8  # of the distance that is believed to be there: bets that are too high cost more than low ones
 _LEAST_AIM = 1e-4
 _FOR_LOOK = 0.2  # of a budget that the first look may take
+_FOR_SCREENING = 0.4  # of what is left of a budget, each time that users are screened further
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,11 +243,9 @@ class DecisionSearch:
         return left
 
     def _for_screening(self) -> float | None:
-        """Return the scores that screening may take: nothing where what is left does not decide anyway."""
+        """Return the scores that screening may take: of a budget a share, so that some are left for draws."""
         left = self._left()
-        if np.isinf(left):
-            return None
-        return left if self.sample.further_scores() <= left else 0.0
+        return None if np.isinf(left) else _FOR_SCREENING * left
 
     def _may_screen(self, depth: int) -> bool:
         return bool(self.sample.most_scores(self.sample.queue, depth).sum() <= self._left())

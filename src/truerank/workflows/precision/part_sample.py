@@ -469,7 +469,8 @@ class PartSample(UserSample):
         """Return the estimate of the mean over the test users, (n_models, n_metrics)."""
         if not self.is_by_parts or self.is_complete:
             return super().estimates()
-        expected = (self.known + self.ceiling.sum(axis=0) - self.expected_drops()) / self.n_all
+        ceilings = self.ceiling.sum(axis=0)  # forecasts before any draw are not believed beyond half of these
+        expected = (self.known + ceilings - np.minimum(self.expected_drops(), ceilings / 2)) / self.n_all
         if len(self.sampled) == self.n_before:
             return np.asarray(expected)
         estimate: FloatArray = np.where(self.is_asked[:, None], self._drawn_mean(), expected)

@@ -153,7 +153,9 @@ class PartialRows:
         pair = ranges(self.rows.pairs[row], self.n_targets[row])
         at = np.repeat(np.arange(len(row)), self.n_targets[row])
         scale = np.maximum(spread * np.sqrt(1 + 1 / np.maximum(n, 1)), _TINY)
-        chance = stdtr(np.maximum(n - 1, 1)[at], (mean[at] - self.target_scores[pair]) / scale[at])
+        with np.errstate(over="ignore"):  # scores that are all alike decide, however near the target is
+            distance = (mean[at] - self.target_scores[pair]) / scale[at]
+        chance = stdtr(np.maximum(n - 1, 1)[at], distance)
         found = np.bincount(at, chance, minlength=len(row)) / np.maximum(self.n_targets[row], 1)
         expected: FloatArray = np.where(n > 0, found, 0.0)
         return expected
