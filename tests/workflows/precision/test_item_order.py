@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from tests.workflows.plan.world import make_world
@@ -16,6 +20,7 @@ from truerank.workflows.precision.item_order import (
     PopularFirst,
     ProxyOrder,
     guesses,
+    largest_first,
     make_order,
 )
 
@@ -90,3 +95,33 @@ def test_rows_of_proxies_are_their_scores_however_they_are_stored() -> None:
         row = ProxyOrder([proxy], SPLIT.train).known(USERS)[0]
         twin = np.asarray(proxy.score(USERS, np.arange(240)), np.float64)
         np.testing.assert_allclose(row, twin / twin.std(axis=1, keepdims=True), rtol=1e-5, atol=1e-6)
+
+
+@given(
+    st.integers(1, 6).flatmap(
+        lambda n_items: st.tuples(
+            st.lists(
+                st.lists(st.sampled_from([-np.inf, -1.0, 0.0, 2.0]), min_size=n_items, max_size=n_items)
+            ),
+            st.integers(0, n_items + 2),
+        )
+    )
+)
+def test_the_largest_come_first_and_of_equal_ones_the_lower_code(
+    case: tuple[list[list[float]], int],
+) -> None:
+    rows, n = case
+    guess = np.array(rows, np.float32).reshape(len(rows), -1 if rows else 3)
+    expected = [[at for _, at in sorted((-one, at) for at, one in enumerate(row))][:n] for row in rows]
+    assert largest_first(guess, n).tolist() == expected
+
+
+def test_factors_too_large_for_single_precision_do_no_harm() -> None:
+    n_users, n_items = SPLIT.train.n_users, SPLIT.train.n_items
+    huge = Factors(np.full((n_users, 2), 1e200), np.full((n_items, 2), 1e90))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        row = ProxyOrder([huge], SPLIT.train).known(USERS)[0]
+        large = ProxyOrder([as_scorer(1e30 * SCORES)], SPLIT.train).known(USERS)[0]
+    assert not row.any()
+    np.testing.assert_allclose(large, SCORES[USERS] / SCORES[USERS].std(axis=1, keepdims=True), rtol=1e-4)

@@ -119,11 +119,31 @@ class ItemOrder(Protocol):
 def guesses(order: ItemOrder, users: IntArray) -> tuple[FloatArray, tuple[FloatArray, ...]]:
     """Return the guesses of an order for all pairs of some users, and their features."""
     known = order.known(users)
-    guess: FloatArray = np.multiply(known[0], known[0].dtype.type(order.weights[0]))
-    for feature, weight in zip(known[1:], order.weights[1:], strict=True):
-        if weight:
-            guess += feature * guess.dtype.type(weight)
+    guess = np.empty(known[0].shape, known[0].dtype)
+    weights = order.weights.astype(guess.dtype)
+    for row, *features in zip(guess, *known, strict=True):  # one row at a time stays in the cache
+        np.multiply(features[0], weights[0], out=row)
+        for feature, weight in zip(features[1:], weights[1:], strict=True):
+            if weight:
+                row += feature * weight
     return guess, known
+
+
+def largest_first(guess: FloatArray, n: int) -> IntArray:
+    """Return the n items of each row with the largest guesses, falling; of equal ones the lower code first.
+
+    Examples
+    --------
+    >>> largest_first(np.array([[1.0, 3.0, 2.0, 3.0], [0.0, 0.0, 0.0, 5.0]]), 3).tolist()
+    [[1, 3, 2], [3, 0, 1]]
+    """
+    n = min(n, guess.shape[1])
+    largest = np.empty((len(guess), n), np.int64)
+    for row, chosen in zip(guess, largest, strict=True):
+        least = np.partition(row, len(row) - n)[len(row) - n] if n else np.inf
+        items = np.flatnonzero(row >= least)
+        chosen[:] = items[np.argsort(-row[items], kind="stable")[:n]]
+    return largest
 
 
 class PopularFirst:
@@ -191,11 +211,11 @@ class ProxyOrder:
         found = []
         for k, proxy in enumerate(self.proxies):
             scores = _whole_rows(proxy, users, self.n_items)
-            if not np.isfinite(scores.sum(dtype=np.float64)):
+            if not np.isfinite(scores).all():
                 np.nan_to_num(scores, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
             new = np.flatnonzero(np.isnan(self.spread[k, users]))
             if len(new):
-                spread = scores[new].std(axis=1, dtype=np.float64)
+                spread = np.array([_spread(scores[at]) for at in new.tolist()])
                 self.spread[k, users[new]] = np.where(spread > _TINY, spread, 1.0)
             scores /= self.spread[k, users, None].astype(np.float32)
             found.append(scores)
@@ -213,16 +233,23 @@ class ProxyOrder:
 
 def _whole_rows(proxy: Scorer, users: IntArray, n_items: int) -> FloatArray:
     """Return scores of all items as new float32 numbers, in the cheapest way that the proxy offers."""
-    if isinstance(proxy, HasFactors):
-        factors = proxy.factors()
-        scores = factors.user[users].astype(np.float64) @ factors.item.T
-        if factors.item_bias is not None:
-            scores += factors.item_bias
-    elif isinstance(proxy, HasSparseRows):
-        scores = proxy.sparse_rows(users).toarray()
-    else:
-        scores = np.asarray(proxy.score(users, np.arange(n_items)))
-    return np.array(scores, dtype=np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is no number is made one by the caller
+        if isinstance(proxy, HasFactors):
+            factors = proxy.factors()
+            scores = factors.user[users].astype(np.float32) @ factors.item.T.astype(np.float32, copy=False)
+            if factors.item_bias is not None:
+                scores += factors.item_bias.astype(np.float32)
+            return scores
+        if isinstance(proxy, HasSparseRows):
+            return np.asarray(proxy.sparse_rows(users).astype(np.float32).toarray())
+        return np.array(proxy.score(users, np.arange(n_items)), dtype=np.float32)
+
+
+def _spread(row: FloatArray) -> float:
+    """Return the standard deviation, in double precision where squares are too large for single precision."""
+    with np.errstate(over="ignore"):
+        spread = float(row.std())
+    return spread if np.isfinite(spread) else float(row.std(dtype=np.float64))
 
 
 def _within_users(asked: Asked) -> tuple[FloatArray, FloatArray]:

@@ -25,7 +25,7 @@ from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets
 from truerank.ranking.exact import make_queries
 from truerank.ranking.listed import SLACK, ListedCounts, SinglePairs, compare_scores, make_lists, ranges
 from truerank.ranking.negatives import RowBlock, Rows, row_blocks
-from truerank.workflows.precision.item_order import Asked, ItemOrder, PopularFirst, guesses
+from truerank.workflows.precision.item_order import Asked, ItemOrder, PopularFirst, guesses, largest_first
 from truerank.workflows.precision.row_parts import chance_of_finding
 
 #: The factor by which each further pass over a row goes deeper than the one before.
@@ -355,11 +355,7 @@ class PartialRows:
                 guess[at, items] = -np.inf
         n_left = self.rows.n_free[row] - np.maximum(self.depth[row], 0)
         most = min(ahead * int(n_items.max()), int(n_left.max()))
-        chosen = np.broadcast_to(np.arange(guess.shape[1]), guess.shape)
-        if most < guess.shape[1]:
-            chosen = np.argpartition(-guess, most - 1, axis=1)[:, :most]
-        falling = np.argsort(-np.take_along_axis(guess, chosen, axis=1), axis=1, kind="stable")
-        chosen = np.take_along_axis(chosen, falling, axis=1)
+        chosen = largest_first(guess, most)
         features = np.stack([np.take_along_axis(one, chosen, axis=1) for one in known], axis=-1)
         return chosen, features, np.minimum(n_left, most)
 
