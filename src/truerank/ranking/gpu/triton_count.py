@@ -206,7 +206,8 @@ class _Job:
             crossed = self.crossed[:2]
             self.hopper = HopperTiles(rows.high, crossed[0], items.high, crossed[1], items.n_items)
         n_open, n_near = max(1, opened // BYTES_PER_OPEN), max(1, near // BYTES_PER_NEAR)
-        self.open = torch.empty((3, n_open), dtype=torch.int32, device=device)
+        # Rows, tiles, and how many undecided pairs they have.
+        self.open = torch.empty((3, n_open), dtype=torch.int32, device=device).unbind()
         self.near_words = torch.empty((n_open, shape.items // 32), dtype=torch.int32, device=device)
         self.near = torch.empty((2, n_near), dtype=torch.int32, device=device)
 
@@ -234,7 +235,7 @@ class _Job:
     def count_ahead(self, start: int, n_decided: Tensor) -> None:
         """Count ``step`` blocks of rows without waiting; write how many pairs float64 decides, or -1."""
         n_blocks, n_rows, counts = self._counted_tiles(start)
-        n_open, n_entries = self._count_open(start, n_rows), self.open.shape[1]
+        n_open, n_entries = self._count_open(start, n_rows), len(self.open[0])
         ends = n_open.cumsum(0)
         self._list(start, n_rows, n_open, ends, 0, n_entries)
         self.open[2].zero_()  # beyond the listed rows nothing is written
@@ -316,7 +317,7 @@ class _Job:
         """Count the open rows; return how many pairs float64 decided, None for more than it should."""
         n_open = self._count_open(start, n_rows)
         ends = n_open.cumsum(0)
-        n_listed, capacity, n_decided = int(ends[-1]), self.open.shape[1], 0
+        n_listed, capacity, n_decided = int(ends[-1]), len(self.open[0]), 0
         for first in range(0, n_listed, capacity):
             stop = min(first + capacity, n_listed)
             self._list(start, n_rows, n_open, ends, first, stop)
@@ -333,7 +334,7 @@ class _Job:
         import torch
 
         n_groups = -(-n_rows // GROUP)
-        n_open = torch.empty(self.most_tiles * n_groups, dtype=torch.int32, device=self.above.device)
+        n_open = torch.empty(self.most_tiles * n_groups, dtype=torch.int64, device=self.above.device)
         self._list(start, n_rows, n_open, n_open, 0, 0)
         return n_open
 
@@ -385,7 +386,7 @@ class _Job:
             num_stages=1,
             maxnreg=128,
         )
-        return self.open[2, : part[1] - part[0]].cumsum(0)
+        return self.open[2][: part[1] - part[0]].cumsum(0)
 
     def _decide_near(self, start: int, n_listed: int, near_ends: Tensor, n_near: int) -> None:
         """Compare the marked pairs by the float64 sum, as many at a time as can be listed."""
