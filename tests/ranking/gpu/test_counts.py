@@ -179,6 +179,47 @@ def test_the_order_of_the_first_chunk_serves_all(
     assert rows_of(count_on_device(*problem.arguments, **where)) == expected
 
 
+@pytest.mark.parametrize("where", ENGINES)
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("most_targets", [1, 3])
+def test_seen_items_of_a_chunk(
+    most_targets: int, has_bias: bool, where: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lists of no item, of few, and of so many that a chunk has several looks at them; read or sent."""
+    draw, n_rows, n_items = np.random.default_rng(9), 50, 400
+    users, items = (draw_factors(draw, (n, 12), "integers", np.float32) for n in (n_rows, n_items))
+    bias = np.rint(draw.standard_normal(n_items)) if has_bias else None
+    targets, seen = [], []
+    for row in range(n_rows):
+        order = draw.permutation(n_items)
+        targets.append(order[: 1 + row % most_targets].tolist())
+        n_seen = (0, 5, 90, n_items - most_targets)[row % 4]
+        seen.append(np.sort(order[most_targets : most_targets + n_seen]).tolist())
+    problem = Problem(users, items, bias, Lists(targets, seen))
+    expected = rows_of(count_factors(*problem.arguments, path="numpy"))
+    monkeypatch.setattr(limit, "ITEM_CELLS", 16 * 150)
+    monkeypatch.setattr(limit, "ROW_CELLS", 16 * 30)
+    assert rows_of(count_on_device(*problem.arguments, **where)) == expected
+    monkeypatch.setattr(fused, "LONGEST_SEEN", n_items - most_targets - 1)
+    assert rows_of(count_on_device(*problem.arguments, **where)) == expected
+
+
+@pytest.mark.parametrize("where", ENGINES)
+@pytest.mark.parametrize("before", [[], list(range(20, 80))])
+@pytest.mark.parametrize(
+    "wrong", [[83, 81], [83, 83], [-1, 83], [250, 100], [100, 250, 250], [85, 250, 100, 280], [300], [90, -4]]
+)
+def test_wrong_seen_items_are_found_in_any_chunk(
+    wrong: list[int], before: list[int], where: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = np.random.default_rng(9)
+    users, items = (draw.standard_normal((n, 12)).astype(np.float32) for n in (20, 300))
+    monkeypatch.setattr(limit, "ITEM_CELLS", 16 * 80)
+    lists = Lists([[299]] * 20, [[7, 8, 200]] * 19 + [[*before, *wrong]])
+    with pytest.raises(InvalidData, match=r"seen_items must ascend within 0..299 in every row, row 19"):
+        count_on_device(users, items, None, *lists.arguments, **where)
+
+
 @pytest.mark.parametrize("name", sorted({where["device"] for where in ENGINES}))
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_arrays_arrive_as_they_are(dtype: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from truerank.ranking.gpu.device import (
     Coming,
     DeviceLimits,
     Matrix,
+    as_tensor,
     is_tensor,
     largest_of,
     pinned,
@@ -160,6 +161,7 @@ class DeviceBatch:
         self.scores: Doubles = np.empty(len(pools.target_items))
         self.above, self.tied = np.zeros((2, len(pools.target_items)), np.int64)
         self.kept: tuple[Tensor, Tensor] | None = None
+        self.n_taken: Tensor | None = None
         # Rows of a batch are sorted for the first chunk of items, and lie in that order for all.
         self.orders: dict[int, Tensor] = {}
         self.keeps_orders = not counter.is_resident and 8 * len(pools.target_items) <= PINNED_BYTES
@@ -183,6 +185,15 @@ class DeviceBatch:
         import torch
 
         return torch.arange(int(np.diff(self.starts).max()), device=self.counter.device)
+
+    @property
+    def _can_read_seen(self) -> bool:
+        """Whether the device reads seen items of a chunk from the host, instead of being sent all of them."""
+        is_pinned = is_tensor(self.seen_items) and is_tensor(self.seen_indptr)
+        if self.counter.given is not None or not (is_pinned or self.counter.device.type == "cpu"):
+            return False
+        longest = int(np.diff(self.pools.seen_indptr).max())
+        return 0 < longest <= int(self.counter.engine.LONGEST_SEEN)
 
     def run(self) -> None:
         """Count everything; raise where seen items are not as ``Pools`` asks."""
@@ -212,6 +223,8 @@ class DeviceBatch:
         if len(self.scores) <= self.limits.kept_pairs:
             score = torch.empty(len(self.scores), dtype=torch.float64, device=counter.device)
             self.kept = (score, torch.zeros((2, len(score)), dtype=torch.int64, device=counter.device))
+            if self._can_read_seen:
+                self.n_taken = torch.zeros(self.pools.n_rows, dtype=torch.int32, device=counter.device)
         largest = max(self._score_targets(self._batch(first, stop)) for first, stop in ends)
         for chunk in counter.chunks(self.limits.items):
             self._check_magnitudes(largest, chunk)
@@ -352,6 +365,22 @@ class DeviceBatch:
             return
         if self.seen_is_wrong is None:
             self.seen_is_wrong = torch.zeros(1, dtype=torch.int32, device=device)
+        if self.n_taken is not None:
+            self.counter.engine.take_off_next(
+                batch.users,
+                *factors,
+                as_tensor(self.seen_items),
+                as_tensor(self.seen_indptr),
+                self.n_taken,
+                (batch.start, batch.stop),
+                batch.indptr,
+                score,
+                *counts,
+                self.seen_is_wrong,
+                first_item=start,
+                n_items=self.counter.n_items,
+            )
+            return
         begins = to_device(self.seen_indptr[batch.start : batch.stop + 1], device)
         while first < batch.stop:
             last = int(np.searchsorted(indptr, indptr[first] + self.limits.seen_items, side="right")) - 1

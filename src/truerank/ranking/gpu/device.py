@@ -254,7 +254,7 @@ def to_device(values: Matrix, device: torch.device) -> Tensor:
     if is_tensor(values):
         moved: Tensor = values.to(device, non_blocking=not values.is_cuda and values.is_pinned())
         return moved
-    here = _as_tensor(values)
+    here = as_tensor(values)
     if device.type != "cuda":
         return here.to(device)
     if here.nbytes < LEAST_STAGED:
@@ -264,10 +264,13 @@ def to_device(values: Matrix, device: torch.device) -> Tensor:
     return _staged(sent, lambda part, piece: piece.copy_(flat[part])).view(here.shape)
 
 
-def _as_tensor(values: NDArray[Any]) -> Tensor:
-    """Return an array as a tensor of the same memory."""
+def as_tensor(values: Matrix) -> Tensor:
+    """Return an array as a tensor of the same memory, a tensor as it is."""
     import torch
 
+    if is_tensor(values):
+        given: Tensor = values
+        return given
     with warnings.catch_warnings():  # torch warns of arrays that are read-only
         warnings.simplefilter("ignore", UserWarning)
         return torch.from_numpy(values)
@@ -285,7 +288,7 @@ def pinned(values: Matrix, device: torch.device) -> Matrix:
 
     if is_tensor(values) or device.type != "cuda" or not 0 < values.nbytes <= PINNED_BYTES:
         return values
-    here = _as_tensor(values)
+    here = as_tensor(values)
     return torch.empty(here.shape, dtype=here.dtype, pin_memory=True).copy_(here)
 
 
@@ -317,7 +320,7 @@ def rows_to_device(values: Matrix, index: NDArray[Any], device: torch.device) ->
         return to_device(values[to_device(index, values.device)], device)
     if device.type != "cuda":
         return to_device(values[index], device)
-    whole, rows = _as_tensor(values), _as_tensor(index)
+    whole, rows = as_tensor(values), as_tensor(index)
     sent = torch.empty((len(rows), *whole.shape[1:]), dtype=whole.dtype, device=device)
     return _staged(sent, lambda part, piece: torch.index_select(whole, 0, rows[part], out=piece))
 
@@ -335,7 +338,7 @@ def pinned_ahead(parts: Sequence[Matrix], device: torch.device) -> Iterator[Matr
     ready = parts[0]
     with ThreadPoolExecutor(1) as pool:
         for following in parts[1:]:
-            place = torch.empty(following.shape, dtype=_as_tensor(following).dtype, pin_memory=True)
+            place = torch.empty(following.shape, dtype=as_tensor(following).dtype, pin_memory=True)
             coming = pool.submit(np.copyto, place.numpy(), following)
             yield ready
             coming.result()

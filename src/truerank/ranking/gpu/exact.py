@@ -79,7 +79,7 @@ def count_on_device(
     engine : ``triton`` (one fused kernel), ``torch`` (in blocks), or ``auto``: the better one available
     memory : bytes of the device to use (besides tensors that are already there), at least 2^20;
         None for about 3 GB. One row of users or items is sent in any case; 64 MiB take about twice as long,
-        three times where factors come from the host, 256 MiB one and a half times
+        256 MiB one and a half times
     on_rows : called with the number of rows just finished
 
     Returns

@@ -156,6 +156,90 @@ def seen_kernel(  # type: ignore[no-untyped-def]
             tl.atomic_add(tied + begin + number, less, mask=has_target & (score == reference), sem="relaxed")
 
 
+@jit("first_row", "n_rows", "first_item", "n_here", "n_items", "n_coordinates")
+def next_seen_kernel(  # type: ignore[no-untyped-def]
+    users,
+    items,
+    bias,
+    codes,
+    indptr,
+    n_done,
+    target_indptr,
+    target_score,
+    above,
+    tied,
+    is_wrong,
+    first_row,
+    n_rows,
+    first_item,
+    n_here,
+    n_items,
+    n_coordinates,
+    HAS_BIAS: tl.constexpr,
+    IS_SINGLE: tl.constexpr,
+    ROWS: tl.constexpr,
+    WIDTH: tl.constexpr,
+):
+    """Take off the seen items of rows that are among the ``n_here`` from ``first_item`` on.
+
+    Lists ascend and chunks of items come in order, so that these are the next ones of each list, behind the
+    ``n_done`` that earlier chunks had; the rest of the lists is not read, which lie in the host's memory.
+
+    The first code of a list that is outside the catalogue, or not above the one before it, sets ``is_wrong``:
+    below the end of this chunk it is looked at here, or is below the start of a later one; and one that no
+    chunk comes to is left when the last chunk is done.
+    """
+    local = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    is_row = local < n_rows
+    row = first_row + local
+    begin = tl.load(indptr + row, mask=is_row, other=0)
+    end = tl.load(indptr + row + 1, mask=is_row, other=0)
+    at = begin + tl.load(n_done + row, mask=is_row, other=0)
+    step = tl.arange(0, WIDTH)
+    reach = first_item + n_here
+    pair = local
+    n_targets = tl.full((ROWS,), 1, tl.int64)
+    if IS_SINGLE == 0:
+        pair = tl.load(target_indptr + local, mask=is_row, other=0)
+        n_targets = tl.load(target_indptr + local + 1, mask=is_row, other=0) - pair
+    less = tl.full((ROWS, WIDTH), -1, tl.int64)
+    is_open = is_row & (at < end)
+    while tl.max(is_open.to(tl.int32), 0) > 0:
+        place = at[:, None] + step[None, :]
+        is_real = is_open[:, None] & (place < end[:, None])
+        code = tl.load(codes + place, mask=is_real, other=0).to(tl.int64)
+        is_later = is_real & (place > begin[:, None])
+        before = tl.load(codes + place - 1, mask=is_later, other=-1).to(tl.int64)
+        is_mine = is_real & (code < reach)
+        is_right = (code >= first_item) & (code > before)
+        if tl.max(tl.max((is_mine & (is_right == 0)).to(tl.int32), 1), 0) > 0:
+            tl.store(is_wrong, 1)
+        n_mine = tl.sum(is_mine.to(tl.int32), 1)
+        is_mine = is_mine & is_right
+        right = items + (code - first_item) * n_coordinates
+        score = tl.zeros((ROWS, WIDTH), tl.float64)
+        for k in range(n_coordinates):
+            x = tl.load(users + local * n_coordinates + k, mask=is_row, other=0).to(tl.float64)
+            y = tl.load(right + k, mask=is_mine, other=0).to(tl.float64)
+            product = x[:, None] * y
+            score += product
+        if HAS_BIAS:
+            score += tl.load(bias + (code - first_item), mask=is_mine, other=0)
+        for number in range(tl.max(tl.where(is_open, n_targets, 0), 0)):
+            has_target = is_open & (number < n_targets)
+            reference = tl.load(target_score + pair + number, mask=has_target, other=0)[:, None]
+            target = (pair + number)[:, None] + tl.zeros_like(less)
+            is_compared = is_mine & has_target[:, None]
+            tl.atomic_add(above + target, less, mask=is_compared & (score > reference), sem="relaxed")
+            tl.atomic_add(tied + target, less, mask=is_compared & (score == reference), sem="relaxed")
+        at += n_mine
+        is_open = is_open & (n_mine == WIDTH) & (at < end)
+    is_left = is_row & (at < end) & (reach == n_items)
+    if tl.max(is_left.to(tl.int32), 0) > 0:
+        tl.store(is_wrong, 1)
+    tl.store(n_done + row, (at - begin).to(tl.int32), mask=is_row)
+
+
 @jit("n_near", "n_coordinates")
 def near_kernel(  # type: ignore[no-untyped-def]
     users,
