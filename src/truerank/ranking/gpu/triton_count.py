@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from truerank.ranking.gpu import triton_seen
 from truerank.ranking.gpu.cross import Cross
 from truerank.ranking.gpu.device import Coming, EngineBytes, has_float8, interprets
 from truerank.ranking.gpu.error_bound import FILL, ItemSide, RowSide
@@ -20,9 +21,7 @@ from truerank.ranking.gpu.triton_pairs import (
     decide_kernel,
     dense_kernel,
     near_kernel,
-    next_seen_kernel,
     score_kernel,
-    seen_kernel,
     whole_kernel,
 )
 from truerank.ranking.gpu.triton_split import FusedRows, prepare_fused_rows
@@ -83,6 +82,9 @@ CAN_COUNT_AHEAD = True
 # more per factor.
 ROWS = FusedRows
 prepare_rows = prepare_fused_rows
+# What takes seen items off, and the longest lists that are read where they are.
+take_off, take_off_next = triton_seen.take_off_sent, triton_seen.take_off_next
+LONGEST_SEEN = 1 << 12
 BYTES = EngineBytes(cell=4, item=64, row=144, seen=8, pair=32 / (21 * FILL))
 # Of a limited memory for marks and lists, the parts of marks, open rows and undecided pairs.
 LIST_PARTS: tuple[float, float, float] = (21, 10, 1)
@@ -98,10 +100,6 @@ FEW_ITEMS = 256
 # Rows that leave more than this share of all pairs undecided are counted in float64.
 DENSE_SHARE = 1 / 32
 PAIRS_PER_PROGRAM = 128
-# Rows of a program that goes through lists of seen items, and how many of each list it looks at; longer lists
-# would keep it too long.
-SEEN_ROWS, SEEN_WIDTH = 16, 16
-LONGEST_SEEN = 1 << 12
 # Rows among which a program looks for open ones, and open rows that are multiplied at a time.
 GROUP = 4096
 SETTLED_ROWS = 128
@@ -538,109 +536,6 @@ def decide(
         IS_SINGLE=stop is None,
         PAIRS=PAIRS_PER_PROGRAM,
         # A product and a sum are rounded one after the other, as on the CPU.
-        enable_fp_fusion=False,
-    )
-
-
-def take_off(
-    users: Tensor,
-    items: Tensor,
-    bias: Tensor | None,
-    codes: Tensor,
-    indptr: Tensor,
-    rows: tuple[int, int],
-    places: tuple[int, int],
-    target_indptr: Tensor | None,
-    target_score: Tensor,
-    above: Tensor,
-    tied: Tensor,
-    is_wrong: Tensor,
-    *,
-    first_item: int,
-    n_items: int,
-) -> None:
-    """Take seen items off the counts by the float64 sum; parameters as in ``blocks.take_off``."""
-    n_rows, n_seen = rows[1] - rows[0], places[1] - places[0]
-    if n_seen == 0:
-        return
-    seen_kernel[(-(-n_seen // PAIRS_PER_PROGRAM),)](
-        users,
-        items,
-        users if bias is None else bias,
-        codes,
-        indptr,
-        indptr if target_indptr is None else target_indptr,
-        target_score,
-        above,
-        tied,
-        is_wrong,
-        places[0],
-        rows[0],
-        n_seen,
-        n_rows,
-        first_item,
-        len(items),
-        n_items,
-        users.shape[1],
-        n_rows.bit_length(),
-        HAS_BIAS=bias is not None,
-        IS_SINGLE=target_indptr is None,
-        PAIRS=PAIRS_PER_PROGRAM,
-        enable_fp_fusion=False,
-    )
-
-
-def take_off_next(
-    users: Tensor,
-    items: Tensor,
-    bias: Tensor | None,
-    codes: Tensor,
-    indptr: Tensor,
-    n_done: Tensor,
-    rows: tuple[int, int],
-    target_indptr: Tensor | None,
-    target_score: Tensor,
-    above: Tensor,
-    tied: Tensor,
-    is_wrong: Tensor,
-    *,
-    first_item: int,
-    n_items: int,
-) -> None:
-    """Take those seen items off that are in a chunk, the chunks before it being done.
-
-    Parameters
-    ----------
-    users, target_indptr, target_score, above, tied : of the rows, as in ``blocks.take_off``
-    items, bias : of the chunk, which begins with item ``first_item`` of ``n_items``
-    codes, indptr : lists of all rows, on the device or in pinned memory of the host
-    n_done : (n_all_rows,) int32, how many of each list earlier chunks had; counted on
-    rows : the first row and the one after the last
-    is_wrong : set where a list is not as ``Pools`` asks, at the last chunk at the latest
-    """
-    first, n_rows = rows[0], rows[1] - rows[0]
-    next_seen_kernel[(-(-n_rows // SEEN_ROWS),)](
-        users,
-        items,
-        users if bias is None else bias,
-        codes,
-        indptr,
-        n_done,
-        indptr if target_indptr is None else target_indptr,
-        target_score,
-        above,
-        tied,
-        is_wrong,
-        first,
-        n_rows,
-        first_item,
-        len(items),
-        n_items,
-        users.shape[1],
-        HAS_BIAS=bias is not None,
-        IS_SINGLE=target_indptr is None,
-        ROWS=SEEN_ROWS,
-        WIDTH=SEEN_WIDTH,
         enable_fp_fusion=False,
     )
 
