@@ -9,7 +9,8 @@ problems made to break a careless kernel, those of random users of the large one
 the largest (by a float64 product, and the sums that define ranks where that is too close).
 
 Then come hostile items (copies, a long one, an offset, small integers) and limits of the memory, which are
-kept, with ratios to Gaussian items and no limit; item-item models and sampled ranks as the public calls give
+kept, with ratios to Gaussian items and no limit; the limits again with factors from the host, with ratios to
+the same without a limit; item-item models and sampled ranks as the public calls give
 them, with ratios to the same on the CPU; and what a process takes to start.
 
     python -m benchmarks.gpu_ranks [--quick] [--tune] [--out FOLDER]
@@ -55,6 +56,7 @@ N_SEEN = 165
 N_NEGATIVES = 99
 RIVAL_USERS = 131_072
 LIMITS = (64, 80, 128, 256, 1024)
+HOST_LIMITS = (64, 256)
 BLOCK_BYTES = 8 << 30
 CHECKED_USERS = 96
 KINDS = ("gaussian", "integers", "zeros", "last bit", "huge", "tiny", "subnormal", "mixed", "cancelling")
@@ -292,17 +294,9 @@ def measure_cliffs(repeats: int) -> dict[str, list[float]]:
                 repeats,
             )
         for mebibytes in LIMITS:
-
-            def limited(mine: Lists = mine, memory: int = mebibytes << 20) -> Any:
-                return count_on_device(users, items, None, *mine.arguments, memory=memory)
-
-            torch.cuda.reset_peak_memory_stats()
-            before = torch.cuda.memory_allocated()
-            few = limited()
-            assert torch.cuda.max_memory_allocated() - before <= mebibytes << 20
-            assert (few.n_above == usual.n_above).all()
-            assert (few.n_tied == usual.n_tied).all()
+            limited = within(mebibytes << 20, users, items, mine, usual)
             rows[f"{name}{mebibytes} MiB of memory"] = milliseconds(limited, repeats)
+    rows.update(measure_host(users.cpu().numpy(), items.cpu().numpy(), lists, repeats))
     many, few_items = torch.randn((3_000_000, 64), device="cuda"), torch.randn((50, 64), device="cuda")
     narrow = one_target(np.random.default_rng(3).integers(0, 50, len(many)))
     for memory in (None, 64 << 30):
@@ -312,6 +306,46 @@ def measure_cliffs(repeats: int) -> dict[str, list[float]]:
         lambda: count_on_device(many, few_items, None, *narrow.arguments), repeats
     )
     return rows
+
+
+def within(memory: int, users: Any, items: Any, lists: Lists, usual: Any) -> Callable[[], Any]:
+    """Return a call that is limited in memory; the limit is kept, and changes no count."""
+
+    def limited() -> Any:
+        return count_on_device(users, items, None, *lists.arguments, memory=memory)
+
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    few = limited()
+    assert torch.cuda.max_memory_allocated() - before <= memory
+    assert (few.n_above == usual.n_above).all()
+    assert (few.n_tied == usual.n_tied).all()
+    return limited
+
+
+def measure_host(users: Array, items: Array, lists: dict[str, Lists], repeats: int) -> dict[str, list[float]]:
+    """Time limits of the memory where factors come from the host."""
+    rows = {}
+    for name, mine in (("", lists["random targets"]), (f", {N_SEEN} seen items", lists[f"{N_SEEN} seen"])):
+
+        def unlimited(mine: Lists = mine) -> Any:
+            return count_on_device(users, items, None, *mine.arguments)
+
+        usual = unlimited()
+        rows[f"from the host{name}"] = milliseconds(unlimited, repeats)
+        for mebibytes in HOST_LIMITS:
+            limited = within(mebibytes << 20, users, items, mine, usual)
+            rows[f"from the host{name}, {mebibytes} MiB of memory"] = milliseconds(limited, repeats)
+    return rows
+
+
+def base_of_cliff(name: str) -> str | None:
+    """Return the row without a limit that a row is compared with."""
+    if name.startswith("from the host"):
+        return name.rpartition(", ")[0] if name.endswith("of memory") else name
+    if "3,000,000" in name:
+        return None
+    return f"{N_SEEN} seen items per user" if "seen" in name else "Gaussian"
 
 
 def draw_split(n_users: int, n_items: int, n_seen: int) -> Split:
@@ -585,13 +619,7 @@ def main() -> None:
             "cliffs",
             "131,072 users x 1,000,000 items x 64 factors; ratios to Gaussian items without a limit",
             measure_cliffs,
-            lambda name: (
-                None
-                if "3,000,000" in name
-                else f"{N_SEEN} seen items per user"
-                if "seen" in name
-                else "Gaussian"
-            ),
+            base_of_cliff,
         ),
         (
             "calls",

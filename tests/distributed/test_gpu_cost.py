@@ -9,6 +9,7 @@ import pytest
 
 from truerank.core.errors import InvalidParameter
 from truerank.distributed.cost import (
+    BATCH,
     CHUNK,
     GPU,
     GpuSeconds,
@@ -18,7 +19,7 @@ from truerank.distributed.cost import (
     gpu_seconds,
     predict_gpu,
 )
-from truerank.ranking.gpu.device import ITEM_CELLS
+from truerank.ranking.gpu.device import ITEM_CELLS, ROW_CELLS
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "nvidia-h200" / "gpu_scale.json"
 
@@ -61,7 +62,7 @@ def test_gpus_share_the_users() -> None:
 
 
 def test_chunks_are_those_of_the_kernel() -> None:
-    assert CHUNK == ITEM_CELLS
+    assert (CHUNK, BATCH) == (ITEM_CELLS, ROW_CELLS)
 
 
 def test_measured_runs_are_predicted() -> None:

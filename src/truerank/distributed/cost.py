@@ -255,6 +255,8 @@ MEASURED = Rates(
 
 #: Numbers of item vectors that are on a GPU at a time in exact ranks; with more, users are sent per chunk.
 CHUNK = 1 << 27
+#: Numbers of user vectors that are there at a time.
+BATCH = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -325,8 +327,9 @@ def gpu_bytes(work: Work) -> float:
     """Return the memory of a GPU: the items, users and lists that it holds at a time."""
     items = 4.0 * work.items * work.dims
     if work.negatives is not None:
-        return items + 1.3e9
-    return 3 * min(items, 4.0 * CHUNK) + 1.8e9
+        return items + 0.5e9
+    users = 4.0 * work.users * work.targets * work.dims
+    return 3 * min(items, 4.0 * CHUNK) + 3.2 * min(users, 4.0 * BATCH) + 1.4e9
 
 
 def predict_gpu(work: Work, gpus: int = 1, rates: GpuSeconds | None = None) -> GpuCost:
@@ -354,4 +357,4 @@ def fit_gpu(runs: Sequence[tuple[Work, float]]) -> GpuSeconds:
 
 
 #: Of one H200, fitted by ``python -m benchmarks.gpu_scale``; see benchmarks/results.
-GPU = GpuSeconds(product=1.113e-14, fetch=3.462e-12, compare=2.258e-13, sent=5.423e-10, listed=4.769e-9)
+GPU = GpuSeconds(product=9.021e-15, fetch=9.786e-13, compare=3.687e-13, sent=1.038e-10, listed=1.782e-9)

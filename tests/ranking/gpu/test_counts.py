@@ -21,6 +21,7 @@ from tests.ranking.cpu.problems import (
 from tests.ranking.gpu.engines import ENGINES, Where
 from truerank.core.errors import InvalidData, InvalidParameter
 from truerank.ranking.cpu.factors import count_factors
+from truerank.ranking.gpu import batches
 from truerank.ranking.gpu import device as limit
 from truerank.ranking.gpu import torch_blocks as blocks
 from truerank.ranking.gpu import triton_count as fused
@@ -157,6 +158,89 @@ def test_chunks_do_not_matter(where: Where, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(blocks, "BLOCK_ITEMS", 7)
     monkeypatch.setattr(blocks, "PAIRS", 5)
     assert rows_of(count_on_device(*problem.arguments, **where)) == expected
+
+
+@pytest.mark.parametrize("where", ENGINES)
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_the_order_of_the_first_chunk_serves_all(
+    has_bias: bool, where: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are sorted once; chunks whose items lie elsewhere, or are much shorter, would sort otherwise."""
+    problem = gaussian_problem(300, 900, 12, most_targets=3)
+    items, bias = problem.items.copy(), np.linspace(-1, 1, 900) if has_bias else None
+    items[300:600] += 30 * problem.users[0]
+    items[600:] *= np.float32(1e-3)
+    problem = Problem(problem.users, items, bias, problem.lists)
+    expected = rows_of(count_factors(*problem.arguments, path="numpy"))
+    monkeypatch.setattr(limit, "ITEM_CELLS", 16 * 300)
+    monkeypatch.setattr(limit, "ROW_CELLS", 16 * 200)
+    assert rows_of(count_on_device(*problem.arguments, **where)) == expected
+    monkeypatch.setattr(batches, "PINNED_BYTES", 0)  # orders are not kept
+    assert rows_of(count_on_device(*problem.arguments, **where)) == expected
+
+
+@pytest.mark.parametrize("where", ENGINES)
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("most_targets", [1, 3])
+def test_seen_items_of_a_chunk(
+    most_targets: int, has_bias: bool, where: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lists of no item, of few, and of so many that a chunk has several looks at them; read or sent."""
+    draw, n_rows, n_items = np.random.default_rng(9), 50, 400
+    users, items = (draw_factors(draw, (n, 12), "integers", np.float32) for n in (n_rows, n_items))
+    bias = np.rint(draw.standard_normal(n_items)) if has_bias else None
+    targets, seen = [], []
+    for row in range(n_rows):
+        order = draw.permutation(n_items)
+        targets.append(order[: 1 + row % most_targets].tolist())
+        n_seen = (0, 5, 90, n_items - most_targets)[row % 4]
+        seen.append(np.sort(order[most_targets : most_targets + n_seen]).tolist())
+    problem = Problem(users, items, bias, Lists(targets, seen))
+    expected = rows_of(count_factors(*problem.arguments, path="numpy"))
+    monkeypatch.setattr(limit, "ITEM_CELLS", 16 * 150)
+    monkeypatch.setattr(limit, "ROW_CELLS", 16 * 30)
+    assert rows_of(count_on_device(*problem.arguments, **where)) == expected
+    monkeypatch.setattr(fused, "LONGEST_SEEN", n_items - most_targets - 1)
+    assert rows_of(count_on_device(*problem.arguments, **where)) == expected
+
+
+@pytest.mark.parametrize("where", ENGINES)
+@pytest.mark.parametrize("before", [[], list(range(20, 80))])
+@pytest.mark.parametrize(
+    "wrong", [[83, 81], [83, 83], [-1, 83], [250, 100], [100, 250, 250], [85, 250, 100, 280], [300], [90, -4]]
+)
+def test_wrong_seen_items_are_found_in_any_chunk(
+    wrong: list[int], before: list[int], where: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = np.random.default_rng(9)
+    users, items = (draw.standard_normal((n, 12)).astype(np.float32) for n in (20, 300))
+    monkeypatch.setattr(limit, "ITEM_CELLS", 16 * 80)
+    lists = Lists([[299]] * 20, [[7, 8, 200]] * 19 + [[*before, *wrong]])
+    with pytest.raises(InvalidData, match=r"seen_items must ascend within 0..299 in every row, row 19"):
+        count_on_device(users, items, None, *lists.arguments, **where)
+
+
+@pytest.mark.parametrize("name", sorted({where["device"] for where in ENGINES}))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_arrays_arrive_as_they_are(dtype: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through pinned memory piece by piece, some rows alone, and one array while another is worked with."""
+    draw, device = np.random.default_rng(8), limit.open_device(name)
+    values = draw.standard_normal((1000, 70)).astype(dtype)
+    values.flags.writeable = False
+    index = draw.integers(0, 1000, 5000)
+    monkeypatch.setattr(limit, "STAGED_BYTES", 7000)
+    assert (limit.to_host(limit.to_device(values, device)) == values).all()
+    assert (limit.to_host(limit.rows_to_device(values, index, device)) == values[index]).all()
+    assert (limit.to_host(limit.rows_to_device(values[:, 0].copy(), index, device)) == values[index, 0]).all()
+    there = limit.to_device(values, device)
+    assert (limit.to_host(limit.rows_to_device(there, index, device)) == values[index]).all()
+    assert limit.rows_to_device(values, index[:0], device).shape == (0, 70)
+    parts = [values[start : start + 130] for start in range(0, 1000, 130)]
+    for most in (0, 1 << 26):
+        monkeypatch.setattr(limit, "AHEAD_BYTES", most)
+        for part, ready in zip(parts, limit.pinned_ahead(parts, device), strict=True):
+            assert (limit.to_host(limit.to_device(ready, device)) == part).all()
+    assert limit.is_tensor(ready) == (name == "cuda"), "the last ones come from pinned memory"
 
 
 @pytest.mark.slow

@@ -15,9 +15,11 @@ import numpy as np
 
 from truerank.ranking.cpu.counts import Counts, Doubles, Ints, Pools, check_magnitudes, count_among_targets
 from truerank.ranking.gpu.device import (
+    PINNED_BYTES,
     Coming,
     DeviceLimits,
     Matrix,
+    as_tensor,
     is_tensor,
     largest_of,
     pinned,
@@ -148,13 +150,21 @@ class DeviceBatch:
         self.counter, self.users, self.pools, self.on_rows = counter, users, pools, on_rows
         seen = pools.seen_items
         self.seen_items: Matrix = seen if seen.dtype in (np.int32, np.int64) else seen.astype(np.int64)
+        self.target_indptr: Matrix = pools.target_indptr
+        self.seen_indptr: Matrix = pools.seen_indptr
         if not counter.is_resident:  # every chunk of items meets all users
             self.users = pinned(users, counter.device)
+            self.target_indptr = pinned(self.target_indptr, counter.device)
             if counter.given is None:
                 self.seen_items = pinned(self.seen_items, counter.device)
+                self.seen_indptr = pinned(self.seen_indptr, counter.device)
         self.scores: Doubles = np.empty(len(pools.target_items))
         self.above, self.tied = np.zeros((2, len(pools.target_items)), np.int64)
         self.kept: tuple[Tensor, Tensor] | None = None
+        self.n_taken: Tensor | None = None
+        # Rows of a batch are sorted for the first chunk of items, and lie in that order for all.
+        self.orders: dict[int, Tensor] = {}
+        self.keeps_orders = not counter.is_resident and 8 * len(pools.target_items) <= PINNED_BYTES
         self.n_recomputed = 0
         are_there = is_tensor(users) and users.device == counter.device
         self.limits = counter.limits
@@ -168,6 +178,22 @@ class DeviceBatch:
         # Until a list turns out to be too short: then the next ones may be, too.
         self.is_ahead = engine.CAN_COUNT_AHEAD and not counter.is_resident and not self.is_small
         self.seen_is_wrong: Tensor | None = None
+
+    @cached_property
+    def _numbers(self) -> Tensor:
+        """0, 1, ... for the rows of any batch."""
+        import torch
+
+        return torch.arange(int(np.diff(self.starts).max()), device=self.counter.device)
+
+    @property
+    def _can_read_seen(self) -> bool:
+        """Whether the device reads seen items of a chunk from the host, instead of being sent all of them."""
+        is_pinned = is_tensor(self.seen_items) and is_tensor(self.seen_indptr)
+        if self.counter.given is not None or not (is_pinned or self.counter.device.type == "cpu"):
+            return False
+        longest = int(np.diff(self.pools.seen_indptr).max())
+        return 0 < longest <= int(self.counter.engine.LONGEST_SEEN)
 
     def run(self) -> None:
         """Count everything; raise where seen items are not as ``Pools`` asks."""
@@ -197,6 +223,8 @@ class DeviceBatch:
         if len(self.scores) <= self.limits.kept_pairs:
             score = torch.empty(len(self.scores), dtype=torch.float64, device=counter.device)
             self.kept = (score, torch.zeros((2, len(score)), dtype=torch.int64, device=counter.device))
+            if self._can_read_seen:
+                self.n_taken = torch.zeros(self.pools.n_rows, dtype=torch.int32, device=counter.device)
         largest = max(self._score_targets(self._batch(first, stop)) for first, stop in ends)
         for chunk in counter.chunks(self.limits.items):
             self._check_magnitudes(largest, chunk)
@@ -243,9 +271,9 @@ class DeviceBatch:
         import torch
 
         pools, device, pairs = self.pools, self.counter.device, self._pairs(start, stop)
-        user, indptr = torch.arange(stop - start, device=device), None
+        user, indptr = self._numbers[: stop - start], None
         if not pools.is_single:
-            indptr = to_device(pools.target_indptr[start : stop + 1], device) - pairs.start
+            indptr = to_device(self.target_indptr[start : stop + 1], device) - pairs.start
             user = torch.repeat_interleave(user, indptr.diff(), output_size=pairs.stop - pairs.start)
         return Batch(start, stop, pairs, to_device(self.users[start:stop], device), user, indptr)
 
@@ -337,7 +365,23 @@ class DeviceBatch:
             return
         if self.seen_is_wrong is None:
             self.seen_is_wrong = torch.zeros(1, dtype=torch.int32, device=device)
-        begins = to_device(indptr[batch.start : batch.stop + 1], device)
+        if self.n_taken is not None:
+            self.counter.engine.take_off_next(
+                batch.users,
+                *factors,
+                as_tensor(self.seen_items),
+                as_tensor(self.seen_indptr),
+                self.n_taken,
+                (batch.start, batch.stop),
+                batch.indptr,
+                score,
+                *counts,
+                self.seen_is_wrong,
+                first_item=start,
+                n_items=self.counter.n_items,
+            )
+            return
+        begins = to_device(self.seen_indptr[batch.start : batch.stop + 1], device)
         while first < batch.stop:
             last = int(np.searchsorted(indptr, indptr[first] + self.limits.seen_items, side="right")) - 1
             last = max(first + 1, min(last, batch.stop))
@@ -363,7 +407,11 @@ class DeviceBatch:
     ) -> CountedAhead | None:
         """Add items to the counts of a batch, or to those of what was left of it; return what is not done."""
         engine, room = self.counter.engine, self.limits.list_bytes
-        rows = engine.prepare_rows(batch.users, batch.user, score, side)
+        order = self.orders.get(batch.start)
+        given = () if order is None else (to_device(order, self.counter.device),)
+        rows = engine.prepare_rows(batch.users, batch.user, score, side, *given)
+        if order is None and self.keeps_orders:
+            self.orders[batch.start] = Coming(rows.pair).here
         if self.is_ahead and room is not None:
             begun: CountedAhead = engine.count_ahead(rows, side, *counts, room)
             return begun

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -197,15 +198,17 @@ class DeviceLimits:
         of_rows = (math.sqrt(linear**2 + 4 * square * room) - linear) / (2 * square)
         of_rows = max(of_rows, ROW_SHARE * memory)
         n_items, of_lists = int(ratio * of_rows) // item, int(room - linear * of_rows)
+        of_seen = of_lists
         if n_rows is not None:
             left = room - n_rows * (there if rows_are_there else sent)
             n_items = max(n_items, int(left / (item + of.pair * n_rows)))
             of_lists = max(of_lists // 2, int(left - n_items * item))  # one row may have many targets
+            of_seen = of_lists + min(n_rows * there, int(of_rows))  # prepared rows are gone by then
         return cls(
             max(1, min(ITEM_CELLS // width, n_items)),
             max(1, min(ROW_CELLS // width, int(of_rows) // sent)),
             max(1, min(ROW_CELLS // width, int(of_rows) // there)),
-            of_lists // of.seen,
+            of_seen // of.seen,
             of_lists,
             int(KEPT_SHARE * memory) // KEPT_BYTES,
         )
@@ -246,27 +249,37 @@ def to_host(values: Matrix) -> NDArray[Any]:
 
 def to_device(values: Matrix, device: torch.device) -> Tensor:
     """Return the values on the device; on a CPU they are not copied, and must not be written to."""
+    import torch
+
     if is_tensor(values):
         moved: Tensor = values.to(device, non_blocking=not values.is_cuda and values.is_pinned())
         return moved
-    here = _as_tensor(values)
+    here = as_tensor(values)
     if device.type != "cuda":
         return here.to(device)
-    here = here.contiguous()
-    return here.to(device, non_blocking=True) if here.nbytes < LEAST_STAGED else _staged(here, device)
+    if here.nbytes < LEAST_STAGED:
+        return here.to(device, non_blocking=True)
+    flat = here.contiguous().view(-1)
+    sent = torch.empty_like(flat, device=device)
+    return _staged(sent, lambda part, piece: piece.copy_(flat[part])).view(here.shape)
 
 
-def _as_tensor(values: NDArray[Any]) -> Tensor:
-    """Return an array as a tensor of the same memory."""
+def as_tensor(values: Matrix) -> Tensor:
+    """Return an array as a tensor of the same memory, a tensor as it is."""
     import torch
 
+    if is_tensor(values):
+        given: Tensor = values
+        return given
     with warnings.catch_warnings():  # torch warns of arrays that are read-only
         warnings.simplefilter("ignore", UserWarning)
         return torch.from_numpy(values)
 
 
-# Arrays of up to so many bytes that are sent again and again are copied to pinned memory once.
+# Arrays of up to so many bytes that are sent again and again are copied to pinned memory once. Of those that
+# are sent in turn, the next goes there beforehand when it is small: three of them are there at a time.
 PINNED_BYTES = 1 << 28
+AHEAD_BYTES = 1 << 26
 
 
 def pinned(values: Matrix, device: torch.device) -> Matrix:
@@ -275,7 +288,7 @@ def pinned(values: Matrix, device: torch.device) -> Matrix:
 
     if is_tensor(values) or device.type != "cuda" or not 0 < values.nbytes <= PINNED_BYTES:
         return values
-    here = _as_tensor(values)
+    here = as_tensor(values)
     return torch.empty(here.shape, dtype=here.dtype, pin_memory=True).copy_(here)
 
 
@@ -285,20 +298,52 @@ STAGED_BYTES = 1 << 22
 LEAST_STAGED = 1 << 15
 
 
-def _staged(values: Tensor, device: torch.device) -> Tensor:
-    """Send values through pinned memory: all cores fill one piece while the one before is on its way."""
+def _staged(sent: Tensor, fill: Callable[[slice, Tensor], object]) -> Tensor:
+    """Send rows through pinned memory: all cores fill one piece while the one before is on its way."""
     import torch
 
-    flat = values.view(-1)
-    sent = torch.empty_like(flat, device=device)
-    step = STAGED_BYTES // flat.element_size()
-    for start in range(0, len(flat), step):
-        piece = flat[start : start + step]
+    step = max(1, STAGED_BYTES // max(1, sent[:1].nbytes))
+    for start in range(0, len(sent), step):
+        piece = sent[start : start + step]
         # torch keeps pinned memory that is not used any more, and waits with it for copies under way.
-        pinned = torch.empty(len(piece), dtype=flat.dtype, pin_memory=True)
-        pinned.copy_(piece)
-        sent[start : start + step].copy_(pinned, non_blocking=True)
-    return sent.view(values.shape)
+        pinned = torch.empty(piece.shape, dtype=piece.dtype, pin_memory=True)
+        fill(slice(start, start + step), pinned)
+        piece.copy_(pinned, non_blocking=True)
+    return sent
+
+
+def rows_to_device(values: Matrix, index: NDArray[Any], device: torch.device) -> Tensor:
+    """Return some rows on the device; those of an array go to pinned memory at once, by all cores."""
+    import torch
+
+    if is_tensor(values):
+        return to_device(values[to_device(index, values.device)], device)
+    if device.type != "cuda":
+        return to_device(values[index], device)
+    whole, rows = as_tensor(values), as_tensor(index)
+    sent = torch.empty((len(rows), *whole.shape[1:]), dtype=whole.dtype, device=device)
+    return _staged(sent, lambda part, piece: torch.index_select(whole, 0, rows[part], out=piece))
+
+
+def pinned_ahead(parts: Sequence[Matrix], device: torch.device) -> Iterator[Matrix]:
+    """Yield arrays that are sent one after the other: another thread copies the next to pinned memory.
+
+    One thread is enough while a GPU works with what it got before, and leaves the host free to launch.
+    """
+    import torch
+
+    if device.type != "cuda" or any(is_tensor(part) or part.nbytes > AHEAD_BYTES for part in parts):
+        yield from parts
+        return
+    ready = parts[0]
+    with ThreadPoolExecutor(1) as pool:
+        for following in parts[1:]:
+            place = torch.empty(following.shape, dtype=as_tensor(following).dtype, pin_memory=True)
+            coming = pool.submit(np.copyto, place.numpy(), following)
+            yield ready
+            coming.result()
+            ready = place
+        yield ready
 
 
 class Coming:

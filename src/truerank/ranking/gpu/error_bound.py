@@ -444,8 +444,13 @@ class RowSide:
         user: Tensor,
         target_score: Tensor,
         item: ItemSide,
+        order: Tensor | None = None,
     ) -> RowSide:
-        """Split, measure and sort; pair p is of row ``user[p]``, its target scores ``target_score[p]``."""
+        """Split, measure and sort; pair p is of row ``user[p]``, its target scores ``target_score[p]``.
+
+        ``order`` is the ``pair`` of the same rows, prepared for other items: nearly the right one, and any is
+        right for the counts, because blocks of rows score what one of them needs.
+        """
         import torch
 
         d = exact.shape[1]
@@ -462,9 +467,10 @@ class RowSide:
         shift = exponent[user] + item.exponent
         middle = scaled(target_score - along_centre(exact, item)[user], shift)
         # Rows with similar ratios of target score and norm lie together, rows of zeros last.
-        order = torch.argsort((middle.abs() / norm[user]).nan_to_num(torch.inf), stable=True)
-        n_rows = len(order)
-        order = filled(order, FILL)
+        n_rows = len(user)
+        if order is None:
+            ratio = (middle.abs() / norm[user]).nan_to_num(torch.inf)
+            order = filled(torch.argsort(ratio, stable=True), FILL)
         owner, middle, shift = user[order], middle[order], shift[order]
         own = None if extra is None else extra[owner]
         halves = ScaledRows(exact, owner, exponent[owner], None, own).split(item.high.shape[1])

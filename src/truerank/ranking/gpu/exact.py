@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
+from itertools import pairwise
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,8 @@ from truerank.ranking.gpu.device import (
     is_tensor,
     largest_of,
     open_device,
+    pinned_ahead,
+    rows_to_device,
     to_device,
     to_host,
 )
@@ -76,7 +79,7 @@ def count_on_device(
     engine : ``triton`` (one fused kernel), ``torch`` (in blocks), or ``auto``: the better one available
     memory : bytes of the device to use (besides tensors that are already there), at least 2^20;
         None for about 3 GB. One row of users or items is sent in any case; 64 MiB take about twice as long,
-        three times where factors come from the host, 256 MiB one and a half times
+        256 MiB one and a half times
     on_rows : called with the number of rows just finished
 
     Returns
@@ -153,7 +156,7 @@ class DeviceCounter:
 
     @cached_property
     def _resident(self) -> Chunk:
-        return self._chunk(0, self.n_items)
+        return self._chunk(0, self.items)
 
     def limits_for(self, n_rows: int, *, are_there: bool) -> DeviceLimits:
         """Return the limits for batches of so many rows, whose factors are on the device already or not."""
@@ -165,14 +168,15 @@ class DeviceCounter:
             yield self._resident
             return
         n_chunks = -(-self.n_items // (most or self.limits.items))
-        for part in range(n_chunks):
-            yield self._chunk(self.n_items * part // n_chunks, self.n_items * (part + 1) // n_chunks)
+        cuts = [self.n_items * part // n_chunks for part in range(n_chunks + 1)]
+        parts = [self.items[start:stop] for start, stop in pairwise(cuts)]
+        for start, part in zip(cuts, pinned_ahead(parts, self.device), strict=False):
+            yield self._chunk(start, part)
 
     def item_rows(self, codes: Ints) -> tuple[Tensor, Tensor | None]:
         """Return the vectors and biases of some items, on the device."""
-        at = to_device(codes, self.items.device) if is_tensor(self.items) else codes
-        bias = None if self.bias is None else to_device(self.bias[at], self.device).double()
-        return to_device(self.items[at], self.device), bias
+        bias = None if self.bias is None else rows_to_device(self.bias, codes, self.device).double()
+        return rows_to_device(self.items, codes, self.device), bias
 
     @cached_property
     def given(self) -> tuple[Tensor, Tensor | None] | None:
@@ -182,8 +186,9 @@ class DeviceCounter:
             return None
         return self.items, None if self.bias is None else self.bias.double()
 
-    def _chunk(self, start: int, stop: int) -> Chunk:
-        exact = to_device(self.items[start:stop], self.device)
+    def _chunk(self, start: int, items: Matrix) -> Chunk:
+        """Send consecutive items that begin with item ``start``."""
+        exact, stop = to_device(items, self.device), start + len(items)
         largest = largest_of("item", exact, self.items)
         bias = None
         if self.bias is not None:

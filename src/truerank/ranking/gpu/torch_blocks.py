@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 # Whether negatives can be sampled on the device too, and rows counted without waiting.
 CAN_SAMPLE = False
 CAN_COUNT_AHEAD = False
+# Lists of seen items are not read where they are, however short.
+LONGEST_SEEN = -1
 # What splits items and prepares rows, and the bytes it all takes.
 ROWS = ScaledRows
 prepare_rows = RowSide.prepare

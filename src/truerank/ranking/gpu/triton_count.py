@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from truerank.ranking.gpu import triton_seen
 from truerank.ranking.gpu.cross import Cross
 from truerank.ranking.gpu.device import Coming, EngineBytes, has_float8, interprets
 from truerank.ranking.gpu.error_bound import FILL, ItemSide, RowSide
@@ -21,7 +22,6 @@ from truerank.ranking.gpu.triton_pairs import (
     dense_kernel,
     near_kernel,
     score_kernel,
-    seen_kernel,
     whole_kernel,
 )
 from truerank.ranking.gpu.triton_split import FusedRows, prepare_fused_rows
@@ -82,6 +82,9 @@ CAN_COUNT_AHEAD = True
 # more per factor.
 ROWS = FusedRows
 prepare_rows = prepare_fused_rows
+# What takes seen items off, and the longest lists that are read where they are.
+take_off, take_off_next = triton_seen.take_off_sent, triton_seen.take_off_next
+LONGEST_SEEN = 1 << 12
 BYTES = EngineBytes(cell=4, item=64, row=144, seen=8, pair=32 / (21 * FILL))
 # Of a limited memory for marks and lists, the parts of marks, open rows and undecided pairs.
 LIST_PARTS: tuple[float, float, float] = (21, 10, 1)
@@ -206,7 +209,8 @@ class _Job:
             crossed = self.crossed[:2]
             self.hopper = HopperTiles(rows.high, crossed[0], items.high, crossed[1], items.n_items)
         n_open, n_near = max(1, opened // BYTES_PER_OPEN), max(1, near // BYTES_PER_NEAR)
-        self.open = torch.empty((3, n_open), dtype=torch.int32, device=device)
+        # Rows, tiles, and how many undecided pairs they have.
+        self.open = torch.empty((3, n_open), dtype=torch.int32, device=device).unbind()
         self.near_words = torch.empty((n_open, shape.items // 32), dtype=torch.int32, device=device)
         self.near = torch.empty((2, n_near), dtype=torch.int32, device=device)
 
@@ -234,7 +238,7 @@ class _Job:
     def count_ahead(self, start: int, n_decided: Tensor) -> None:
         """Count ``step`` blocks of rows without waiting; write how many pairs float64 decides, or -1."""
         n_blocks, n_rows, counts = self._counted_tiles(start)
-        n_open, n_entries = self._count_open(start, n_rows), self.open.shape[1]
+        n_open, n_entries = self._count_open(start, n_rows), len(self.open[0])
         ends = n_open.cumsum(0)
         self._list(start, n_rows, n_open, ends, 0, n_entries)
         self.open[2].zero_()  # beyond the listed rows nothing is written
@@ -316,7 +320,7 @@ class _Job:
         """Count the open rows; return how many pairs float64 decided, None for more than it should."""
         n_open = self._count_open(start, n_rows)
         ends = n_open.cumsum(0)
-        n_listed, capacity, n_decided = int(ends[-1]), self.open.shape[1], 0
+        n_listed, capacity, n_decided = int(ends[-1]), len(self.open[0]), 0
         for first in range(0, n_listed, capacity):
             stop = min(first + capacity, n_listed)
             self._list(start, n_rows, n_open, ends, first, stop)
@@ -333,7 +337,7 @@ class _Job:
         import torch
 
         n_groups = -(-n_rows // GROUP)
-        n_open = torch.empty(self.most_tiles * n_groups, dtype=torch.int32, device=self.above.device)
+        n_open = torch.empty(self.most_tiles * n_groups, dtype=torch.int64, device=self.above.device)
         self._list(start, n_rows, n_open, n_open, 0, 0)
         return n_open
 
@@ -385,7 +389,7 @@ class _Job:
             num_stages=1,
             maxnreg=128,
         )
-        return self.open[2, : part[1] - part[0]].cumsum(0)
+        return self.open[2][: part[1] - part[0]].cumsum(0)
 
     def _decide_near(self, start: int, n_listed: int, near_ends: Tensor, n_near: int) -> None:
         """Compare the marked pairs by the float64 sum, as many at a time as can be listed."""
@@ -532,54 +536,6 @@ def decide(
         IS_SINGLE=stop is None,
         PAIRS=PAIRS_PER_PROGRAM,
         # A product and a sum are rounded one after the other, as on the CPU.
-        enable_fp_fusion=False,
-    )
-
-
-def take_off(
-    users: Tensor,
-    items: Tensor,
-    bias: Tensor | None,
-    codes: Tensor,
-    indptr: Tensor,
-    rows: tuple[int, int],
-    places: tuple[int, int],
-    target_indptr: Tensor | None,
-    target_score: Tensor,
-    above: Tensor,
-    tied: Tensor,
-    is_wrong: Tensor,
-    *,
-    first_item: int,
-    n_items: int,
-) -> None:
-    """Take seen items off the counts by the float64 sum; parameters as in ``blocks.take_off``."""
-    n_rows, n_seen = rows[1] - rows[0], places[1] - places[0]
-    if n_seen == 0:
-        return
-    seen_kernel[(-(-n_seen // PAIRS_PER_PROGRAM),)](
-        users,
-        items,
-        users if bias is None else bias,
-        codes,
-        indptr,
-        indptr if target_indptr is None else target_indptr,
-        target_score,
-        above,
-        tied,
-        is_wrong,
-        places[0],
-        rows[0],
-        n_seen,
-        n_rows,
-        first_item,
-        len(items),
-        n_items,
-        users.shape[1],
-        n_rows.bit_length(),
-        HAS_BIAS=bias is not None,
-        IS_SINGLE=target_indptr is None,
-        PAIRS=PAIRS_PER_PROGRAM,
         enable_fp_fusion=False,
     )
 

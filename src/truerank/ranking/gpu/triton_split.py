@@ -357,7 +357,9 @@ class FusedRows(ScaledRows):
         )
 
 
-def prepare_fused_rows(exact: Tensor, user: Tensor, target_score: Tensor, item: ItemSide) -> RowSide:
+def prepare_fused_rows(
+    exact: Tensor, user: Tensor, target_score: Tensor, item: ItemSide, order: Tensor | None = None
+) -> RowSide:
     """Return what ``RowSide.prepare`` does, in two kernels and a sort."""
     import torch
 
@@ -384,7 +386,8 @@ def prepare_fused_rows(exact: Tensor, user: Tensor, target_score: Tensor, item: 
         COLUMNS=_columns(d),
         enable_fp_fusion=False,
     )
-    order = filled(torch.argsort(ratio, stable=True), FILL)
+    if order is None:
+        order = filled(torch.argsort(ratio, stable=True), FILL)
     n, width = len(order), item.high.shape[1]
     owner, raised = user[order], exponent[order]
     high, low = torch.empty((2, n, width), dtype=torch.float16, device=device)
