@@ -33,12 +33,16 @@ from truerank.ranking.cpu.counts import (
     weights,
 )
 from truerank.ranking.cpu.exact_compiled import compare_targets, score_targets
-from truerank.ranking.cpu.vectors import ITEMS, LANES, MASK_TYPE, UNROLL
+from truerank.ranking.cpu.vectors import HAS_MASKS, ITEMS, LANES, MASK_TYPE, UNROLL
 
 TARGETS_PER_LANE = 16
+# Tiles with pairs that float32 does not decide, which float64 decides together.
+CLOSE_TILES = 32
 USER_BYTES = 160 * 1024
-# At least 16 bytes per item: counts of one tile of items are far below 2^15.
-ITEM_BYTES = 256 * 1024
+# Beside the users in the second level of cache, which is larger where vectors are; items of a tile are counted
+# in 16 bits.
+ITEM_BYTES = (512 if HAS_MASKS else 256) * 1024
+MOST_ITEMS = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +102,7 @@ class Scratch:
     n_tied: NDArray[np.int32]
     cursor: Ints
     pool: NDArray[np.unsignedinteger]
+    close: Ints
     near: NDArray[np.unsignedinteger]
     tail: NDArray[np.float32]
     scores: NDArray[np.float32]
@@ -111,7 +116,7 @@ class Scratch:
     def allocate(cls, *, n_coordinates: int, n_targets: int, n_panels: int) -> Scratch:
         """Return scratch for ``n_panels`` panels of lanes with up to ``n_targets`` targets."""
         width = -(-n_coordinates // UNROLL) * UNROLL
-        n_tiles = max(1, ITEM_BYTES // (4 * width * ITEMS))
+        n_tiles = max(1, min(ITEM_BYTES // (4 * width), MOST_ITEMS) // ITEMS)
         return cls(
             users=_aligned((n_panels, width, LANES), np.float32),
             low=_aligned((n_panels, n_targets, LANES), np.float32),
@@ -123,7 +128,8 @@ class Scratch:
             n_tied=_aligned((n_panels, n_targets, LANES), np.int32),
             cursor=np.zeros(n_panels * LANES, np.int64),
             pool=np.zeros(n_tiles * ITEMS, MASK_TYPE),
-            near=np.zeros((n_targets, ITEMS), MASK_TYPE),
+            close=np.zeros((CLOSE_TILES, 3), np.int64),
+            near=np.zeros((CLOSE_TILES, n_targets, ITEMS), MASK_TYPE),
             tail=np.zeros((ITEMS, width), np.float32),
             scores=_aligned((2, ITEMS, LANES), np.float32),
             words=_aligned((2, ITEMS, LANES), np.int16),
@@ -324,6 +330,7 @@ class FactorJob:
                     scratch.n_tied,
                     scratch.cursor,
                     scratch.pool,
+                    scratch.close,
                     scratch.near,
                     scratch.tail,
                     scratch.scores,
