@@ -22,13 +22,19 @@ def address_of(array: Array) -> Any:
 
 
 @reassociated
-def square_sums(factors: Array, out: Array) -> None:
-    """Write the squared norm of every row, in float32 and in any order."""
+def square_sums(factors: Array, norms: Array, chains: Array) -> None:
+    """Write the squared norm of every row and the square of its chain, in float32 and in any order.
+
+    Coordinate k of n has the weight n + 4 - k in the chain (see ``counts``).
+    """
+    n = factors.shape[1]
     for row in range(factors.shape[0]):
-        total = np.float32(0.0)
-        for k in range(factors.shape[1]):
-            total += factors[row, k] * factors[row, k]
-        out[row] = total
+        norm, chain = np.float32(0.0), np.float32(0.0)
+        for k in range(n):
+            square = factors[row, k] * factors[row, k]
+            norm += square
+            chain += np.float32(n + 4 - k) * square
+        norms[row], chains[row] = norm, chain
 
 
 @compiled

@@ -197,7 +197,7 @@ class FactorJob:
         self.low, self.high = brackets(user, item, scores)
         self.spread, self.weight = spreads(user), weights(item, ITEMS)
         self.item_weight = np.zeros(pools.n_items + ITEMS, np.float32)
-        kernel.weigh_items(item.square_norms, item.fast.shape[1], self.item_weight)
+        kernel.weigh_items(item.square_chains, item.fast.shape[1], self.item_weight)
         self.reach = norms(user)
         unit = exact_unit(user, item) if bias is None else 0.0
         self.are_ties = unit > 0
@@ -206,7 +206,7 @@ class FactorJob:
             self.low = middle.astype(np.float32)
             self.high = self.low.copy()
             self.spread = np.zeros_like(self.spread)
-        is_word = self.reach.max(initial=0.0) * self.weight.max(initial=0.0) < 2.0**14 * unit
+        is_word = unit > 0 and self.reach.max() * norms(item).max() < 2.0**14 * unit
         self.word_unit = np.float32(unit if is_word else 0.0)
         self.lanes = Lanes.of(pools)
         self.n_above, self.n_tied = self.relevant_above.copy(), self.relevant_tied.copy()

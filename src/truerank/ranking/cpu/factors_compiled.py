@@ -133,7 +133,7 @@ def set_words(
 
     Parameters
     ----------
-    weight, heaviest : float32, the largest norm of the items that the words decide, and of all
+    weight, heaviest : float32, the largest chain of the items that the words decide, and of all
     unit : float32, 0 or what all scores are multiples of, where fewer than 2^15 multiples are in reach
     low, high, spread, reach : of the panel, see ``load_lanes``
     scale, word_low, word_limit : written, see ``score_tile``
@@ -187,11 +187,11 @@ def add_words(n_targets: int, unit: Any, counts: Array, block_above: Array, bloc
 
 
 @compiled
-def weigh_items(square_norms: Array, n: int, out: Array) -> None:
+def weigh_items(square_chains: Array, n: int, out: Array) -> None:
     """Write what ``weights`` returns for single items, slightly larger."""
-    factor, least = np.float32(1.0 + (n + 8) * 2.0**-22), np.float32(2.0**-56)
-    for at in range(square_norms.shape[0]):
-        out[at] = factor * np.sqrt(square_norms[at]) + least
+    factor, least = np.float32(1.0 + (n + 8) * 2.0**-22), np.float32(2.0**-50)
+    for at in range(square_chains.shape[0]):
+        out[at] = factor * np.sqrt(square_chains[at]) + least
 
 
 @compiled
