@@ -21,13 +21,13 @@ bias), r = 2^-24 the rounding unit of float32 and f = 2^-126 its smallest normal
 
 * storing:    X = x (1 + e) + g with |e| <= r, |g| <= f, even where the host flushes subnormals to zero
 * products:   where multiplications are not fused with additions, their roundings add r sum|XY| + n f
-* summing:    every addition rounds a partial sum: the chain is off by at most (r sum_k |p_k| + n f) / (1 - n r)
-              with p_k the exact sum of the first k products
+* summing:    every addition rounds a partial sum: the chain of them is off by at most
+              (r sum_k |p_k| + n f) / (1 - n r), with p_k the exact sum of the first k products
 * reference:  the float64 sum is off by at most (n + 1) 2^-53 sum|xy| (first order), and by n 2^-1074 where
               products of float64 factors underflow, that is n 2^(a + b - 1074) after scaling
-* Cauchy:     sum|xy| <= |x| |y|, and |p_k| is at most the product of the norms of the first k coordinates. The
-              sum of these products is at most W(X) W(Y) with W(X)^2 = sum_k (n + 1 - k) X_k^2, because X_k is in
-              the partial sums k..n
+* Cauchy:     sum|xy| <= |x| |y|, and |p_k| is at most the product of the norms of the first k coordinates.
+              The sum of these products is at most W(X) W(Y) with W(X)^2 = sum_k (n + 1 - k) X_k^2, because
+              X_k is in the partial sums k..n
 
 A coordinate is rounded as often as it is in a partial sum, so that late ones count less: where all have a
 like part in the norm, W(X) W(Y) is half of n |X| |Y|. For n <= 4097 all relative parts are less than
@@ -446,7 +446,7 @@ def _upper_norm(square_norm: Singles, n: int) -> Doubles:
 
 
 def _upper_chain(square_chain: Singles, n: int) -> Doubles:
-    """Return an upper bound of a chain whose square was summed in float32 in any order; it exceeds the norm."""
+    """Return an upper bound of a chain whose square was summed in float32 in any order; above the norm."""
     chain: Doubles = np.sqrt(
         square_chain.astype(np.float64) * (1 + (n + 4) * 2.0**-22) + n * (n + 4) * 2.0**-125
     )

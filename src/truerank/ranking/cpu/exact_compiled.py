@@ -49,7 +49,9 @@ def score_pair(users: Array, row: int, items: Array, item: int, bias: Array) -> 
 
 
 @compiled
-def score_pairs(n: int, users: Array, rows: Array, items: Array, codes: Array, bias: Array, out: Array) -> None:
+def score_pairs(
+    n: int, users: Array, rows: Array, items: Array, codes: Array, bias: Array, out: Array
+) -> None:
     """Write the scores of the first n pairs (rows[p], codes[p]), bit for bit those of ``score_pair``.
 
     A user that neighbouring pairs share is converted to float64 once.
@@ -62,13 +64,14 @@ def score_pairs(n: int, users: Array, rows: Array, items: Array, codes: Array, b
     at_doubles, at_items, at_totals = address_of(doubles), address_of(items), address_of(totals)
     at_user_rows, at_item_rows = address_of(user_rows), address_of(item_rows)
     for first in range(0, n, SUMS):
-        place = 0
+        place, known = 0, -1
         for part in range(SUMS):
             pair = min(first + part, n - 1)
-            if part == 0 or rows[pair] != rows[pair - 1]:
-                place = part
+            row = rows[pair]
+            if row != known:
+                place, known = part, row
                 for k in range(width):
-                    doubles[place, k] = users[rows[pair], k]
+                    doubles[place, k] = users[row, k]
             user_rows[part] = at_doubles + 8 * width * place
             item_rows[part] = at_items + items.itemsize * width * codes[pair]
         sum_products(doubles, items, at_user_rows, at_item_rows, whole, at_totals)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, fields
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,7 @@ TARGETS_PER_LANE = 16
 # Tiles with pairs that float32 does not decide, which float64 decides together.
 CLOSE_TILES = 32
 USER_BYTES = 160 * 1024
-# Beside the users in the second level of cache, which is larger where vectors are; items of a tile are counted
-# in 16 bits.
+# Beside the users in the second level of cache, which is larger where vectors are; counted in 16 bits.
 ITEM_BYTES = (512 if HAS_MASKS else 256) * 1024
 MOST_ITEMS = 1 << 14
 
@@ -157,9 +157,9 @@ def panels_per_block(n_lanes: int, *, n_coordinates: int, n_targets: int, n_thre
 
 def _aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     """Return zeros that start on a cache line."""
-    n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    n_bytes = prod(shape) * np.dtype(dtype).itemsize
     memory = np.zeros(n_bytes + 64, np.uint8)
-    start = -memory.ctypes.data % 64
+    start = -memory.__array_interface__["data"][0] % 64
     array: NDArray[Any] = memory[start : start + n_bytes].view(dtype).reshape(shape)
     return array
 
@@ -193,7 +193,8 @@ class FactorJob:
         self.scores = scores
         row_bytes = item.exact.shape[1] * item.exact.itemsize
         self.bits = frozen(item.exact.view(np.int32 if row_bytes % 8 else np.int64))
-        self.copies = np.pad(copies, (0, ITEMS))
+        self.copies = np.zeros(pools.n_items + ITEMS, np.int32)
+        self.copies[: pools.n_items] = copies
         self.low, self.high = brackets(user, item, scores)
         self.spread, self.weight = spreads(user), weights(item, ITEMS)
         self.item_weight = np.zeros(pools.n_items + ITEMS, np.float32)
