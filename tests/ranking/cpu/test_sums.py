@@ -13,7 +13,7 @@ from tests.ranking.cpu.problems import KINDS, Problem, draw_factors, draw_lists,
 from tests.reference.exact_counts import literal_score
 from truerank.ranking.cpu import factor_job
 from truerank.ranking.cpu.counts import Side, spreads, weights
-from truerank.ranking.cpu.exact_compiled import PAIRS, score_pairs, score_targets
+from truerank.ranking.cpu.exact_compiled import PAIRS, score_targets, sum_pairs
 from truerank.ranking.cpu.factors import count_factors
 from truerank.ranking.cpu.sums import SUMS, lowest_bit
 
@@ -40,7 +40,7 @@ def test_sums_have_the_bits_of_one_after_another(width: int, dtypes: tuple[type,
         rows[n // 3 : n // 2] = 4
         for bias in (np.zeros(0), draw.standard_normal(9)):
             scores = np.full(n, np.nan)
-            score_pairs(n, users, rows, items, codes, bias, scores)
+            sum_pairs(n, users, rows, items, codes, bias, scores)
             literal = [
                 literal_score(
                     users[row].astype(float).tolist(),

@@ -49,9 +49,7 @@ def score_pair(users: Array, row: int, items: Array, item: int, bias: Array) -> 
 
 
 @compiled
-def score_pairs(
-    n: int, users: Array, rows: Array, items: Array, codes: Array, bias: Array, out: Array
-) -> None:
+def sum_pairs(n: int, users: Array, rows: Array, items: Array, codes: Array, bias: Array, out: Array) -> None:
     """Write the scores of the first n pairs (rows[p], codes[p]), bit for bit those of ``score_pair``.
 
     A user that neighbouring pairs share is converted to float64 once.
@@ -93,7 +91,7 @@ def score_targets(users: Array, items: Array, bias: Array, indptr: Array, target
             while indptr[row + 1] <= first + part:
                 row += 1
             rows[part] = row
-        score_pairs(n, users, rows, items, targets[first : first + n], bias, out[first : first + n])
+        sum_pairs(n, users, rows, items, targets[first : first + n], bias, out[first : first + n])
 
 
 @compiled
@@ -217,11 +215,11 @@ def decide_near(
                     pairs[n], rows[n], codes[n] = pair, lane_row[lane + column], item
                     n += 1
                     if n == PAIRS:
-                        score_pairs(n, users, rows, items, codes, bias, scores)
+                        sum_pairs(n, users, rows, items, codes, bias, scores)
                         compare_few(n, pairs, scores, target_score, n_above, n_tied)
                         n = 0
     if n > 0:
-        score_pairs(n, users, rows, items, codes, bias, scores)
+        sum_pairs(n, users, rows, items, codes, bias, scores)
         compare_few(n, pairs, scores, target_score, n_above, n_tied)
     return n_decided
 
