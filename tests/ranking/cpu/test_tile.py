@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from truerank.ranking.cpu.factors_compiled import address_of, set_words
+from truerank.ranking.cpu.exact_compiled import address_of
+from truerank.ranking.cpu.factors_compiled import set_words
 from truerank.ranking.cpu.tile import count_words, word_of
 from truerank.ranking.cpu.vectors import ITEMS, LANES
 

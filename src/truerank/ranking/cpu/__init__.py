@@ -6,6 +6,6 @@
 ``rows``        scores are given as dense or sparse rows
 ==============  ==========================================================================================
 
-Modules named ``*_compiled``, ``tile``, ``vectors`` and ``factor_job`` import numba and are imported
+Modules named ``*_compiled``, ``tile``, ``sums``, ``vectors`` and ``factor_job`` import numba and are imported
 on first use.
 """

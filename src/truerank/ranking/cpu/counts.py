@@ -20,19 +20,25 @@ ranks), X and Y what float32 keeps of them, n the coordinates (one more for a bi
 bias), r = 2^-24 the rounding unit of float32 and f = 2^-126 its smallest normal number; |x|, |y| <= 2^20.
 
 * storing:    X = x (1 + e) + g with |e| <= r, |g| <= f, even where the host flushes subnormals to zero
-* summing:    the chain of fused (or separate) multiplications and additions is off by at most
-              n r / (1 - n r) sum|XY| + n f
+* products:   where multiplications are not fused with additions, their roundings add r sum|XY| + n f
+* summing:    every addition rounds a partial sum: the chain of them is off by at most
+              (r sum_k |p_k| + n f) / (1 - n r), with p_k the exact sum of the first k products
 * reference:  the float64 sum is off by at most (n + 1) 2^-53 sum|xy| (first order), and by n 2^-1074 where
               products of float64 factors underflow, that is n 2^(a + b - 1074) after scaling
-* Cauchy:     sum|xy| <= |x| |y|
+* Cauchy:     sum|xy| <= |x| |y|, and |p_k| is at most the product of the norms of the first k coordinates.
+              The sum of these products is at most W(X) W(Y) with W(X)^2 = sum_k (n + 1 - k) X_k^2, because
+              X_k is in the partial sums k..n
 
-For n <= 4097 the relative parts add up to less than 1.01 (n + 4) r, which also covers that the norms are
-those of X and Y; the absolute ones, with 2 f 2^20 per coordinate for storing, to less than n 2^-104:
+A coordinate is rounded as often as it is in a partial sum, so that late ones count less: where all have a
+like part in the norm, W(X) W(Y) is half of n |X| |Y|. For n <= 4097 all relative parts are less than
+1.01 r (W(X) W(Y) + 4 |X| |Y|), and that is at most 1.01 r C(X) C(Y) with C(X)^2 = W(X)^2 + 4 |X|^2, by Cauchy
+once more. C is the ``chain`` of a row. The absolute parts, with 2 f 2^20 per coordinate for storing, are less
+than n 2^-104:
 
-    |float32 - float64| <= 1.01 (n + 4) 2^-24 |x| |y| + n 2^-104 + n 2^(a + b - 1074)
+    |float32 - float64| <= 1.01 2^-24 C(X) C(Y) + n 2^-104 + n 2^(a + b - 1074)
 
-The tile compares with low - spread weight and high + spread weight: ``spread`` is the factor before |y| of
-the row, ``weight`` the largest |y| in a group of items, low and high enclose the target's score t and the
+The tile compares with low - spread weight and high + spread weight: ``spread`` is the factor before C(Y) of
+the row, ``weight`` the largest C(Y) in a group of items, low and high enclose the target's score t and the
 absolute part. Three float32 roundings there (product, sum and t) are covered by 1.02 instead of 1.01 and
 by another 2^-22 |t|. Bounds beyond float32 become infinite and send every item to float64. Where scores are
 exact (``exact_unit``), the bracket holds the target's score alone, and what is in it ties.
@@ -297,35 +303,38 @@ class Side:
     fast : float32 factors times 2^exponent, with the extra column; ``exact`` itself when that is all it is
     exponent : a power of two
     square_norms : (n,) squared norms of the rows of ``fast``, up to rounding; 0 only for rows of zeros
+    square_chains : (n,) squares of what bounds their rounding, up to rounding
     """
 
     exact: Floats
     fast: Singles
     exponent: int
     square_norms: Singles
+    square_chains: Singles
 
     @classmethod
     def prepare(cls, name: str, factors: Floats, extra: Doubles | None) -> Side:
         """Check and scale a factor matrix; costs one pass, and a float32 copy unless it is one already."""
         if factors.dtype == np.float32 and extra is None:
-            norms = _square_norms(factors)
+            norms, chains = _square_sums(factors)
             top = norms.max(initial=0.0)
             if 2.0**-40 <= top <= 2.0**40:
-                return cls(factors, factors, 0, _without_false_zeros(norms, factors))
+                return cls(factors, factors, 0, _without_false_zeros(norms, factors), chains)
         exponent = exponent_of(name, factors, extra)
         fast = _scaled(factors, extra, exponent)
-        norms = _without_false_zeros(_square_norms(fast), factors)
+        norms, chains = _square_sums(fast)
+        norms = _without_false_zeros(norms, factors)
         if extra is not None:
             norms = _without_false_zeros(norms, extra[:, None])
-        return cls(factors, fast, exponent, norms)
+        return cls(factors, fast, exponent, norms, chains)
 
 
-def _square_norms(factors: Singles) -> Singles:
+def _square_sums(factors: Singles) -> tuple[Singles, Singles]:
     from truerank.ranking.cpu.exact_compiled import square_sums
 
-    norms = np.empty(len(factors), np.float32)
-    square_sums(factors, norms)
-    return norms
+    norms, chains = (np.empty(len(factors), np.float32) for _ in range(2))
+    square_sums(factors, norms, chains)
+    return norms, chains
 
 
 def _without_false_zeros(norms: Singles, factors: Floats) -> Singles:
@@ -391,9 +400,8 @@ def brackets(user: Side, item: Side, target_scores: Doubles) -> tuple[Singles, S
 
 
 def spreads(user: Side) -> Singles:
-    """Return, per row, how much the bracket widens with the norm of an item."""
-    n = user.fast.shape[1]
-    return _rounded(1.02 * 2.0**-24 * (n + 4) * _upper_norm(user.square_norms, n), np.inf)
+    """Return, per row, how much the bracket widens with the chain of an item."""
+    return _rounded(1.02 * 2.0**-24 * _upper_chain(user.square_chains, user.fast.shape[1]), np.inf)
 
 
 def norms(side: Side) -> Singles:
@@ -402,9 +410,10 @@ def norms(side: Side) -> Singles:
 
 
 def weights(item: Side, group: int) -> Singles:
-    """Return the largest norm in each group of consecutive items."""
-    starts = np.arange(0, len(item.square_norms), group)
-    return _rounded(_upper_norm(np.maximum.reduceat(item.square_norms, starts), item.fast.shape[1]), np.inf)
+    """Return the largest chain in each group of consecutive items."""
+    starts = np.arange(0, len(item.square_chains), group)
+    largest = np.maximum.reduceat(item.square_chains, starts)
+    return _rounded(_upper_chain(largest, item.fast.shape[1]), np.inf)
 
 
 def exact_unit(user: Side, item: Side) -> float:
@@ -434,6 +443,14 @@ def _upper_norm(square_norm: Singles, n: int) -> Doubles:
     """Return an upper bound of a norm whose square was summed in float32 in any order."""
     norm: Doubles = np.sqrt(square_norm.astype(np.float64) * (1 + (n + 2) * 2.0**-22) + n * 2.0**-125)
     return norm
+
+
+def _upper_chain(square_chain: Singles, n: int) -> Doubles:
+    """Return an upper bound of a chain whose square was summed in float32 in any order; above the norm."""
+    chain: Doubles = np.sqrt(
+        square_chain.astype(np.float64) * (1 + (n + 4) * 2.0**-22) + n * (n + 4) * 2.0**-125
+    )
+    return chain
 
 
 def _rounded(values: Any, towards: float) -> Singles:

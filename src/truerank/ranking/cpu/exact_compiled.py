@@ -8,19 +8,33 @@ from typing import Any
 import numpy as np
 
 from truerank.core.jit import compiled, reassociated
+from truerank.ranking.cpu.sums import SUMS, WIDE, lowest_bit, sum_products
 from truerank.ranking.cpu.vectors import ITEMS
 
 Array = Any
+PAIRS = 512  # that are scored together
+
+
+@compiled
+def address_of(array: Array) -> Any:
+    """Return a signed address; numba would add the unsigned one to a signed offset in floating point."""
+    return np.int64(array.ctypes.data)
 
 
 @reassociated
-def square_sums(factors: Array, out: Array) -> None:
-    """Write the squared norm of every row, in float32 and in any order."""
+def square_sums(factors: Array, norms: Array, chains: Array) -> None:
+    """Write the squared norm of every row and the square of its chain, in float32 and in any order.
+
+    Coordinate k of n has the weight n + 4 - k in the chain (see ``counts``).
+    """
+    n = factors.shape[1]
     for row in range(factors.shape[0]):
-        total = np.float32(0.0)
-        for k in range(factors.shape[1]):
-            total += factors[row, k] * factors[row, k]
-        out[row] = total
+        norm, chain = np.float32(0.0), np.float32(0.0)
+        for k in range(n):
+            square = factors[row, k] * factors[row, k]
+            norm += square
+            chain += np.float32(n + 4 - k) * square
+        norms[row], chains[row] = norm, chain
 
 
 @compiled
@@ -35,36 +49,49 @@ def score_pair(users: Array, row: int, items: Array, item: int, bias: Array) -> 
 
 
 @compiled
-def score_targets(users: Array, items: Array, bias: Array, indptr: Array, targets: Array, out: Array) -> None:
-    """Write the score of every (row, target), bit for bit that of ``score_pair``.
+def sum_pairs(n: int, users: Array, rows: Array, items: Array, codes: Array, bias: Array, out: Array) -> None:
+    """Write the scores of the first n pairs (rows[p], codes[p]), bit for bit those of ``score_pair``.
 
-    A sum waits for each of its additions, so eight of them take turns.
+    A user that neighbouring pairs share is converted to float64 once.
     """
-    n_pairs, width = targets.shape[0], users.shape[1]
-    products, row = np.empty((8, width)), 0
-    for first in range(0, n_pairs, 8):
-        for part in range(8):
-            pair = min(first + part, n_pairs - 1)
-            item = targets[pair]
-            while indptr[row + 1] <= pair:
+    width = users.shape[1]
+    whole = width // WIDE * WIDE
+    doubles, totals = np.empty((SUMS, width)), np.empty(SUMS)
+    user_rows, item_rows = np.empty(SUMS, np.int64), np.empty(SUMS, np.int64)
+    # Addresses are taken once: numba counts references whenever one is.
+    at_doubles, at_items, at_totals = address_of(doubles), address_of(items), address_of(totals)
+    at_user_rows, at_item_rows = address_of(user_rows), address_of(item_rows)
+    for first in range(0, n, SUMS):
+        place, known = 0, -1
+        for part in range(SUMS):
+            pair = min(first + part, n - 1)
+            row = rows[pair]
+            if row != known:
+                place, known = part, row
+                for k in range(width):
+                    doubles[place, k] = users[row, k]
+            user_rows[part] = at_doubles + 8 * width * place
+            item_rows[part] = at_items + items.itemsize * width * codes[pair]
+        sum_products(doubles, items, at_user_rows, at_item_rows, whole, at_totals)
+        for part in range(min(SUMS, n - first)):
+            row, item, total = rows[first + part], codes[first + part], totals[part]
+            for k in range(whole, width):
+                total += np.float64(users[row, k]) * np.float64(items[item, k])
+            out[first + part] = total + bias[item] if bias.shape[0] > 0 else total
+
+
+@compiled
+def score_targets(users: Array, items: Array, bias: Array, indptr: Array, targets: Array, out: Array) -> None:
+    """Write the score of every (row, target), bit for bit that of ``score_pair``."""
+    n_pairs, row = targets.shape[0], 0
+    rows = np.empty(PAIRS, np.int64)
+    for first in range(0, n_pairs, PAIRS):
+        n = min(PAIRS, n_pairs - first)
+        for part in range(n):
+            while indptr[row + 1] <= first + part:
                 row += 1
-            for k in range(width):
-                products[part, k] = np.float64(users[row, k]) * np.float64(items[item, k])
-        a = b = c = d = e = f = g = h = 0.0
-        for k in range(width):
-            a += products[0, k]
-            b += products[1, k]
-            c += products[2, k]
-            d += products[3, k]
-            e += products[4, k]
-            f += products[5, k]
-            g += products[6, k]
-            h += products[7, k]
-        for part, total in enumerate((a, b, c, d, e, f, g, h)):
-            if first + part < n_pairs:
-                if bias.shape[0] > 0:
-                    total += bias[targets[first + part]]
-                out[first + part] = total
+            rows[part] = row
+        sum_pairs(n, users, rows, items, targets[first : first + n], bias, out[first : first + n])
 
 
 @compiled
@@ -137,9 +164,9 @@ def is_copy(bits: Array, bias: Array, left: int, right: int) -> bool:
 
 @compiled
 def decide_near(
-    flags: int,
-    first: int,
-    lane: int,
+    n_close: int,
+    close: Array,
+    near: Array,
     lane_row: Array,
     lane_pair: Array,
     target_item: Array,
@@ -152,30 +179,57 @@ def decide_near(
     order: Array,
     n_above: Array,
     n_tied: Array,
-    near: Array,
 ) -> int:
-    """Decide the near pairs of one tile; return how many float64 scores that took.
+    """Decide the near pairs of some tiles; return how many were no copies of their target, which tie with it.
 
-    Copies of the target tie with it.
+    Parameters
+    ----------
+    n_close, close : tiles, and for each the targets with a bit set that have near pairs, its first item and
+        its first lane
+    near : one bit per lane, [n_close][n_targets][ITEMS]
     """
-    n_decided = 0
-    for t in range(near.shape[0]):
-        if (flags >> t) & 1 == 0:
-            continue
-        for at in range(ITEMS):
-            mask = np.int64(near[t, at])
-            column = 0
-            while mask != 0:
-                if mask & 1:
-                    pair, item, score = order[lane_pair[lane + column] + t], first + at, 0.0
-                    if is_copy(bits, bias, item, target_item[pair]):
+    n_decided, n = 0, 0
+    pairs, rows, codes = np.empty(PAIRS, np.int64), np.empty(PAIRS, np.int64), np.empty(PAIRS, np.int64)
+    scores = np.empty(PAIRS)
+    for tile in range(n_close):
+        flags, first, lane = close[tile, 0], close[tile, 1], close[tile, 2]
+        while flags != 0:
+            t = lowest_bit(flags)
+            flags &= flags - 1
+            for at in range(ITEMS):
+                mask = np.int64(near[tile, t, at])
+                while mask != 0:
+                    column = lowest_bit(mask)
+                    mask &= mask - 1
+                    pair, item = order[lane_pair[lane + column] + t], first + at
+                    if bits[item, 0] == bits[target_item[pair], 0] and is_copy(
+                        bits, bias, item, target_item[pair]
+                    ):
                         n_tied[pair] += 1
-                    else:
-                        if square_norms[item] != 0.0:
-                            score = score_pair(users, lane_row[lane + column], items, item, bias)
-                        n_above[pair] += score > target_score[pair]
-                        n_tied[pair] += score == target_score[pair]
-                        n_decided += 1
-                mask >>= 1
-                column += 1
+                        continue
+                    n_decided += 1
+                    if square_norms[item] == 0.0:
+                        n_above[pair] += target_score[pair] < 0.0
+                        n_tied[pair] += target_score[pair] == 0.0
+                        continue
+                    pairs[n], rows[n], codes[n] = pair, lane_row[lane + column], item
+                    n += 1
+                    if n == PAIRS:
+                        sum_pairs(n, users, rows, items, codes, bias, scores)
+                        compare_few(n, pairs, scores, target_score, n_above, n_tied)
+                        n = 0
+    if n > 0:
+        sum_pairs(n, users, rows, items, codes, bias, scores)
+        compare_few(n, pairs, scores, target_score, n_above, n_tied)
     return n_decided
+
+
+@compiled
+def compare_few(
+    n: int, pairs: Array, scores: Array, target_score: Array, n_above: Array, n_tied: Array
+) -> None:
+    """Count the scores of n items, each for the pair that it is near to."""
+    for part in range(n):
+        pair = pairs[part]
+        n_above[pair] += scores[part] > target_score[pair]
+        n_tied[pair] += scores[part] == target_score[pair]

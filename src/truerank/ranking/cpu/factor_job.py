@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, fields
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -33,12 +34,15 @@ from truerank.ranking.cpu.counts import (
     weights,
 )
 from truerank.ranking.cpu.exact_compiled import compare_targets, score_targets
-from truerank.ranking.cpu.vectors import ITEMS, LANES, MASK_TYPE, UNROLL
+from truerank.ranking.cpu.vectors import HAS_MASKS, ITEMS, LANES, MASK_TYPE, UNROLL
 
 TARGETS_PER_LANE = 16
+# Tiles with pairs that float32 does not decide, which float64 decides together.
+CLOSE_TILES = 32
 USER_BYTES = 160 * 1024
-# At least 16 bytes per item: counts of one tile of items are far below 2^15.
-ITEM_BYTES = 256 * 1024
+# Beside the users in the second level of cache, which is larger where vectors are; counted in 16 bits.
+ITEM_BYTES = (512 if HAS_MASKS else 256) * 1024
+MOST_ITEMS = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +102,7 @@ class Scratch:
     n_tied: NDArray[np.int32]
     cursor: Ints
     pool: NDArray[np.unsignedinteger]
+    close: Ints
     near: NDArray[np.unsignedinteger]
     tail: NDArray[np.float32]
     scores: NDArray[np.float32]
@@ -111,7 +116,7 @@ class Scratch:
     def allocate(cls, *, n_coordinates: int, n_targets: int, n_panels: int) -> Scratch:
         """Return scratch for ``n_panels`` panels of lanes with up to ``n_targets`` targets."""
         width = -(-n_coordinates // UNROLL) * UNROLL
-        n_tiles = max(1, ITEM_BYTES // (4 * width * ITEMS))
+        n_tiles = max(1, min(ITEM_BYTES // (4 * width), MOST_ITEMS) // ITEMS)
         return cls(
             users=_aligned((n_panels, width, LANES), np.float32),
             low=_aligned((n_panels, n_targets, LANES), np.float32),
@@ -123,7 +128,8 @@ class Scratch:
             n_tied=_aligned((n_panels, n_targets, LANES), np.int32),
             cursor=np.zeros(n_panels * LANES, np.int64),
             pool=np.zeros(n_tiles * ITEMS, MASK_TYPE),
-            near=np.zeros((n_targets, ITEMS), MASK_TYPE),
+            close=np.zeros((CLOSE_TILES, 3), np.int64),
+            near=np.zeros((CLOSE_TILES, n_targets, ITEMS), MASK_TYPE),
             tail=np.zeros((ITEMS, width), np.float32),
             scores=_aligned((2, ITEMS, LANES), np.float32),
             words=_aligned((2, ITEMS, LANES), np.int16),
@@ -151,9 +157,9 @@ def panels_per_block(n_lanes: int, *, n_coordinates: int, n_targets: int, n_thre
 
 def _aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     """Return zeros that start on a cache line."""
-    n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    n_bytes = prod(shape) * np.dtype(dtype).itemsize
     memory = np.zeros(n_bytes + 64, np.uint8)
-    start = -memory.ctypes.data % 64
+    start = -memory.__array_interface__["data"][0] % 64
     array: NDArray[Any] = memory[start : start + n_bytes].view(dtype).reshape(shape)
     return array
 
@@ -187,11 +193,12 @@ class FactorJob:
         self.scores = scores
         row_bytes = item.exact.shape[1] * item.exact.itemsize
         self.bits = frozen(item.exact.view(np.int32 if row_bytes % 8 else np.int64))
-        self.copies = np.pad(copies, (0, ITEMS))
+        self.copies = np.zeros(pools.n_items + ITEMS, np.int32)
+        self.copies[: pools.n_items] = copies
         self.low, self.high = brackets(user, item, scores)
         self.spread, self.weight = spreads(user), weights(item, ITEMS)
         self.item_weight = np.zeros(pools.n_items + ITEMS, np.float32)
-        kernel.weigh_items(item.square_norms, item.fast.shape[1], self.item_weight)
+        kernel.weigh_items(item.square_chains, item.fast.shape[1], self.item_weight)
         self.reach = norms(user)
         unit = exact_unit(user, item) if bias is None else 0.0
         self.are_ties = unit > 0
@@ -200,7 +207,7 @@ class FactorJob:
             self.low = middle.astype(np.float32)
             self.high = self.low.copy()
             self.spread = np.zeros_like(self.spread)
-        is_word = self.reach.max(initial=0.0) * self.weight.max(initial=0.0) < 2.0**14 * unit
+        is_word = unit > 0 and self.reach.max() * norms(item).max() < 2.0**14 * unit
         self.word_unit = np.float32(unit if is_word else 0.0)
         self.lanes = Lanes.of(pools)
         self.n_above, self.n_tied = self.relevant_above.copy(), self.relevant_tied.copy()
@@ -324,6 +331,7 @@ class FactorJob:
                     scratch.n_tied,
                     scratch.cursor,
                     scratch.pool,
+                    scratch.close,
                     scratch.near,
                     scratch.tail,
                     scratch.scores,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from truerank.core.jit import compiled
-from truerank.ranking.cpu.exact_compiled import decide_near
+from truerank.ranking.cpu.exact_compiled import address_of, decide_near
 from truerank.ranking.cpu.tile import count_open, count_words, prefetch, score_tile, word_of
 from truerank.ranking.cpu.vectors import ITEMS, LANES, MASK_TYPE
 
@@ -15,12 +15,6 @@ Array = Any
 TILE = ITEMS * LANES
 LINES_AHEAD = 8
 EVERYONE = MASK_TYPE((1 << LANES) - 1)
-
-
-@compiled
-def address_of(array: Array) -> Any:
-    """Return a signed address; numba would add the unsigned one to a signed offset in floating point."""
-    return np.int64(array.ctypes.data)
 
 
 @compiled
@@ -139,7 +133,7 @@ def set_words(
 
     Parameters
     ----------
-    weight, heaviest : float32, the largest norm of the items that the words decide, and of all
+    weight, heaviest : float32, the largest chain of the items that the words decide, and of all
     unit : float32, 0 or what all scores are multiples of, where fewer than 2^15 multiples are in reach
     low, high, spread, reach : of the panel, see ``load_lanes``
     scale, word_low, word_limit : written, see ``score_tile``
@@ -193,11 +187,11 @@ def add_words(n_targets: int, unit: Any, counts: Array, block_above: Array, bloc
 
 
 @compiled
-def weigh_items(square_norms: Array, n: int, out: Array) -> None:
+def weigh_items(square_chains: Array, n: int, out: Array) -> None:
     """Write what ``weights`` returns for single items, slightly larger."""
-    factor, least = np.float32(1.0 + (n + 8) * 2.0**-22), np.float32(2.0**-56)
-    for at in range(square_norms.shape[0]):
-        out[at] = factor * np.sqrt(square_norms[at]) + least
+    factor, least = np.float32(1.0 + (n + 8) * 2.0**-22), np.float32(2.0**-50)
+    for at in range(square_chains.shape[0]):
+        out[at] = factor * np.sqrt(square_chains[at]) + least
 
 
 @compiled
@@ -246,6 +240,7 @@ def count_items(
     block_tied: Array,
     cursor: Array,
     pool: Array,
+    close: Array,
     near: Array,
     tail: Array,
     scores: Array,
@@ -260,7 +255,27 @@ def count_items(
     n_panels, width, _ = block_users.shape
     per_target = 4 * LANES * block_low.shape[1]
     may_stop = 0 if unit > 0 else 1
-    n_recomputed = 0
+    # Addresses are taken once: numba counts references whenever one is.
+    at_fast_items = address_of(fast_items)
+    at_tail = address_of(tail)
+    at_item_weight = address_of(item_weight)
+    at_copy = address_of(copy)
+    at_pool = address_of(pool)
+    at_near = address_of(near)
+    at_scale = address_of(scale)
+    at_scores = address_of(scores)
+    at_words = address_of(words)
+    at_word_low = address_of(word_low)
+    at_word_limit = address_of(word_limit)
+    at_counts = address_of(counts)
+    at_block_users = address_of(block_users)
+    at_block_low = address_of(block_low)
+    at_block_high = address_of(block_high)
+    at_block_spread = address_of(block_spread)
+    at_block_copy = address_of(block_copy)
+    at_block_above = address_of(block_above)
+    at_block_tied = address_of(block_tied)
+    n_recomputed, n_close, per_tile = 0, 0, near.itemsize * ITEMS * near.shape[1]
     for tile_start in range(start, stop, pool.shape[0]):
         tile_stop = min(tile_start + pool.shape[0], stop)
         tile_weights = weight[tile_start // ITEMS : (tile_stop - 1) // ITEMS + 1]
@@ -302,63 +317,66 @@ def count_items(
             for first in range(tile_start, tile_stop + ITEMS, ITEMS):
                 # Words of the tile before are counted while this one is scored.
                 if first < tile_stop:
-                    address, step = address_of(fast_items) + 4 * stride * first, stride
+                    address, step = at_fast_items + 4 * stride * first, stride
                     if first + ITEMS >= n_items:
                         copy_tail(fast_items, first, tail)
-                        address, step = address_of(tail), width
+                        address, step = at_tail, width
                     open_targets = score_tile(
-                        address_of(block_users) + 4 * LANES * width * panel,
+                        at_block_users + 4 * LANES * width * panel,
                         address,
                         step,
                         width,
-                        address_of(pool) + pool.itemsize * (first - tile_start),
-                        address_of(scale),
-                        address_of(scores) + 4 * TILE * parity,
-                        address_of(words) + 2 * TILE * parity,
-                        address_of(words) + 2 * TILE * (1 - parity),
+                        at_pool + pool.itemsize * (first - tile_start),
+                        at_scale,
+                        at_scores + 4 * TILE * parity,
+                        at_words + 2 * TILE * parity,
+                        at_words + 2 * TILE * (1 - parity),
                         n_thresholds if first > tile_start else 0,
                         may_stop,
-                        address_of(word_low),
-                        address_of(word_limit),
-                        address_of(counts),
+                        at_word_low,
+                        at_word_limit,
+                        at_counts,
                     )
                 else:
                     open_targets = count_words(
-                        address_of(words) + 2 * TILE * (1 - parity),
+                        at_words + 2 * TILE * (1 - parity),
                         n_thresholds,
                         may_stop,
-                        address_of(word_low),
-                        address_of(word_limit),
-                        address_of(counts),
+                        at_word_low,
+                        at_word_limit,
+                        at_counts,
                     )
                 before = first - ITEMS
                 if first > tile_start and weight[before // ITEMS] > word_weight:
                     open_targets = (1 << n_targets) - 1
                 if open_targets != 0 and unit == 0:
                     flags = count_open(
-                        address_of(words) + 2 * TILE * (1 - parity),
+                        at_words + 2 * TILE * (1 - parity),
                         open_targets,
-                        address_of(word_low),
-                        address_of(word_limit),
-                        address_of(counts),
-                        address_of(scores) + 4 * TILE * (1 - parity),
-                        address_of(pool) + pool.itemsize * (before - tile_start),
-                        address_of(block_low) + per_target * panel,
-                        address_of(block_high) + per_target * panel,
-                        address_of(block_spread) + 4 * LANES * panel,
-                        address_of(item_weight) + 4 * before,
-                        address_of(copy) + 4 * before,
-                        address_of(block_copy) + per_target * panel,
+                        at_word_low,
+                        at_word_limit,
+                        at_counts,
+                        at_scores + 4 * TILE * (1 - parity),
+                        at_pool + pool.itemsize * (before - tile_start),
+                        at_block_low + per_target * panel,
+                        at_block_high + per_target * panel,
+                        at_block_spread + 4 * LANES * panel,
+                        at_item_weight + 4 * before,
+                        at_copy + 4 * before,
+                        at_block_copy + per_target * panel,
                         -1 if are_ties else 0,
-                        address_of(block_above) + per_target * panel,
-                        address_of(block_tied) + per_target * panel,
-                        address_of(near),
+                        at_block_above + per_target * panel,
+                        at_block_tied + per_target * panel,
+                        at_near + per_tile * n_close,
                     )
                     if flags != 0:
+                        close[n_close, 0], close[n_close, 1], close[n_close, 2] = flags, before, lane
+                        n_close += 1
+                    if n_close == close.shape[0]:
                         n_recomputed += decide_near(
-                            flags,
-                            before,
-                            lane,
+                            n_close,
+                            close,
+                            near,
                             lane_row,
                             lane_pair,
                             target_items,
@@ -371,10 +389,27 @@ def count_items(
                             order,
                             n_above,
                             n_tied,
-                            near,
                         )
+                        n_close = 0
                 parity = 1 - parity
             add_words(n_targets, unit, counts, block_above[panel], block_tied[panel])
+    n_recomputed += decide_near(
+        n_close,
+        close,
+        near,
+        lane_row,
+        lane_pair,
+        target_items,
+        target_score,
+        square_norms,
+        users,
+        items,
+        bits,
+        bias,
+        order,
+        n_above,
+        n_tied,
+    )
     return n_recomputed
 
 
