@@ -21,7 +21,7 @@ def test_the_cache_depends_on_all_compiled_modules_of_the_folder() -> None:
     assert stored._source_stamp == stamp
     assert {name for name, _, _ in stamp} == {
         *("exact_compiled.py", "factors_compiled.py", "grow_compiled.py", "listed_compiled.py"),
-        *("sampling_compiled.py", "rows_compiled.py", "tile.py", "vectors.py"),
+        *("sampling_compiled.py", "rows_compiled.py", "sums.py", "tile.py", "vectors.py"),
         *("jit.py", "random_compiled.py"),
     }
 
