@@ -1,4 +1,4 @@
-"""Kernels that count, for every (row, target), the items above and tied.
+"""CPU kernels of exact ranks: for each user and held-out item (target) they count items above it and tied.
 
 ==============  ==========================================================================================
 ``counts``      targets and seen items (``Pools``), the result (``Counts``), scores of pairs, rounding bounds

@@ -1,4 +1,7 @@
-"""Compiled parts of the factor kernel that work in float64 or prepare it; imports numba."""
+"""Numba functions of exact ranks that compute in float64: scores of targets, and pairs left by float32.
+
+A pair is left where the float32 score of an item is too near to that of a target to tell which is larger.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call of the compiled factor kernel: what threads share, what each does, and its scratch memory.
+"""Exact counts of a factor model on the CPU: what threads share, what each does, and its scratch memory.
 
 Rows are laid out for the register tile in lanes: a row with at most 16 of its targets each.
 """

@@ -1,4 +1,8 @@
-"""Compiled parts of the factor kernel that drive the register tile; imported on first use: imports numba."""
+"""Numba loops that count items above targets: users and items are scored tile by tile in float32.
+
+A tile is a block of users by items whose scores stay in registers (``tile``). What float32 cannot decide goes
+to ``exact_compiled``. Imported on first use.
+"""
 
 from __future__ import annotations
 

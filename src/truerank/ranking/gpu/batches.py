@@ -1,6 +1,6 @@
 """One call of exact counting: users stream through the device in batches, items in chunks.
 
-What is done where, and what is on the device at a time; the counting itself is that of an engine.
+It decides what is on the device at a time; an engine counts: triton kernels, or plain torch.
 """
 
 from __future__ import annotations

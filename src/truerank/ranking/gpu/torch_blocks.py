@@ -1,4 +1,4 @@
-"""Counting in plain torch, a block of scores at a time: where triton is missing, and on a CPU."""
+"""Counts of items above targets in plain torch, by blocks of scores: without triton, and on a CPU."""
 
 from __future__ import annotations
 

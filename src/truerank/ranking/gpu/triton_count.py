@@ -1,4 +1,4 @@
-"""Counting by triton kernels: how the work is cut into launches, and what lists and memory they share.
+"""Counts of items above targets by triton kernels: how work is cut into launches, and what these share.
 
 What the kernels do, and why nothing is miscounted, is said in ``triton_tiles``. Lists are sized after
 counting what goes there, and made in parts where they would be too long, so that no product is repeated.

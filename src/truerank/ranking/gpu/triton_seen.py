@@ -1,4 +1,7 @@
-"""Taking seen items off the counts by triton kernels, in float64: lists that are sent, or read in place."""
+"""Triton kernels that take items a user has seen off the counts of items above and tied with targets.
+
+They compare float64 scores. Lists of seen items are sent to the device, or read in the memory of the host.
+"""
 
 from __future__ import annotations
 
@@ -182,7 +185,7 @@ def take_off_sent(
     first_item: int,
     n_items: int,
 ) -> None:
-    """Take seen items off the counts by the float64 sum; parameters as in ``blocks.take_off``."""
+    """Take seen items off the counts by the float64 sum; parameters as in ``torch_blocks.take_off``."""
     n_rows, n_seen = rows[1] - rows[0], places[1] - places[0]
     if n_seen == 0:
         return
@@ -234,7 +237,7 @@ def take_off_next(
 
     Parameters
     ----------
-    users, target_indptr, target_score, above, tied : of the rows, as in ``blocks.take_off``
+    users, target_indptr, target_score, above, tied : of the rows, as in ``torch_blocks.take_off``
     items, bias : of the chunk, which begins with item ``first_item`` of ``n_items``
     codes, indptr : lists of all rows, on the device or in pinned memory of the host
     n_done : (n_all_rows,) int32, how many of each list earlier chunks had; counted on

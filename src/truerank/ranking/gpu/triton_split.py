@@ -1,4 +1,4 @@
-"""Preparation of rows and items by triton kernels: measuring, splitting into halves, error bounds.
+"""Preparation of rows and items by triton kernels: norms, float16 halves, error bounds.
 
 ``halves.ScaledRows`` and ``error_bound.RowSide.prepare`` do the same in torch, in many passes and launches.
 """

@@ -1,4 +1,6 @@
-"""How much is bet on reports of drawn users: on values being nearer to their ceilings than a mean says.
+"""Sizes of the bets behind intervals that are valid at any time, on what drawn users show.
+
+Each bet is that the mean of a metric lies nearer to what users can reach at most than some value says.
 
 Any bet that is chosen before its draw is fair; the right size is what makes a limit close in few draws.
 """

@@ -1,4 +1,6 @@
-"""Sample of users of whom those that screening left open are asked for parts of their rows.
+"""Sample of users for whom a slow model scores a random part of the catalogue, after some items for all.
+
+The items first scored for all users are the screening; it decides many users, and leaves others open.
 
 Three things decide what such an evaluation costs, and all are forecast: the scores that screening takes, how
 much is left open by it, and how many draws it takes to be sure of the rest. Screening goes deeper where that

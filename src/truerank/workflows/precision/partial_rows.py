@@ -1,4 +1,4 @@
-"""Exact values of top-K metrics from partially scored users.
+"""Exact values of top-K metrics of users for whom only some items are scored.
 
 The row of a user (the scores of all candidates) is scored in an order that puts likely high scores first, and
 ends once K items are ranked above the best target: the gain beyond the cut-off does not depend on the rest.
