@@ -325,9 +325,7 @@ def main() -> None:
                 for name in names
                 if options.model in (None, name)
             }
-        proxies = [
-            fitted_table(str(model), split, data, options.keep) for model in MODELS.make_all(DEFAULT_PROXY)
-        ]
+        proxies = [model.fit(split.train) for model in MODELS.make_all(DEFAULT_PROXY)]
         for name, model in named.items():
             cases += measure(
                 name,

@@ -63,7 +63,7 @@ class World:
     def __init__(self, data: str) -> None:
         events = load(data)
         self.split: Split = make_split(events, "leave-one-out" if events.time is None else "leave-last-out")
-        self.proxies = [tabled(m.fit(self.split.train), self.split) for m in MODELS.make_all(DEFAULT_PROXY)]
+        self.proxies = [model.fit(self.split.train) for model in MODELS.make_all(DEFAULT_PROXY)]
         self.models: dict[str, tuple[Scorer, FloatArray]] = {}
 
     def model(self, name: str) -> tuple[Scorer, FloatArray]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,7 +18,7 @@ from truerank.core.split import Split
 from truerank.core.types import FloatArray, IntArray
 from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.exact import exact_ranks
-from truerank.workflows.precision.item_order import Asked
+from truerank.workflows.precision.item_order import Asked, Guesses
 from truerank.workflows.precision.partial_rows import PartialRows
 
 CUT = (
@@ -124,15 +126,34 @@ def test_a_scorer_of_other_items_is_refused() -> None:
 class Shuffled:
     """A random order, another one in every pass."""
 
+    n_features = 0
+
     def __init__(self, n_items: int, seed: int) -> None:
         self.n_items, self.rng = n_items, np.random.default_rng(seed)
-        self.weights: FloatArray = np.ones(1)
 
-    def known(self, users: IntArray) -> tuple[FloatArray, ...]:
-        return (self.rng.random((len(users), self.n_items)),)
+    def fresh(self) -> Shuffled:
+        return self
 
-    def learn(self, new: Asked) -> None:
+    def guesses(self, users: IntArray) -> Guesses:
+        return RandomGuesses(self.rng.random((len(users), self.n_items)))
+
+    def guess_listed(self, users: IntArray, items: IntArray, features: FloatArray) -> FloatArray:
+        assert features.shape == (len(items), 0)
+        return self.rng.random(len(items))
+
+    def learn(self, new: Asked, again: IntArray) -> None:
         assert len(new) == len(np.unique(new.user * self.n_items + new.item))
+        assert np.isin(again, new.user).all()
+
+
+@dataclass
+class RandomGuesses:
+    """Guesses that know nothing."""
+
+    guess: FloatArray
+
+    def features(self, items: IntArray) -> FloatArray:
+        return np.zeros((*items.shape, 0), np.float32)
 
 
 @pytest.mark.parametrize("n_targets", [1, 3])

@@ -71,10 +71,14 @@ def test_repeats_to_the_digit_and_through_json() -> None:
 
 
 def test_a_closer_precision_begins_with_much_the_same_scores() -> None:
-    rough, close = Counting(SCORES), Counting(SCORES)
-    evaluate_to_precision(rough, SPLIT, METRICS, precision=0.08)
-    evaluate_to_precision(close, SPLIT, METRICS, precision=0.04)
-    assert (close.is_asked & rough.is_asked).sum() > 0.9 * rough.is_asked.sum()
+    """In the mean over seeds: how far screening goes, and so what is learnt from it, depends on the goal."""
+    shares = []
+    for seed in range(4):
+        rough, close = Counting(SCORES), Counting(SCORES)
+        evaluate_to_precision(rough, SPLIT, METRICS, precision=0.08, seed=seed)
+        evaluate_to_precision(close, SPLIT, METRICS, precision=0.04, seed=seed)
+        shares.append((close.is_asked & rough.is_asked).sum() / rough.is_asked.sum())
+    assert np.mean(shares) > 0.85
 
 
 def test_a_precision_that_needs_everybody_is_exact_and_still_cheaper() -> None:

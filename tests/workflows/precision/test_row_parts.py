@@ -168,7 +168,7 @@ def test_a_sample_that_overlooks_what_parts_show_misses() -> None:
     model = AskedModel(PartialRows(Counting(scores), split, cutoff=10), metrics)
     sample = PartSample([model], precision=0.05, level=0.8)
     sample.screen(14)
-    sample.add_users(60)
+    sample.add_users(80)
     low, high = sample.limits()[0]
     assert low <= exact <= high
     sample.value = np.ones_like(sample.value)

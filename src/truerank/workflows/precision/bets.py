@@ -18,7 +18,7 @@ from truerank.inference.anytime import predictable_variance
 GUESSED = 20.0
 #: Size of a report that is not 0, as a share of the largest, before any is known.
 SIZE = 0.5
-_AT_RISK = (0.5, 0.98)  # share of the capital that is bet, at least and at most
+_AT_RISK = (0.7, 0.93)  # share of the capital that is bet, at least and at most
 
 
 def at_risk(drop: float, excluded: float, size: float = 1.0) -> float:

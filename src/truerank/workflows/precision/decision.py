@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,10 +24,10 @@ from truerank.ranking.exact import exact_ranks
 from truerank.workflows.compare.result import Verdict, verdict_of_interval
 from truerank.workflows.precision.budget import Spending
 from truerank.workflows.precision.goal import DecisionGoal, PrecisionTrace
-from truerank.workflows.precision.item_order import make_order
 from truerank.workflows.precision.model_values import AskedModel, ExactModel, ModelValues
 from truerank.workflows.precision.part_sample import PartSample
 from truerank.workflows.precision.partial_rows import PartialRows
+from truerank.workflows.precision.proxy_order import make_order
 from truerank.workflows.precision.user_sample import (
     fewest_rows,
     needed_information,
@@ -105,7 +104,7 @@ def ask_until_decided(
             scorer,
             split,
             cutoff=goal.cutoff,
-            order=copy(order),  # each model learns how far it trusts the proxies
+            order=order.fresh(),  # each model learns how far it trusts the proxies
             seen=goal.seen,
             n_threads=goal.n_threads,
         )

@@ -31,7 +31,10 @@ _ONE_SIDE = 0.9  # of 1 - level for the limits that matter most
 _LEAST_WEIGHT = 1e-3  # of a user, who must have a chance to be drawn
 _BELIEVED = 120.0  # draws that a forecast of the drops counts for where it is decided how deep to go
 _PASS = 0.5  # of the scores that draws are expected to take, for one pass of screening at most
-_AFTER = 2.0  # all that a row still holds, as a multiple of what the next pass is expected to find
+_AFTER = 4.0  # all that a row still holds, as a multiple of what the next pass is expected to find
+_AFTER_OF_DIFFERENCE = (
+    2.0  # the same for differences: a lead that looks lost costs more than one that does not
+)
 _RATIO = (0.02, 0.6)  # of expected drops to those that must be excluded: forecasts go no further
 _MOST_RATIO = 0.4  # and where it is decided how deep to go
 _SOON = 0.1  # the ratio that screening is expected to reach, by which rows are chosen first
@@ -253,10 +256,10 @@ class PartSample(UserSample):
             return guess
         n_seen = len(self.sampled) - self.n_before
         now = self.known + self.ceiling.sum(axis=0)
+        after = _AFTER_OF_DIFFERENCE if self.is_about_differences else _AFTER
         for k, model in self.slow.items():
-            guess[k] = self._falls(
-                k, _AFTER * (GROWTH - 1) * np.maximum(model.rows.depth[self.queue], 1)
-            ).sum()
+            n_items = after * (GROWTH - 1) * np.maximum(model.rows.depth[self.queue], 1)
+            guess[k] = self._falls(k, n_items).sum()
             if n_seen and self.is_asked[k]:
                 drawn = float(np.maximum(now[k] - self.n_all * self._drawn_mean()[k], 0.0).max())
                 guess[k] = (_BELIEVED * guess[k] + n_seen * drawn) / (_BELIEVED + n_seen)

@@ -25,7 +25,7 @@ from truerank.ranking.cpu.counts import ScoreIsNaN, count_among_targets
 from truerank.ranking.exact import make_queries
 from truerank.ranking.listed import SLACK, ListedCounts, SinglePairs, compare_scores, make_lists, ranges
 from truerank.ranking.negatives import RowBlock, Rows, row_blocks
-from truerank.workflows.precision.item_order import Asked, ItemOrder, PopularFirst, guesses, largest_first
+from truerank.workflows.precision.item_order import Asked, Guesses, ItemOrder, PopularFirst, largest_first
 from truerank.workflows.precision.row_parts import chance_of_finding
 
 #: The factor by which each further pass over a row goes deeper than the one before.
@@ -33,7 +33,8 @@ GROWTH = 1.4
 _WAVES = 4  # calls of a pass, at most, where it cannot end before its depth
 _CELLS = 8_000_000  # guesses of users by items that are held at once
 _TINY = 1e-300  # scale of scores that are all alike
-_AHEAD = 4  # items of a row that are looked up, as a multiple of those that are asked for next
+_AHEAD = 12  # items of a row that are looked up, as a multiple of those that are asked for next
+_HELD = 3  # the same of those that were looked up before, at least, or they are looked up anew
 ResultT = TypeVar("ResultT")
 
 
@@ -240,8 +241,7 @@ class PartialRows:
     def _pass(self, row: IntArray, stop: IntArray) -> None:
         """Score rows in their order until they are decided or as deep as ``stop`` says, then learn."""
         new, depth, found_before = [], self.depth[row], self.found_above(row)
-        n_listed = np.array([len(self.listed[one][0]) if one in self.listed else 0 for one in row.tolist()])
-        is_listed = n_listed >= (stop - self.depth)[row]
+        is_listed = self._is_listed(row, (stop - self.depth)[row])
         for chosen in (
             part
             for rows in (row[is_listed], row[~is_listed])
@@ -254,7 +254,7 @@ class PartialRows:
             n_asked = self.depth[chosen] - stop[chosen] + n_items
             self._remember(chosen, items, features, n_asked, n_listed)
         self.recent[:, row] = self.depth[row] - depth, self.found_above(row) - found_before
-        self.order.learn(Asked.joined(new))
+        self.order.learn(Asked.joined(new), self.rows.queries.users[row[self.is_open[row]]])
 
     def _remember(
         self, row: IntArray, items: IntArray, features: FloatArray, n_asked: IntArray, n_listed: IntArray
@@ -265,7 +265,7 @@ class PartialRows:
         for at, (one, n, stop) in enumerate(each):
             if is_open[at]:
                 self.asked.setdefault(one, []).append(items[at, :n].copy())
-                self.listed[one] = items[at, n:stop], features[at, n:stop]
+                self.listed[one] = items[at, n:stop].copy(), features[at, n:stop].copy()
             else:
                 self.asked.pop(one, None)
                 self.listed.pop(one, None)
@@ -274,7 +274,7 @@ class PartialRows:
         """Score parts of open rows, ascending, and return the probabilities."""
         users, pairs, found_before = self.rows.queries.users[row], self.rows.pairs, self.found_above(row)
         n_free, n_left = self.rows.n_free[row], self.rows.n_free[row] - self.depth[row]
-        items, _, _ = self._sorted_items(row, n_left)
+        _, items, _ = self._sorted_items(row, n_left)
         place = np.arange(items.shape[1])
         is_left = place < n_left[:, None]
         size = np.minimum(np.ceil(share * n_free).astype(np.int64), n_left)
@@ -326,38 +326,45 @@ class PartialRows:
 
         More items than needed are looked up at a time; they are sorted anew before they are asked for.
         """
-        held = np.array([len(self.listed[one][0]) if one in self.listed else 0 for one in row.tolist()])
-        if (held < n_items).any():
-            return self._sorted_items(row, n_items, _AHEAD)
+        if not self._is_listed(row, n_items).all():
+            guesses, items, n_listed = self._sorted_items(row, n_items, _AHEAD)
+            return items, guesses.features(items), n_listed
+        held = np.array([len(self.listed[one][0]) for one in row.tolist()])
         place = np.repeat(np.arange(len(row)), held), ranges(np.zeros_like(held), held)
         items = np.zeros((len(row), int(held.max())), np.int64)
         items[place] = np.concatenate([self.listed[one][0] for one in row.tolist()])
-        features = np.zeros((*items.shape, len(self.order.weights)), np.float32)
+        features = np.zeros((*items.shape, self.order.n_features), np.float32)
         features[place] = np.concatenate([self.listed[one][1] for one in row.tolist()])
         guess = np.full(items.shape, -np.inf)
-        guess[place] = features[place] @ self.order.weights
+        users = self.rows.queries.users[row[place[0]]]
+        guess[place] = self.order.guess_listed(users, items[place], features[place])
         falling = np.argsort(-guess, axis=1, kind="stable")
         items = np.take_along_axis(items, falling, axis=1)
         return items, np.take_along_axis(features, falling[:, :, None], axis=1), held
 
+    def _is_listed(self, row: IntArray, n_items: IntArray) -> BoolArray:
+        """Whether enough of the next items of each row were looked up before."""
+        held = np.array([len(self.listed[one][0]) if one in self.listed else 0 for one in row.tolist()])
+        n_left = self.rows.n_free[row] - np.maximum(self.depth[row], 0)
+        is_listed: BoolArray = held >= np.minimum(_HELD * n_items, n_left)
+        return is_listed
+
     def _sorted_items(
         self, row: IntArray, n_items: IntArray, ahead: int = 1
-    ) -> tuple[IntArray, FloatArray, IntArray]:
-        """Return ``ahead`` times as many items as rows need, as ``_next_items``, without its lists."""
+    ) -> tuple[Guesses, IntArray, IntArray]:
+        """Return guesses, ``ahead`` times the items that rows need in their order, and how many there are."""
         queries, columns = self.rows.queries, np.arange(len(row))
-        users = queries.users[row]
-        guess, known = guesses(self.order, users)
+        guesses = self.order.guesses(queries.users[row])
         for lists in (queries.excluded, queries.targets):
             lengths = lists.lengths()[row]
-            guess[np.repeat(columns, lengths), lists.items[ranges(lists.indptr[row], lengths)]] = -np.inf
+            place = np.repeat(columns, lengths), lists.items[ranges(lists.indptr[row], lengths)]
+            guesses.guess[place] = -np.inf
         for at, one in enumerate(row.tolist()):
             for items in self.asked.get(one, ()):
-                guess[at, items] = -np.inf
+                guesses.guess[at, items] = -np.inf
         n_left = self.rows.n_free[row] - np.maximum(self.depth[row], 0)
         most = min(ahead * int(n_items.max()), int(n_left.max()))
-        chosen = largest_first(guess, most)
-        features = np.stack([np.take_along_axis(one, chosen, axis=1) for one in known], axis=-1)
-        return chosen, features, np.minimum(n_left, most)
+        return guesses, largest_first(guesses.guess, most), np.minimum(n_left, most)
 
     def _score_in_waves(
         self, row: IntArray, n_items: IntArray, items: IntArray, features: FloatArray

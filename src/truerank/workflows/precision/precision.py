@@ -46,11 +46,11 @@ from truerank.workflows.precision.goal import (
     PrecisionResult,
     PrecisionTrace,
 )
-from truerank.workflows.precision.item_order import make_order
 from truerank.workflows.precision.model_values import AskedModel
 from truerank.workflows.precision.part_sample import PartSample
 from truerank.workflows.precision.partial_rows import PartialRows
 from truerank.workflows.precision.precision_search import PrecisionSearch, evaluate_exactly
+from truerank.workflows.precision.proxy_order import make_order
 
 
 def evaluate_model(scorer: Scorer, split: Split, goal: PrecisionGoal, progress: Progress) -> PrecisionResult:
