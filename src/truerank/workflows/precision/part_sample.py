@@ -32,9 +32,7 @@ _LEAST_WEIGHT = 1e-3  # of a user, who must have a chance to be drawn
 _BELIEVED = 120.0  # draws that a forecast of the drops counts for where it is decided how deep to go
 _PASS = 0.5  # of the scores that draws are expected to take, for one pass of screening at most
 _AFTER = 4.0  # all that a row still holds, as a multiple of what the next pass is expected to find
-_AFTER_OF_DIFFERENCE = (
-    2.0  # the same for differences: a lead that looks lost costs more than one that does not
-)
+_AFTER_OF_DIFFERENCE = 2.0  # the same of a difference: a lead that looks lost is asked about too long
 _RATIO = (0.02, 0.6)  # of expected drops to those that must be excluded: forecasts go no further
 _MOST_RATIO = 0.4  # and where it is decided how deep to go
 _SOON = 0.1  # the ratio that screening is expected to reach, by which rows are chosen first
