@@ -131,7 +131,7 @@ class ProxyOrder:
 
     def _fit_weights_and_effects(self) -> None:
         asked, within = self.asked, _WithinUsers(self.asked.user)
-        score, x = within.standard(asked.score), within.centred(asked.features)
+        score, x = within.standard(asked.score), within.centred(asked.features.astype(np.float64))
         score -= within.centred(self._taste_of(asked.user, asked.item))
         products = x.T @ x + _PRIOR_PAIRS * np.eye(self.n_features)
         # The minimum of |L'w - L^-1 m|^2 is that of w'Pw - 2w'm with P = LL'.
