@@ -29,13 +29,16 @@ demo: $(VENV)/.run
 picture: demo
 	$(BIN)/python scripts/readme_picture.py
 
-# tests of one file stay in one process, because they share what their fixtures fit
+# tests of one file stay in one process, because they share what their fixtures fit; a process that crashes ends
+# the run, because a new one in its place may never be given the tests that are left
+PYTEST := pytest --numprocesses auto --dist loadfile --max-worker-restart 0
+
 test: check
-	$(BIN)/pytest --numprocesses auto --dist loadfile
+	$(BIN)/$(PYTEST)
 
 quick: $(VENV)/.test
 	$(BIN)/ruff check .
-	$(BIN)/pytest --numprocesses auto --dist loadfile -m 'not (cluster or slow or stat or data)' \
+	$(BIN)/$(PYTEST) -m 'not (cluster or slow or stat or data)' \
 	  --ignore tests/papers --ignore tests/docs --ignore tests/distributed
 
 # bounded: about half an hour on one core; make fuzz SEED=7 ATTACK=options runs other cases, of one class
@@ -48,7 +51,7 @@ pythons: test-3.12 test-3.13
 
 .PRECIOUS: .venv-3.%/.python
 test-3.%: .venv-3.%/.python
-	.venv-3.$*/bin/python -m pytest --numprocesses auto --dist loadfile -m 'not (cluster or slow or stat or data)' \
+	.venv-3.$*/bin/python -m $(PYTEST) -m 'not (cluster or slow or stat or data)' \
 	  --ignore tests/papers --ignore tests/docs --ignore tests/distributed --ignore tests/benchmarks
 
 .venv-3.%/.python: pyproject.toml constraints.txt
