@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.stats import t as student
 
 from tests.workflows.plan.world import Counting, make_world
+from truerank.core.types import FloatArray
 from truerank.workflows.precision.finds import FindsForecast
 from truerank.workflows.precision.partial_rows import PartialRows
 
@@ -61,6 +63,48 @@ def test_forecasts_learn_rates_from_passes() -> None:
     for is_part in (rate < np.median(rate), rate >= np.median(rate)):
         assert expected[is_part].sum() == pytest.approx(rate[is_part].sum(), rel=0.15)
     assert forecast.falls == pytest.approx(0.3, abs=0.02)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_forecasts_of_all_rows_hold_where_passes_go_over_a_few(seed: int) -> None:
+    """Each pass goes over the 2 % of rows with the highest forecasts; that of all rows stays within 5 times.
+
+    A fit that does not converge within its limits, or that forgets faster than it learns, is off by up to
+    20,000 times here, and a run then screens everybody.
+    """
+    rng = np.random.default_rng(seed)
+    forecast, truth = FindsForecast(), np.array([-0.7, 0.9, 0.3])
+    features = np.column_stack([np.ones(5000), rng.uniform(-8, -4, 5000), rng.uniform(-20, -4, 5000)])
+    rate = np.exp(features @ truth)
+    for n_passes in range(15):
+        chosen = np.argsort(-features @ forecast.weights)[:100]
+        found = rng.poisson(20 * rate[chosen]).astype(np.float64)
+        forecast.learn(features[chosen], np.full(100, 20), found, fallen=3.0, most=10.0)
+        if n_passes >= 5:
+            expected = np.exp(features @ forecast.weights).sum()
+            assert rate.sum() / 5 < expected < 5 * rate.sum()
+
+
+@pytest.mark.parametrize("truth", [(-0.7, 0.9, 0.3), (-2.0, -0.5, 0.4), (1.0, 2.6, 0.0)])
+def test_weights_are_the_least_of_the_loss_within_their_limits(truth: tuple[float, float, float]) -> None:
+    """Against a general solver; the second and third truth lie outside the limits."""
+    rng = np.random.default_rng(1)
+    features = np.column_stack([np.ones(3000), rng.uniform(-5, -1, (3000, 2))])
+    n_items = rng.integers(1, 40, 3000)
+    found = rng.poisson(n_items * np.exp(features @ np.array(truth))).astype(np.float64)
+    forecast = FindsForecast()
+    before, precision = forecast.weights, forecast.precision
+    forecast.learn(features, n_items, found, fallen=3.0, most=10.0)
+
+    def loss(weights: FloatArray) -> float:
+        log_rate, change = features @ weights, weights - before
+        return float(np.exp(log_rate) @ n_items - found @ log_rate + change @ precision @ change / 2)
+
+    twin = minimize(
+        loss, before, method="L-BFGS-B", bounds=[(None, None), (0, 2), (0, 2)], options={"ftol": 1e-14}
+    )
+    assert loss(forecast.weights) <= twin.fun + 1e-9 * abs(twin.fun)
+    assert forecast.weights == pytest.approx(twin.x, abs=1e-3)
 
 
 def test_a_pass_without_finds_lowers_the_forecast() -> None:

@@ -15,8 +15,12 @@ _UNSEEN = 0.1  # items above that a pass is expected to find where none was foun
 _LEAST = 1e-9  # probability of an item to rank above a target that is told from 0
 _START = (0.0, 0.5, 0.5)  # weights before anything is learnt: the geometric mean of both forecasts
 _PRECISION = (4.0, 16.0, 16.0)  # of these weights
-_FORGETS = 0.4  # of what is known of the weights is kept from pass to pass
-_STEPS = 8  # of Newton's method, which begins where it ended before
+_KEPT = 0.4  # of what passes told about the weights, from pass to pass
+_SMALLEST = (-np.inf, 0.0, 0.0)  # weights: a higher rate never makes a row look as if it held less
+_LARGEST = (np.inf, 2.0, 2.0)
+_STEPS = 50  # of Newton's method, at most; a few are enough
+_HALVINGS = 30  # of a step, at most
+_CONVERGED = 1e-9  # fall of the loss that ends them
 _FALLS = 0.5  # of what items that are found could take away at most does, before anything is learnt
 _PRIOR_FALL = 5.0  # drops that this counts for
 
@@ -31,7 +35,8 @@ class FindsForecast:
     .. math:: n \exp(w_0 + w_1 \log c + w_2 \log s)
 
     are expected to rank above a target. The weights are those of a Poisson regression on what the last pass
-    found, shrunk towards what they were before.
+    found, shrunk towards what they were before. A pass goes over the rows where most is expected, which say
+    little about the others; so the shrinking never falls below what it was at the beginning.
     """
 
     def __init__(self) -> None:
@@ -61,14 +66,8 @@ class FindsForecast:
         n_items, found : (n,) items that were scored in each row, and how many of them ranked above
         fallen, most : how far values fell in all, and could have fallen by what was found
         """
-        before, curvature = self.weights, self.precision
-        for _ in range(_STEPS):
-            expected = np.exp(np.minimum(features @ self.weights, 0.0)) * n_items
-            slope = features.T @ (found - expected) - self.precision @ (self.weights - before)
-            curvature = (features * expected[:, None]).T @ features + self.precision
-            self.weights = self.weights + np.clip(np.linalg.solve(curvature, slope), -1.0, 1.0)
-        self.weights[1:] = np.clip(self.weights[1:], 0.0, 2.0)
-        self.precision = _FORGETS * curvature
+        self.weights, curvature = _fit(features, n_items, found, self.weights, self.precision)
+        self.precision = _KEPT * curvature + (1 - _KEPT) * np.diag(_PRECISION)
         self.falls = float(np.clip((fallen + _FALLS * _PRIOR_FALL) / (most + _PRIOR_FALL), 0.05, 1.0))
 
     @staticmethod
@@ -80,3 +79,46 @@ class FindsForecast:
         by_scores = np.where(rows.scored[0, row] > 0, rows.expected_above(row), rate)
         logs = [np.log(np.maximum(one, _LEAST)) for one in (rate, by_scores)]
         return np.stack([np.ones(len(row)), *logs], axis=1)
+
+
+def _fit(
+    features: FloatArray,
+    n_items: FloatArray | IntArray,
+    found: FloatArray,
+    before: FloatArray,
+    precision: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the weights of the Poisson regression within their limits, and the curvature there.
+
+    The loss is convex. Newton's method leaves out weights that are at a limit and would go beyond it; steps
+    are cut at the limits, and halved until the loss falls.
+    """
+
+    def loss(weights: FloatArray) -> float:
+        log_rate, change = features @ weights, weights - before
+        with np.errstate(over="ignore"):
+            expected = np.exp(log_rate) @ n_items
+        return float(expected - found @ log_rate + change @ precision @ change / 2)
+
+    weights = before
+    least = loss(weights)
+    for _ in range(_STEPS):
+        expected = np.exp(features @ weights) * n_items
+        slope = features.T @ (found - expected) - precision @ (weights - before)
+        curvature = (features * expected[:, None]).T @ features + precision
+        is_held = ((weights <= _SMALLEST) & (slope < 0)) | ((weights >= _LARGEST) & (slope > 0))
+        free = np.flatnonzero(~is_held)
+        step = np.zeros_like(weights)
+        step[free] = np.linalg.solve(curvature[np.ix_(free, free)], slope[free])
+        for _ in range(_HALVINGS):
+            candidate = np.clip(weights + step, _SMALLEST, _LARGEST)
+            new = loss(candidate)
+            if new < least:
+                break
+            step = step / 2
+        else:
+            break
+        weights, is_done, least = candidate, least - new < _CONVERGED, new
+        if is_done:
+            break
+    return weights, curvature
