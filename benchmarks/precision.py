@@ -128,12 +128,19 @@ def made_up(n_users: int) -> tuple[Split, CallableScores, Ranks]:
 def least_share(ranks: Ranks, precision: float) -> float:
     r"""Return about the least share of exact evaluation that any valid method takes, for these ranks.
 
-    Let T further items of a user rank above its target, at random places of a row of M: a method that asked
-    for n scores of the row has met one of them with a probability of at most n T / M. Do this to a random
-    share of the users that lowers the mean by just over 2 h, twice the precision. An interval of that width
-    cannot hold both means. So what the method asks must show the change with a probability of 2 level - 1,
-    which takes :math:`M \log(1 / (2 (1 - level)))\, \bar d / (2 h)` scores, with :math:`\bar d` the mean
-    over users of the largest drop per item. It is the same for any number of users.
+    Let further items of a user u rank above its target, T of them at random places of a row of M, with T the
+    number that takes most away per item: a method that asked for n scores of the row has met one of them with
+    a probability of at most n T / M. Do this to each user with probability q / T, independently, where q is
+    twice the precision h divided by :math:`\bar d`, the mean over users of the largest drop per item. The
+    mean then falls by about 2 h, so that no interval of that width holds both means. The method has met
+    nothing with a probability of at least :math:`(1 - q)^x` if it asked for x rows in all, because
+    :math:`1 - q n / M \ge (1 - q)^{n / M}`; and then it answers as if nothing had been changed. So with c the
+    level and H the event that the interval holds the mean of the unchanged world,
+
+    .. math:: 1 - c \ge E[1_H (1 - q)^x], \qquad P(H) \ge c
+
+    and by Jensen's inequality :math:`E[x] \ge c \log(c / (1 - c)) / (-\log(1 - q))`: about
+    :math:`2.8\, \bar d / (2 h)` rows for c = 0.95, for any number of users. None where q is 1 or more.
     """
     exact, most = values(make_metrics(METRICS), ranks), ranks.n_pool - ranks.n_tied - 1
     steps = [
@@ -142,7 +149,9 @@ def least_share(ranks: Ranks, precision: float) -> float:
         for n in range(1, 11)
     ]
     drop = float(np.max(steps, axis=0).mean(axis=0).max())
-    return -float(np.log(2 * (1 - LEVEL))) * drop / (2 * precision) / ranks.n_users
+    if drop <= 2 * precision:
+        return 0.0
+    return LEVEL * float(np.log(LEVEL / (1 - LEVEL)) / -np.log1p(-2 * precision / drop)) / ranks.n_users
 
 
 def rows_of_all(scorer: CallableScores, split: Split) -> int:

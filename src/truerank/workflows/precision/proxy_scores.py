@@ -78,8 +78,9 @@ class ProxyRows:
         per_item : (n_items,)
         tastes : (n_users, d), coefficients of the item directions
         """
-        total = tastes @ self.scores.directions.T
-        total += per_item.astype(np.float32)
+        total = np.tile(per_item.astype(np.float32), (len(tastes), 1))
+        if tastes.any():  # there are none before anything is learnt
+            total += tastes @ self.scores.directions.T
         of_score, of_log = weights.astype(np.float32).reshape(2, -1)
         for k, vectors in self.user.items():
             scores = vectors @ self.scores.factors[k].item.T
