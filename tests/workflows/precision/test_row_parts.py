@@ -108,10 +108,12 @@ def test_parts_ask_no_pair_twice_and_end_with_the_exact_value() -> None:
 
 
 @pytest.mark.slow
-def test_samples_by_parts_cover_at_every_moment() -> None:
+@pytest.mark.parametrize("in_turn", ["parts", "whole rows", "metrics"])
+def test_samples_by_parts_cover_at_every_moment(in_turn: str) -> None:
     """Level 0.8, so that misses are seen; a run misses if any of six looks does.
 
-    Lower limits have nine tenths of 0.2, upper ones the rest.
+    Lower limits have nine tenths of 0.2, upper ones the rest. Parts alone, in turn with whole rows, and for
+    one metric after the other.
     """
     split, scores = make_world()
     metrics = make_metrics(METRICS)
@@ -122,7 +124,11 @@ def test_samples_by_parts_cover_at_every_moment() -> None:
         sample = PartSample([AskedModel(rows, metrics, seed=seed)], precision=0.05, level=0.8, seed=seed)
         sample.screen(14)
         left = np.zeros((2, 2), np.bool_)
-        for _ in range(6):
+        for look in range(6):
+            if in_turn == "whole rows":
+                sample.draw_parts(look % 2 == 0)
+            elif in_turn == "metrics":
+                sample.need(np.arange(2) == look % 2)
             sample.add_users(12)
             low, high = sample.limits().T
             left |= np.stack([low > exact + 1e-9, high < exact - 1e-9])
@@ -158,6 +164,71 @@ def test_differences_by_parts_cover_at_every_moment(asked: list[int]) -> None:
             is_missed |= not low - 1e-9 <= exact[0] - exact[1] <= high + 1e-9
         missed += is_missed
     assert missed / n_runs <= 0.2 + 3 * np.sqrt(0.2 * 0.8 / n_runs)
+
+
+def test_whole_rows_are_forecast_as_parts_are_and_either_way_may_follow() -> None:
+    """A sample that goes on with whole rows forgets neither what screening found nor what draws cost."""
+    split, scores = make_world()
+    metrics = make_metrics(METRICS)
+    exact = values(metrics, exact_ranks(as_scorer(scores), split)).mean(axis=0)
+    sample = PartSample(
+        [AskedModel(PartialRows(Counting(scores), split, cutoff=10), metrics)], precision=0.01, level=0.95
+    )
+    sample.screen(14)
+    before, cost = sample.expected_drops(), sample.cost_per_row()
+    assert before.max() < 0.5 * len(sample.queue)
+    sample.draw_parts(False)
+    np.testing.assert_allclose(sample.expected_drops(), before)
+    np.testing.assert_allclose(sample.weight, sample.slack.max(axis=(1, 2)))
+    sample.add_users(10)
+    sample.draw_parts(True)
+    assert sample.cost_per_row() == pytest.approx(cost, rel=0.2)
+    while not sample.is_complete:
+        sample.choose_way()
+        sample.add_users(sample.affordable(10, None))
+    np.testing.assert_allclose(sample.means(), exact, atol=1e-12)
+    np.testing.assert_allclose(sample.limits(), np.stack([exact, exact], axis=1), atol=1e-12)
+
+
+def test_a_metric_that_is_narrow_enough_is_drawn_for_no_more() -> None:
+    """Weights and parts are those of the other metric, no bet is placed, and estimate and limits stay."""
+    split, scores = make_world()
+    metrics = make_metrics(METRICS)
+    model = AskedModel(PartialRows(Counting(scores), split, cutoff=10), metrics)
+    sample = PartSample([model], precision=0.05, level=0.95)
+    sample.screen(14)
+    sample.add_users(40)
+    both, (recall, ndcg), means = float(sample.weight.sum()), sample.limits(), sample.means()
+    sample.need(np.array([False, True]))
+    assert float(sample.weight.sum()) < both
+    np.testing.assert_allclose(sample.weight, np.maximum(sample.reach[:, 0, 1], 1e-3))
+    alone = AskedModel(model.rows, make_metrics("ndcg@10")).parts(sample.queue)
+    np.testing.assert_array_equal(sample.share[:, 0], alone.share)
+    sample.add_users(40)
+    assert (sample.stake[-40:, 0] == 0).all()
+    assert (sample.stake[-40:, 1] > 0).all()
+    assert sample.means()[0] == pytest.approx(means[0], abs=1e-12)
+    after = sample.limits()
+    assert after[0, 0] == pytest.approx(recall[0], abs=1e-4)
+    assert after[1, 1] - after[1, 0] < ndcg[1] - ndcg[0]
+    sample.need(np.zeros(2, np.bool_))  # nothing is left to do
+    assert sample.is_needed.tolist() == [False, True]
+
+
+def test_plans_believe_few_draws_less_than_the_estimate_does() -> None:
+    """One large report among ten moves what plans expect by a part of what it moves the estimate."""
+    split, scores = make_world()
+    model = AskedModel(PartialRows(Counting(scores), split, cutoff=10), make_metrics("ndcg@10"))
+    sample = PartSample([model], precision=0.01, level=0.95)
+    sample.screen(14)
+    sample.add_users(10)
+    sample.drop = np.zeros_like(sample.drop)
+    planned, estimated = sample.expected_values(), sample.estimates()
+    sample.drop[3] = 0.5
+    moved, away = planned - sample.expected_values(), estimated - sample.estimates()
+    assert (away > 0).all()
+    assert (moved > 0).all()
+    assert (moved < 0.2 * away).all()
 
 
 def test_a_sample_that_overlooks_what_parts_show_misses() -> None:

@@ -339,7 +339,9 @@ class DecisionSearch:
         size = np.abs(np.clip(mean, *self.limits[self.pairs].reshape(-1, 2).T))
         distance = size if margin is None else np.maximum(size, margin - size)
         distance = np.maximum(np.maximum(distance, error), _LEAST_AIM)
-        is_open = self._open_pairs()[self.pairs].ravel()
+        is_pair_open = self._open_pairs()[self.pairs]
+        sample.need(np.asarray(is_pair_open.any(axis=0)))
+        is_open = is_pair_open.ravel()
         sample.aim[:] = _CAUTION * distance
         sample.wanted[:] = sample.excluded[:] = np.where(is_open, distance, 1.0)
 
@@ -379,7 +381,7 @@ class DecisionSearch:
         """
         sample, margin = self.sample, self.goal.margin
         is_open = self._open_pairs()[self.pairs]
-        mean = sample.contrast(sample.estimates()).reshape(is_open.shape)
+        mean = sample.contrast(sample.expected_values()).reshape(is_open.shape)
         room = sample.expected_drops() / sample.n_all  # by which ceilings may lie above values
         ahead: set[int] = set()
         for row, column in zip(*np.nonzero(is_open), strict=True):
@@ -402,7 +404,7 @@ class DecisionSearch:
         if sample.depth:
             fall = (np.abs(sample.contrasts) @ sample.expected_drops()).ravel() / sample.n_all
             error = np.minimum(error, fall / 2)
-        value = sample.estimates()
+        value = sample.expected_values()
         unasked = np.flatnonzero(~sample.is_asked)  # these stand at their ceilings
         value[unasked] = ((sample.known + sample.ceiling.sum(axis=0)) / sample.n_all)[unasked]
         self._aim(sample.contrast(value), error)

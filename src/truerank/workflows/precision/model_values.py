@@ -127,13 +127,15 @@ class AskedModel:
             features, self.rows.depth[row] - scored, found, float(fallen.sum()), float((found * slope).sum())
         )
 
-    def parts(self, row: IntArray, within: FloatArray | None = None) -> RowParts:
+    def parts(
+        self, row: IntArray, within: FloatArray | None = None, is_needed: BoolArray | None = None
+    ) -> RowParts:
         """Return how large a part of each row says how far its value lies below its ceiling.
 
         Parameters
         ----------
         row : open rows
-        within : (len(row), n_metrics) as in ``RowParts.of``
+        within, is_needed : (len(row), n_metrics) and (n_metrics,) as in ``RowParts.of``
         """
         cutoff = self.rows.cutoff or self.rows.rows.n_items
         order = np.argsort(row, kind="stable")
@@ -148,7 +150,7 @@ class AskedModel:
         is_whole = np.zeros(len(row), np.bool_)
         is_whole[order] = (ceilings > now + _ROUNDING).any(axis=1) | (self.ties == "random")
         drops[:, :, -1] = self.ceilings(row)  # nothing is left where every target is beyond the cut-off
-        return RowParts.of(np.maximum(drops, 0.0), steps, is_whole, within)
+        return RowParts.of(np.maximum(drops, 0.0), steps, is_whole, within, is_needed)
 
     def ask_parts(
         self, row: IntArray, share: FloatArray, ceiling: FloatArray, reach: FloatArray

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from truerank.core.random import pair_keys
-from truerank.core.types import FloatArray, IntArray
+from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.inference.estimate_interval.registry import Target
 from truerank.ranking.listed import SLACK
 from truerank.workflows.precision.bets import GUESSED, SIZE, Bets, growth
@@ -55,7 +55,9 @@ class PartSample(UserSample):
 
     Attributes
     ----------
-    is_by_parts : whether users are drawn in this way now; else whole rows are scored, each user once
+    may_ask_parts : whether users can be drawn in this way: all open models can be asked for parts of rows
+    is_by_parts : whether they are drawn in this way now; else whole rows are scored, each user once
+    is_needed : (n_metrics,) metrics with a column that is not narrow enough; parts are drawn for these alone
     share : (len(queue), n_models) of the row that is asked for
     reach : (len(queue), n_models, n_metrics) the largest drop that may be reported; 0 where nothing is open
     slope : (len(queue), n_models) the largest drop per further item above the targets
@@ -84,8 +86,11 @@ class PartSample(UserSample):
         self.share, self.slope, self.cost = np.ones((3, n, n_models))
         self.reach: FloatArray = np.ones((n, n_models, n_metrics))
         self.ceilings: FloatArray = np.zeros((0, n_models, n_metrics))
-        self.is_by_parts, self.is_one_sided = False, is_one_sided
-        self.spent = self.n_open = 0  # scores of draws, and users that screening left open
+        self.is_needed: BoolArray = np.ones(n_metrics, np.bool_)
+        self.may_ask_parts = self.is_by_parts = False
+        self.is_one_sided = is_one_sided
+        self.spent = self.n_drawn = 0  # scores of draws, and their number, since models were chosen
+        self.n_open = 0  # users that screening left open
         self.times: IntArray = np.zeros(n, np.int64)  # each user was drawn
         super().__init__(
             models, precision=precision, level=level, target=target, seed=seed, contrasts=contrasts
@@ -111,7 +116,9 @@ class PartSample(UserSample):
         """Score the ``depth`` most promising items of all remaining users, and plan parts for the others."""
         super().screen(depth)
         self.n_open = len(self.queue)
-        self.is_by_parts = all(isinstance(model, AskedModel) for model in self.models if model.is_open.any())
+        self.is_by_parts = self.may_ask_parts = all(
+            isinstance(model, AskedModel) for model in self.models if model.is_open.any()
+        )
         if self.is_by_parts:
             self._plan()
 
@@ -126,14 +133,28 @@ class PartSample(UserSample):
         """Ask some models alone from now on, as in ``UserSample``."""
         before = self.is_asked
         super().ask(models)
-        if self.is_by_parts and (self.is_asked != before).any():
-            self._plan()
+        if (self.is_asked != before).any():
+            self.spent = self.n_drawn = 0
+            if self.is_by_parts:
+                self._plan()
 
     def keep(self, models: Sequence[int], contrasts: Sequence[int]) -> None:
         """Go on with some of the models and of the contrasts between them, in their order."""
         super().keep(models, contrasts)
+        self.spent = self.n_drawn = 0
         if self.is_by_parts:
             self._plan()
+
+    def need(self, metrics: BoolArray) -> None:
+        """Draw parts for some metrics alone from now on: those whose intervals are not narrow enough.
+
+        Users who have nothing to lose in these are drawn no more, so that no bet is placed on the other
+        metrics; what is known of them stays.
+        """
+        if metrics.any() and (metrics != self.is_needed).any():
+            self.is_needed = metrics.copy()
+            if self.is_by_parts:
+                self._plan()
 
     def _plan(self, places: IntArray | None = None) -> None:
         """Choose the parts of users at some places of the queue, or of all; weigh users by their reach."""
@@ -142,35 +163,34 @@ class PartSample(UserSample):
         for k, model in self.slow.items():
             at = chosen[model.is_open[self.queue[chosen]]]
             if len(at):
-                parts = model.parts(self.queue[at])
+                parts = model.parts(self.queue[at], is_needed=self.is_needed)
                 self.share[at, k], self.reach[at, k], self.slope[at, k] = (
                     parts.share,
                     parts.reach,
                     parts.slope,
                 )
                 self.cost[at, k] = parts.cost() * model.rows.rows.n_free[self.queue[at]]
-        reach = self.reach[:, self.is_asked].max(axis=(1, 2), initial=0.0)
+        reach = self.reach[:, self.is_asked][:, :, self.is_needed].max(axis=(1, 2), initial=0.0)
         self.weight = np.where(reach > 0, np.maximum(reach, _LEAST_WEIGHT), 0.0)
 
     def add_users(self, n: int) -> None:
         """Draw n users and score parts of their rows; or whole rows of the next n users."""
         if not self.is_by_parts:
-            super().add_users(n)
-            n_new = len(self.sampled) - len(self.ceilings)
-            self._append(ceilings=np.zeros((n_new, *self.known.shape)))
+            self._add_whole_rows(n)
             return
         self._favour_one_side()
         before, total = self.n_asked, float(self.weight.sum())
         reach = self.reach * self.is_asked[:, None] / np.maximum(self.weight, _LEAST_WEIGHT)[:, None, None]
         below, above = (self.contrast(reach, side).max(axis=0) for side in (1, -1))
         ceilings = self.known + self.ceiling.sum(axis=0)
-        guess, seen = self._expected_fall() / total, self.value[self.n_before :]
+        guess, seen = self._expected_fall() / total, self._seen()
         at = self._draw(n)  # all that bets depend on is known before this
         drop = self._reports(at) / self.weight[at, None, None]
         drawn = np.clip(1 - self.contrast(drop), 1 - below, 1 + above)
         bets = Bets.of(drawn, seen, guess)
         distance, excluded = self._distances(bets.mean, total)
-        has_larger, has_smaller = self._sides()
+        is_needed = np.tile(self.is_needed, len(self.contrasts))
+        has_larger, has_smaller = (side & is_needed for side in self._sides())
         ones = np.ones_like(drawn)
         self._append(
             before=ones * (self.contrast(ceilings) - total),
@@ -184,13 +204,29 @@ class PartSample(UserSample):
             largest=bets.at_risk(1, excluded[0]),
             largest_smaller=bets.at_risk(-1, excluded[1]),
             sampled=self.queue[at],
-            drop=np.where(self.is_asked[:, None], drop, np.nan),
+            drop=np.where(self.is_asked[:, None] & self.is_needed, drop, np.nan),
             ceilings=np.broadcast_to(ceilings, drop.shape),
         )
         self._lower(np.unique(at))
         self._plan(np.unique(at))
         self.release()
         self.spent += self.n_asked - before
+        self.n_drawn += n
+
+    def _add_whole_rows(self, n: int) -> None:
+        """Score whole rows of the next n users."""
+        ceilings, weight = self.known + self.ceiling.sum(axis=0), self.weight[:n, None, None]
+        n_before = len(self.sampled)
+        super().add_users(n)
+        fallen = np.nan_to_num(self.drop[n_before:]) * weight
+        self._append(ceilings=ceilings - np.cumsum(fallen, axis=0) + fallen)
+
+    def _seen(self) -> FloatArray:
+        """Return what the last draws showed, as it would be with the weights of now: 1 less the falls."""
+        since = slice(self.n_before, None)
+        scale = self.left[since, None] / max(float(self.weight.sum()), _LEAST_WEIGHT)
+        seen: FloatArray = 1 - (1 - self.value[since]) * scale
+        return seen
 
     def _distances(self, mean: FloatArray, total: float) -> tuple[FloatArray, FloatArray]:
         """Return how far below and above expected means are to be excluded, and from ceilings, by shares.
@@ -247,7 +283,7 @@ class PartSample(UserSample):
 
     def expected_drops(self) -> FloatArray:
         """Return about how far the values of the queue lie below their ceilings, (n_models, n_metrics)."""
-        if not self.is_by_parts:
+        if not self.may_ask_parts:
             return super().expected_drops()
         guess = np.zeros(self.known.shape)
         if len(self.queue) == 0:
@@ -259,7 +295,9 @@ class PartSample(UserSample):
             n_items = after * (GROWTH - 1) * np.maximum(model.rows.depth[self.queue], 1)
             guess[k] = self._falls(k, n_items).sum()
             if n_seen and self.is_asked[k]:
-                drawn = float(np.maximum(now[k] - self.n_all * self._drawn_mean()[k], 0.0).max())
+                drawn = float(
+                    np.maximum(now[k] - self.n_all * self._drawn_mean()[k], 0.0)[self.is_needed].max()
+                )
                 guess[k] = (_BELIEVED * guess[k] + n_seen * drawn) / (_BELIEVED + n_seen)
         return guess
 
@@ -310,7 +348,7 @@ class PartSample(UserSample):
         for k, model in self.slow.items():
             depth, n_free = np.maximum(model.rows.depth[self.queue], 1), model.rows.rows.n_free[self.queue]
             target = np.minimum(np.ceil(depth * GROWTH).astype(np.int64), n_free)
-            step = np.where(self.reach[:, k].any(axis=1), target - depth, 0)
+            step = np.where(self.reach[:, k, self.is_needed].any(axis=1), target - depth, 0)
             saved = worth * self._falls(k, step) / np.maximum(step, 1)
             at = np.flatnonzero((step > 0) & (saved > 1))
             found += [(saved[place], k, place, target[place], step[place]) for place in at.tolist()]
@@ -350,20 +388,24 @@ class PartSample(UserSample):
         """
         excluded = float(self._gaps().min())
         ratio = float(np.clip(self._most_drop() / excluded, _RATIO[0], most_ratio))
-        without = self._threshold() * float((self.weight * self.cost.sum(axis=1)).sum()) / excluded
+        without = self._threshold() * self._planned_cost() / excluded
         step = 0.01
         near, far = (growth(r * _SMALL, _SMALL, SIZE) / _SMALL for r in (ratio, ratio + step))
         return float(without * (1 / far - 1 / near) / step / excluded)
+
+    def _planned_cost(self) -> float:
+        """Return the sum over users of weight times the scores that a draw takes of models that are asked."""
+        return float((self.weight * self.cost[:, self.is_asked].sum(axis=1)).sum())
 
     def missing_rows(self) -> int:
         """Return about how many further users must be drawn for the wanted half-widths."""
         if not self.is_by_parts:
             return super().missing_rows()
-        total, seen, needed = float(self.weight.sum()), self.value[self.n_before :], 1.0
+        total, seen, needed = float(self.weight.sum()), self._seen(), 1.0
         if total == 0:
             return 1
         guess, threshold = self._expected_fall() / total, self._threshold()
-        mean = self.means()
+        mean = self.contrast(self.expected_values())
         for column, (sequence, wanted) in enumerate(zip(self.sequences(), self.wanted, strict=True)):
             fall = (GUESSED * guess[column] + float((1 - seen[:, column]).sum())) / (GUESSED + len(seen))
             if self.is_about_differences:
@@ -391,15 +433,32 @@ class PartSample(UserSample):
         return int(np.ceil(needed))
 
     def choose_way(self) -> None:
-        """Score whole rows from now on, each user once, where that is expected to take fewer scores."""
-        if not self.is_by_parts or self.is_complete or not self.weight.any():
+        """Draw parts of rows, or score whole rows of each user once: what is expected to take fewer scores.
+
+        The choice is made anew in every round, because it rests on forecasts: a single report may make a
+        difference look small, and whole rows of everybody cheap.
+        """
+        if not self.may_ask_parts or self.is_complete or not self.weight.any():
             return
-        left = self._left()
+        if not self.is_by_parts:
+            self._plan()
+        left, total = self._left(), float(self.weight.sum())
         slack, n_left = float(self._slacks().sum()), self.n_candidates
-        n_parts, n_whole = (self._draws(total) for total in (float(self.weight.sum()), slack))
+        n_parts, n_whole = (self._draws(one) for one in (total, slack))
         n_whole = n_whole * n_left / (n_whole + n_left)  # nobody is drawn twice
-        if n_parts * self.cost_per_row() > n_whole * float(left.sum()) / n_left:
-            self.is_by_parts, self.n_before = False, len(self.sampled)
+        self.draw_parts(n_parts * self._cost_of_parts() <= n_whole * float(left.sum()) / n_left)
+
+    def draw_parts(self, is_by_parts: bool) -> None:
+        """Ask drawn users for parts of their rows from now on, or for whole rows, each user once.
+
+        What is left of the clocks of ``UserSample`` is exponential whatever was drawn before, so that either
+        way may follow the other; weights are those of the way, and so are the values that are bet on.
+        """
+        if is_by_parts != self.is_by_parts:
+            self.is_by_parts, self.n_before = is_by_parts, len(self.sampled)
+        if is_by_parts:
+            self._plan()
+        else:
             self._shuffle()
 
     def _draws(self, total: float) -> float:
@@ -436,11 +495,12 @@ class PartSample(UserSample):
 
     def cost_per_row(self) -> float:
         """Return about how many scores a draw takes."""
-        if not self.is_by_parts:
-            return super().cost_per_row()
-        n_seen = len(self.sampled) - self.n_before
-        expected = float((self.weight * self.cost.sum(axis=1)).sum() / max(self.weight.sum(), 1e-9))
-        return (GUESSED * expected + self.spent) / (GUESSED + n_seen)
+        return self._cost_of_parts() if self.is_by_parts else super().cost_per_row()
+
+    def _cost_of_parts(self) -> float:
+        """Return about how many scores a draw takes that asks for parts of rows."""
+        expected = self._planned_cost() / max(float(self.weight.sum()), 1e-9)
+        return (GUESSED * expected + self.spent) / (GUESSED + self.n_drawn)
 
     def most_scores(self, row: IntArray, depth: int | None = None) -> IntArray:
         """Return how many scores rows may still take in all models that are asked, up to a depth."""
@@ -468,23 +528,38 @@ class PartSample(UserSample):
         longest = int(self.most_scores(self.queue).max())
         return int(np.clip(left // max(longest, 1), 0, wanted))
 
+    def expected_values(self) -> FloatArray:
+        """Return about the mean over the test users, for plans: (n_models, n_metrics).
+
+        A few draws say little about it, one report more than the mean of all users; so these are believed
+        together with the forecast of the drops, which is not believed beyond half of the ceilings.
+        """
+        if not self.may_ask_parts or self.is_complete:
+            return self.estimates()
+        ceilings = self.ceiling.sum(axis=0)
+        drops = np.minimum(self.expected_drops(), ceilings / 2)
+        expected: FloatArray = (self.known + ceilings - drops) / self.n_all
+        return expected
+
     def estimates(self) -> FloatArray:
         """Return the estimate of the mean over the test users, (n_models, n_metrics)."""
         if not self.is_by_parts or self.is_complete:
             return super().estimates()
-        ceilings = self.ceiling.sum(axis=0)  # forecasts before any draw are not believed beyond half of these
-        expected = (self.known + ceilings - np.minimum(self.expected_drops(), ceilings / 2)) / self.n_all
+        expected = self.expected_values()
         if len(self.sampled) == self.n_before:
-            return np.asarray(expected)
-        estimate: FloatArray = np.where(self.is_asked[:, None], self._drawn_mean(), expected)
+            return expected
+        drawn = self._drawn_mean()
+        estimate: FloatArray = np.where(np.isnan(drawn), expected, drawn)
         return estimate
 
     def _drawn_mean(self) -> FloatArray:
-        """Return the mean of models that are asked by the reports alone, (n_models, n_metrics)."""
+        """Return the mean by the reports alone, (n_models, n_metrics); NaN where nobody was drawn for it."""
         since = slice(self.n_before, None)
         each = self.ceilings[since] - self.left[since, None, None] * self.drop[since]
-        mean: FloatArray = each.mean(axis=0) / self.n_all
-        return mean
+        is_drawn = ~np.isnan(each)
+        n = is_drawn.sum(axis=0)
+        mean: FloatArray = np.where(is_drawn, each, 0.0).sum(axis=0) / np.maximum(n, 1) / self.n_all
+        return np.where(n > 0, mean, np.nan)
 
     def _threshold(self) -> float:
         """Return the logarithm that a capital must reach, on the side that matters."""

@@ -187,6 +187,7 @@ class PrecisionSearch:
             low = np.maximum(self.limits[:, 0], self.bounded.limits[:, 0])
             high = np.minimum(self.limits[:, 1], self.bounded.limits[:, 1])
             self.limits = np.sort(np.stack([low, high], axis=1), axis=1)
+        self.sample.need(self.limits[:, 1] - self.limits[:, 0] > 2 * self.goal.precision)
         self.rounds.append(len(self.sample.rows) - len(self.sample.queue))
         self.expected_end = self.n_scores + self._further_scores()
 
