@@ -209,7 +209,7 @@ def test_a_metric_that_is_narrow_enough_is_drawn_for_no_more() -> None:
     assert (sample.stake[-40:, 1] > 0).all()
     assert sample.means()[0] == pytest.approx(means[0], abs=1e-12)
     after = sample.limits()
-    assert after[0, 0] == pytest.approx(recall[0], abs=1e-4)
+    assert recall[0] <= after[0, 0] <= after[0, 1] <= recall[1]  # what is decided is known of it too
     assert after[1, 1] - after[1, 0] < ndcg[1] - ndcg[0]
     sample.need(np.zeros(2, np.bool_))  # nothing is left to do
     assert sample.is_needed.tolist() == [False, True]
