@@ -52,10 +52,21 @@ def test_a_token_comes_from_the_environment(server: ScoreServer, monkeypatch: py
 
 
 def test_a_busy_server_is_asked_again(server: ScoreServer) -> None:
-    server.answers = [(503, b""), (429, b"", {"Retry-After": "0"}), (None, b"")]
+    server.answers = [(503, b""), (429, b"", {"Retry-After": "0"}), (529, b"")]
     scorer = scorer_of(server)
     assert scorer.score(np.array([1]), np.array([2]))[0, 0] == table()[1, 2]
     assert (scorer.n_calls, scorer.n_failed) == (4, 3)
+    server.answers = [(None, b"")]
+    assert scorer.score(np.array([1]), np.array([3]))[0, 0] == table()[1, 3]
+    assert (scorer.n_calls, scorer.n_failed) == (6, 4)
+
+
+def test_a_server_that_cannot_do_it_is_not_asked_again(server: ScoreServer) -> None:
+    server.answers = [(501, b"")]
+    scorer = scorer_of(server)
+    with pytest.raises(InvalidData, match="the server answers 501"):
+        scorer.score(np.array([1]), np.array([2]))
+    assert scorer.n_calls == 1
 
 
 def test_a_server_that_stays_busy_ends_it(server: ScoreServer) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 import time
 from functools import partial
@@ -228,6 +230,31 @@ def test_ctrl_c_ends_it(concurrency: int) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         slow_scorer(model, TRAIN, concurrency=concurrency).score(np.array([1]), np.arange(N_ITEMS))
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_ctrl_c_is_heard_while_calls_are_waited_for(concurrency: int) -> None:
+    """Also where a library has asked the system to go on with what a signal interrupts."""
+    released = threading.Event()
+
+    def model(users: list[str], items: list[str]) -> list[float]:
+        released.wait(20)
+        return score_pairs(users, items)
+
+    scorer = slow_scorer(model, TRAIN, batch=2, concurrency=concurrency)
+    signal.siginterrupt(signal.SIGINT, False)
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    started = time.monotonic()
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            scorer.score(np.array([1]), np.arange(N_ITEMS))
+        assert time.monotonic() - started < 10
+        assert scorer.n_calls == concurrency
+    finally:
+        signal.siginterrupt(signal.SIGINT, True)
+        released.set()
+        timer.cancel()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.workflows.plan.world import Counting, make_world
@@ -20,6 +22,7 @@ from truerank.core.scorer import as_scorer
 from truerank.metrics.registry import make_metrics, values
 from truerank.models.slow.slow_scorer import SlowScorer, slow_scorer
 from truerank.ranking.exact import exact_ranks
+from truerank.workflows.compare.compare import compare
 from truerank.workflows.evaluate import evaluate
 from truerank.workflows.precision import budget as budget_module
 from truerank.workflows.precision.budget import Budget
@@ -175,6 +178,35 @@ def test_bad_input_gets_a_sentence(
         run(scorer, **options)
 
 
+def test_two_models_never_share_kept_scores(tmp_path: Path) -> None:
+    """One name and version for both: the second would be given the scores of the first."""
+    path = tmp_path / "s.db"
+    models = {"a": slow(name="net"), "b": slow(lambda users, items: [0.0] * len(users), name="net")}
+    sentence = (
+        r"scores are kept by name and version, which a and b share \(name='net', version='1'\): one would be "
+        r"given the scores of the other\. Give each model a name of its own"
+    )
+    with pytest.raises(InvalidParameter, match=sentence):
+        evaluate(models, SPLIT, "recall@10", precision=0.05, scores=path)
+    with pytest.raises(InvalidParameter, match=sentence):
+        compare(models, SPLIT, "recall@10", decide=True, scores=path)
+    assert not path.exists()
+    assert all(model.n_asked == 0 for model in models.values())
+    models["b"] = slow(asked, name="net", version="2")
+    found = evaluate(models, SPLIT, "recall@10", precision=0.05, scores=path, proxy="popularity")
+    assert all(one["n_asked"] == one["n_scores"] for one in found.provenance["ways"].values())
+
+
+def test_a_slow_model_is_no_proxy() -> None:
+    """It would be asked for every item of many users, outside the budget."""
+    model, proxy = slow(), slow()
+    with pytest.raises(InvalidParameter, match=r"a proxy must be cheap, .* but SlowScorer is a slow model"):
+        run(model, proxy=[proxy])
+    with pytest.raises(InvalidParameter, match=r"but http\(url=http://127.0.0.1:1/\) is a slow model"):
+        run(model, proxy="http(url=http://127.0.0.1:1/)")
+    assert model.n_asked == proxy.n_asked == 0
+
+
 class Clock:
     """A clock that only the model moves: each score takes a second."""
 
@@ -269,6 +301,23 @@ def test_progress_tells_scores_width_time_and_cost(monkeypatch: pytest.MonkeyPat
     run(slow(clock.asked), budget="100usd", price=0.5, precision=0.04, progress=progress)
     assert progress.notes[0].startswith("100 scores, +-0.5")
     assert any("left" in note and " usd left" in note and " h, " in note for note in progress.notes)
+    assert not any("0 s, 0.00 usd left" in note for note in progress.notes)
+
+
+def test_progress_of_a_decision_tells_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores of both models, the widest interval that is open, and about the time and money that are left."""
+    monkeypatch.setattr(budget_module, "_SHOWN", 0.0)
+    rng, progress = np.random.default_rng(0), Watching()
+    noisy = SCORES + 1.5 * rng.normal(size=SCORES.shape)
+    models = {"a": slow(), "b": slow(lambda users, items: noisy[users, items])}
+    compare(models, SPLIT, "ndcg@10", decide=True, proxy="popularity", price=0.5, progress=progress)
+    form = re.compile(r"([\d,]+) scores, \+-(0\.\d+|0|1)(, .*cost \d+\.\d\d left)?\Z")
+    shown = [form.match(one) for one in progress.notes]
+    assert all(shown)
+    numbers = [int(one[1].replace(",", "")) for one in shown if one]
+    assert numbers == sorted(numbers)
+    assert numbers[-1] == sum(model.n_asked for model in models.values())
+    assert any(one[3] for one in shown if one)
 
 
 def run_and_write(path: str, log: str, dies_at: str) -> None:

@@ -25,7 +25,8 @@ from truerank.version import __version__
 
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 _MOST_BYTES, _BYTES_PER_PAIR = 1 << 16, 100  # of an answer
-_BUSY = (408, 425, 429, 500, 502, 503, 504)  # the same question may be answered later
+_BUSY = (408, 425, 429)  # the same question may be answered later, and so may all of 5xx but these
+_NEVER = (501, 505)
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ def _raise_refusal(error: OSError) -> NoReturn:
     if isinstance(error, HTTPError):
         with error:
             headers: Message | Any = error.headers
-            if error.code in _BUSY:
+            if error.code in _BUSY or (500 <= error.code <= 599 and error.code not in _NEVER):
                 busy = ConnectionError(f"the server answers {error.code}")
                 busy.retry_after = _seconds(headers.get("Retry-After"))  # type: ignore[attr-defined]
                 raise busy from None

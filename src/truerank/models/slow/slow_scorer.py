@@ -33,6 +33,7 @@ from truerank.models.checks import check_count
 from truerank.models.slow.score_file import KeptScores, ScoreFile
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0  # seconds between a failed call and the next one; doubles each time
+_LOOKED = 0.1  # seconds between two looks at whether Ctrl-C was pressed, while calls are waited for
 _GOLDEN = 0.618033988749895  # multiples of it, without their integers, lie evenly in [0, 1)
 
 
@@ -176,7 +177,8 @@ class SlowScorer:
                 for thread in threads:
                     thread.start()
                 for thread in threads:
-                    thread.join()
+                    while thread.is_alive():  # waiting without a limit would not hear Ctrl-C
+                        thread.join(_LOOKED)
             except BaseException:  # Ctrl-C: running calls are not waited for
                 stop.set()
                 raise

@@ -1,8 +1,9 @@
-"""Sizes of the bets behind intervals that are valid at any time, on what drawn users show.
+"""Bet sizes of confidence sequences: which share of the capital is at risk on each drawn user.
 
-Each bet is that the mean of a metric lies nearer to what users can reach at most than some value says.
-
-Any bet that is chosen before its draw is fair; the right size is what makes a limit close in few draws.
+A confidence sequence (``truerank.inference.anytime``) excludes a mean once bets against it have multiplied
+their capital by 1 / (1 - level). Every bet that is chosen before its draw is fair, so sizes decide how many
+draws an interval takes, never whether it holds. Users have ceilings here, the largest values that they can
+still have, and bets are that values lie near them.
 """
 
 from __future__ import annotations

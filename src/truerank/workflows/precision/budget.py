@@ -205,9 +205,8 @@ class Spending:
         """Return what is shown while it runs: scores asked for, the widest interval, about what is left."""
         n_asked = self.asked(n_scores)
         told = f"{n_asked:,} scores, +-{width:.2g}"
-        if expected_end is None:
-            return told
-        left = self.left(max(expected_end - max(n_scores, n_asked), 0.0), n_scores)
+        further = 0.0 if expected_end is None else expected_end - max(n_scores, n_asked)
+        left = self.left(further, n_scores) if further >= 1 else ""
         return f"{told}, {left} left" if left else told
 
     def left(self, further: float, n_scores: int) -> str:
@@ -231,11 +230,21 @@ def open_scores(
     Raises
     ------
     InvalidParameter
-        When none of the models is one whose scores are kept.
+        When none of the models is one whose scores are kept, or two would keep theirs in one place.
     """
     if path is None:
         return nullcontext()
-    if not any(getattr(model, "is_slow", False) for model in models.values()):
+    slow = {name: model for name, model in models.items() if getattr(model, "is_slow", False)}
+    kept_as: dict[tuple[str, str], str] = {}
+    for name, model in slow.items():
+        first = kept_as.setdefault((model.name or name, model.version), name)
+        if first != name:
+            raise InvalidParameter(
+                f"scores are kept by name and version, which {first} and {name} share "
+                f"(name={model.name!r}, version={model.version!r}): one would be given the scores of the "
+                "other. Give each model a name of its own."
+            )
+    if not slow:
         raise InvalidParameter(
             "only scores of slow models, those of http and truerank.slow_scorer, are kept, but "
             f"{listed_in_words(list(models))} {'is' if len(models) == 1 else 'are'} none. Leave scores out."

@@ -10,11 +10,12 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from truerank.core.errors import InvalidParameter
-from truerank.core.progress import Progress, ProgressTask, tracked
+from truerank.core.progress import Progress, ProgressTask, note, tracked
 from truerank.core.scorer import DenseScores, HasFactors, HasSparseRows, Scorer
 from truerank.core.split import Split
 from truerank.core.table import duration
@@ -110,11 +111,9 @@ def ask_until_decided(
         )
         models[name] = AskedModel(rows, goal.metrics, ties=goal.ties, seed=goal.seed)
     spending = {name: Spending(scorer, goal.limit) for name, scorer in scorers.items()}
-    with ExitStack() as stack:
-        for one in spending.values():
-            stack.enter_context(one.watched(lambda: None))
-        found = DecisionSearch(models, goal, proxies, split.train.n_items, progress).run()
     slow_ones = [spending[name] for name in slow]
+    asking = {name: spending[name] for name in slow}
+    found = DecisionSearch(models, goal, proxies, split.train.n_items, progress, asking).run()
     traces = {
         name: replace(trace, n_asked=spending[name].asked(trace.n_scores))
         for name, trace in found.traces.items()
@@ -144,6 +143,7 @@ class DecisionSearch:
     proxies : names of the cheap models that order the items
     n_items : size of the catalogue
     progress : where sampled users are reported
+    spending : what asking each slow model costs, by name; shown while it runs
     """
 
     def __init__(
@@ -153,8 +153,10 @@ class DecisionSearch:
         proxies: Sequence[str],
         n_items: int,
         progress: Progress,
+        spending: Mapping[str, Spending] | None = None,
     ) -> None:
         self.models, self.goal, self.progress = dict(models), goal, progress
+        self.spending, self.expected_end = dict(spending or {}), 0.0
         self.proxies, self.n_items = tuple(proxies), n_items
         self.live = list(range(len(models)))  # models that are still asked
         self.pairs = list(range(len(goal.pairs)))  # pairs between them
@@ -193,7 +195,10 @@ class DecisionSearch:
         """Sample users until everything that matters is decided; at the latest when every user is known."""
         sample = self.sample
         sample.release()
-        with tracked(self.progress, "deciding users", sample.n_all) as task:
+        with ExitStack() as stack:
+            task = stack.enter_context(tracked(self.progress, "deciding users", sample.n_all))
+            for one in self.spending.values():
+                stack.enter_context(one.watched(partial(self._tell, task)))
             try:
                 self._search(task)
             except TimeIsUp:
@@ -229,11 +234,32 @@ class DecisionSearch:
             task.advance(sample.n_all - len(sample.queue) - reported)
             reported = sample.n_all - len(sample.queue)
             is_open = self.update()
+            self._tell(task)
+
+    def _tell(self, task: ProgressTask) -> None:
+        """Show the scores asked for, the widest interval that is not decided, and about what is left."""
+        asked = {name: one.asked(self.models[name].n_scores) for name, one in self.spending.items()}
+        n_asked = sum(asked.values())
+        if not n_asked:
+            return
+        width = (self.limits[:, :, 1] - self.limits[:, :, 0])[self._open_pairs()].max(initial=0.0) / 2
+        told = f"{n_asked:,} scores, +-{width:.2g}"
+        further = self.expected_end - self._n_asked()
+        if further >= 1:
+            paces = [one.seconds_per_score(self.models[name].n_scores) for name, one in self.spending.items()]
+            spent = sum(n * (pace or 0.0) for n, pace in zip(asked.values(), paces, strict=True))
+            cost = [self.goal.limit.cost(further)] if self.goal.limit.price is not None else []
+            told = f"{told}, {', '.join([duration(further * spent / n_asked), *cost])} left"
+        note(task, told)
+
+    def _n_asked(self) -> int:
+        """Return the scores that were used of all models that are asked."""
+        return sum(model.n_scores for model in self.models.values() if isinstance(model, AskedModel))
 
     def _left(self) -> float:
         """Return how many scores may still be used; of the time that is left, half is for one round."""
         limit = self.goal.limit
-        used = sum(model.n_scores for model in self.models.values() if isinstance(model, AskedModel))
+        used = self._n_asked()
         left = np.inf if limit.scores is None else float(limit.scores - used)
         if limit.seconds is not None and used:
             now = time.monotonic()
@@ -289,7 +315,13 @@ class DecisionSearch:
             self.below = self.below[:, kept]
             self.pairs = [pair for pair in self.pairs if set(goal.pairs[pair]) <= set(live)]
             self.live = live
+        if self.spending:
+            self.expected_end = self._n_asked() + self._further_scores()
         return True
+
+    def _further_scores(self) -> float:
+        """Return about how many more scores a decision takes, if the differences are as they look."""
+        return self.sample.missing_rows() * max(self.sample.cost_per_row(), 1.0)
 
     def has_lost(self) -> BoolArray:
         """Return which models are worse than another one, per metric, (n_models, n_metrics)."""
@@ -456,8 +488,7 @@ class DecisionSearch:
         is_open = self._open_pairs()
         further = None
         if is_open.any():
-            sample = self.sample
-            further = max(round(sample.missing_rows() * max(sample.cost_per_row(), 1.0)), 1)
+            further = max(round(self._further_scores()), 1)
         return DecisionResult(
             self.value, self.limits, self.is_exact, verdicts, traces, self.sample.n_all, is_open, further
         )

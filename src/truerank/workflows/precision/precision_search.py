@@ -301,7 +301,9 @@ class PrecisionSearch:
                 f"{n_drawn:,} times one of the others was drawn and scored for some promising items and a "
                 "random part of the rest, and to the end where the part held something above a target."
             )
-        if len(sample.sampled) > n_drawn or not n_drawn:
+        if self.screened and not len(sample.sampled):
+            told.append("That was enough: nobody had to be sampled.")
+        elif len(sample.sampled) > n_drawn or not n_drawn:
             told.append(
                 f"{len(sample.sampled) - n_drawn:,} of {len(sample.rows):,} users were sampled and scored "
                 f"{until}, which gives their exact values."
@@ -398,7 +400,7 @@ class PrecisionSearch:
         if is_exact:
             self.why.append("Every user is known, so the values are exact.")
         elif self.is_reached:
-            self.why.append(f"Every interval is within +-{goal.precision:g}.")
+            self.why.append(f"Every interval has a half-width of {goal.precision:g} at most.")
         else:
             self.why.append(f"The widest interval is +-{width:.2g}, not the wanted +-{goal.precision:g}.")
             if goal.target == "test-users":

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
+from truerank.core.errors import InvalidParameter
 from truerank.core.interactions import Interactions
 from truerank.core.model import Model
 from truerank.core.progress import SILENT, Progress
@@ -50,6 +51,12 @@ def make_order(
         for model in (MODELS.make_all(one) if isinstance(one, str) else [model_or_scorer(one)])
     ]
     names = [str(model) if isinstance(model, Model) else type(model).__name__ for model in models]
+    for name, model in zip(names, models, strict=True):
+        if getattr(model, "is_slow", False):
+            raise InvalidParameter(
+                f"a proxy must be cheap, because it is asked for every item of many users, but {name} is a "
+                "slow model. Name a model that is fitted to the train part, or give its scores as an array."
+            )
     if names == ["popularity"]:
         return PopularFirst(split.train), names
     fitted = [fit_scorer(model, split, seed=seed, progress=progress) for model in models]

@@ -1,4 +1,4 @@
-"""Random parts of rows that stand for whole ones.
+"""Unbiased reports of how far a user's metrics lie below their ceilings, from a random part of the row.
 
 A user who is left open has a ceiling, and what is to be found out is how far its value lies below it. Mostly
 the answer is: not at all. A random part of the row then says so for a fraction of the scores, and the rest of
