@@ -2,9 +2,9 @@
 
 Models as scorers that must be asked for each score: three of MovieLens 1M at three precisions, and at +-0.01
 matrix factorisation (64 factors) and multi-vae of citeulike-a and pinterest-20, and made-up worlds of
-100,000 items: ``catalogue`` (8,000 users, a random event of each is held out), and two where the event that
-a user was most likely to have is mostly the one held out, so that seven users in ten have a hit: ``made-up``
-(8,000 users) and ``made-up-large`` (30,000). Scores are a share of exact evaluation of all users, beside the
+100,000 items: ``catalogue`` and ``catalogue-large`` (8,000 and 30,000 users, a random event of each is held
+out), and two where the event that a user was most likely to have is mostly the one held out, so that seven
+users in ten have a hit: ``made-up`` and ``made-up-large`` (8,000 and 30,000 users). Scores are a share of exact evaluation of all users, beside the
 least that any method can take whose intervals hold whatever the scores are (``least_share``). Rivals that
 are just as honest: exact gains of all users by rows that end early, in the order of popularity, and whole
 rows of as many users as a single look would need if the variance over users were known beforehand (normal
@@ -58,12 +58,18 @@ LARGE = {
     "citeulike-a": ("ials(factors=64)", "multi-vae"),
     "pinterest-20": ("ials(factors=64)", "multi-vae"),
     "catalogue": ("made-up",),
+    "catalogue-large": ("made-up",),
     "made-up": ("made-up",),
     "made-up-large": ("made-up",),
 }
 MOST_CELLS = 500_000_000
 #: Users, the seed of the world, and whether a random event of each user is held out.
-MADE_UP = {"catalogue": (8_000, 7, True), "made-up": (8_000, 5, False), "made-up-large": (30_000, 5, False)}
+MADE_UP = {
+    "catalogue": (8_000, 7, True),
+    "catalogue-large": (30_000, 7, True),
+    "made-up": (8_000, 5, False),
+    "made-up-large": (30_000, 5, False),
+}
 MADE_UP_SIZES = (100_000, 30, 48)  # items, events per user, factors
 LEVEL = 0.95
 MODELS_USED = ("popularity", "item-knn", "ease")
