@@ -1,15 +1,15 @@
 """How many scores evaluation up to a precision takes, beside exact evaluation, and how often it is right.
 
 Models as scorers that must be asked for each score: three of MovieLens 1M at three precisions, and at +-0.01
-matrix factorisation (64 factors) and multi-vae of citeulike-a and pinterest-20, and made-up worlds of
-100,000 items: ``catalogue`` and ``catalogue-large`` (8,000 and 30,000 users, a random event of each is held
-out), and two where the event that a user was most likely to have is mostly the one held out, so that seven
-users in ten have a hit: ``made-up`` and ``made-up-large`` (8,000 and 30,000 users). Scores are a share of exact evaluation of all users, beside the
-least that any method can take whose intervals hold whatever the scores are (``least_share``). Rivals that
-are just as honest: exact gains of all users by rows that end early, in the order of popularity, and whole
-rows of as many users as a single look would need if the variance over users were known beforehand (normal
-law, corrected for the finite number of users; nobody knows that number, and looking again would cost more).
-Proxies are those of the default, fitted once per data set.
+matrix factorisation (64 factors) and multi-vae of citeulike-a and pinterest-20, and made-up worlds of 100,000
+items: ``catalogue`` and ``catalogue-large`` (8,000 and 30,000 users, a random event of each is held out), and
+two where the event that a user was most likely to have is mostly the one held out, so that seven users in ten
+have a hit: ``made-up`` and ``made-up-large`` (8,000 and 30,000 users). Scores are a share of exact evaluation
+of all users, beside the least that any method can take whose intervals hold whatever the scores are
+(``least_share``). Rivals that are just as honest: exact gains of all users by rows that end early, in the
+order of popularity, and whole rows of as many users as a single look would need if the variance over users
+were known beforehand (normal law, corrected for the finite number of users; nobody knows that number, and
+looking again would cost more). Proxies are those of the default, fitted once per data set.
 Before anything is counted, one run with a precision that needs everybody must give the exact values (of
 MovieLens alone, for time). A seed decides which users are drawn first; coverage counts intervals that hold
 the exact value.

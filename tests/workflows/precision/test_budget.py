@@ -176,6 +176,7 @@ def test_bad_input_gets_a_sentence(
     scorer = made.get(model, model) if isinstance(model, str) else model
     with pytest.raises(kind, match=sentence):
         run(scorer, **options)
+    assert not Path("s.db").exists()
 
 
 def test_two_models_never_share_kept_scores(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from truerank.models.slow.score_file import KeptScores, ScoreFile
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0  # seconds between a failed call and the next one; doubles each time
 _LOOKED = 0.1  # seconds between two looks at whether Ctrl-C was pressed, while calls are waited for
+_KINDS = {"O": "other objects", "U": "text", "S": "bytes", "b": "truth values", "c": "complex numbers"}
 _GOLDEN = 0.618033988749895  # multiples of it, without their integers, lie evenly in [0, 1)
 
 
@@ -110,12 +111,7 @@ class SlowScorer:
         InvalidParameter
             Without a version.
         """
-        if not self.version:
-            raise InvalidParameter(
-                f"scores that are kept need a version of the model {self.name or name!r}, so that those of "
-                "another version are not taken for its own. Give version='1', and another one whenever the "
-                "model changes."
-            )
+        check_version(self.name or name, self.version)
         self.kept = file.scores(self.name or name, self.version, self.n_items)
 
     def score(self, users: IntArray, items: IntArray) -> FloatArray:
@@ -208,7 +204,7 @@ class SlowScorer:
                 of = slice(None) if error.pair is None else slice(error.pair, error.pair + 1)
                 raise InvalidData(
                     f"{self._what()} must give a number for each pair, but for "
-                    f"{self._pairs(users[of], items[of])} {error}."
+                    f"{self._pairs(users[of], items[of])} {error}.{self._what_is_kept()}"
                 ) from None
             except Exception as error:
                 with self._lock:
@@ -274,12 +270,14 @@ class SlowScorer:
     def _give_up(self, error: Exception, users: IntArray, items: IntArray) -> NoReturn:
         n_calls = self.retries + 1
         tried = "the call failed with" if n_calls == 1 else f"{n_calls} calls failed, the last one with"
-        kept = "" if self.kept.file is None else " Scores given before are kept: run it again to go on."
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise JobFailed(
             f"{self._what()} must give a score for {self._pairs(users, items)}, but {tried} "
-            f"{reason.rstrip('.')}.{kept}"
+            f"{reason.rstrip('.')}.{self._what_is_kept()}"
         ) from error
+
+    def _what_is_kept(self) -> str:
+        return "" if self.kept.file is None else " Scores given before are kept: run it again to go on."
 
     def _what(self) -> str:
         return f"the model {self.name!r}" if self.name else "the slow model"
@@ -301,7 +299,8 @@ def _checked(answer: Any, n: int) -> FloatArray:
     except (ValueError, TypeError) as error:
         raise BadAnswer(f"it gave no list of numbers ({error})") from None
     if scores.dtype.kind not in "fiu":
-        raise BadAnswer(f"it gave {type(answer).__name__} of {scores.dtype} instead of numbers")
+        of = "" if scores.ndim == 0 else f" of {_KINDS.get(scores.dtype.kind, str(scores.dtype))}"
+        raise BadAnswer(f"it gave {type(answer).__name__}{of} instead of numbers")
     if scores.shape == (n, 1):
         scores = scores[:, 0]
     if scores.shape != (n,):
@@ -382,6 +381,15 @@ def slow_scorer(
         name=name,
         version=version,
     )
+
+
+def check_version(name: str, version: str) -> None:
+    """Raise unless the scores of a model can be told from those of another version of it."""
+    if not version:
+        raise InvalidParameter(
+            f"scores that are kept need a version of the model {name!r}, so that those of another version "
+            "are not taken for its own. Give version='1', and another one whenever the model changes."
+        )
 
 
 def check_calls(*, layout: str, batch: int, concurrency: int, retries: int, timeout: float | None) -> None:

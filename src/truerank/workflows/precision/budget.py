@@ -15,7 +15,7 @@ from truerank.core.errors import InvalidParameter, excerpt
 from truerank.core.split import Split
 from truerank.core.table import duration, listed_in_words, round_up
 from truerank.models.slow.score_file import ScoreFile, told_versions
-from truerank.models.slow.slow_scorer import SlowScorer
+from truerank.models.slow.slow_scorer import SlowScorer, check_version
 
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _WRITTEN = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z]*)\Z")
@@ -230,19 +230,22 @@ def open_scores(
     Raises
     ------
     InvalidParameter
-        When none of the models is one whose scores are kept, or two would keep theirs in one place.
+        When none of the models is one whose scores are kept, one has no version, or two would keep theirs in
+        one place.
     """
     if path is None:
         return nullcontext()
     slow = {name: model for name, model in models.items() if getattr(model, "is_slow", False)}
     kept_as: dict[tuple[str, str], str] = {}
     for name, model in slow.items():
-        first = kept_as.setdefault((model.name or name, model.version), name)
+        kept_name, version = model.name or getattr(model, "url", "") or name, str(model.version)
+        check_version(kept_name, version)
+        first = kept_as.setdefault((kept_name, version), name)
         if first != name:
             raise InvalidParameter(
-                f"scores are kept by name and version, which {first} and {name} share "
-                f"(name={model.name!r}, version={model.version!r}): one would be given the scores of the "
-                "other. Give each model a name of its own."
+                f"scores are kept by name and version, which {first} and {name} share (name={kept_name!r}, "
+                f"version={version!r}): one would be given the scores of the other. Give each model a name "
+                "of its own."
             )
     if not slow:
         raise InvalidParameter(
