@@ -59,6 +59,20 @@ def test_scores_are_kept_between_calls(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("named", [None, "recall@5,auc"])
+def test_metrics_that_need_complete_rows_are_asked_for_by_name(
+    truerank: Truerank, files: dict[str, str], server: ScoreServer, named: str | None
+) -> None:
+    call = ("evaluate", files["EVENTS"], "--model", f"http(url={server.url})", *FLAGS[2:])
+    done = truerank(*call, "--format", "json", *(() if named is None else ("--metrics", named)))
+    assert done.code == 0, done.err
+    metrics = [one["metric"] for one in json.loads(done.out)["estimates"]]
+    assert metrics == (["ndcg@10", "recall@10"] if named is None else ["recall@5", "auc"])
+    sentence = "ndcg@10,recall@10: ap and auc need complete rows of slow models."
+    assert (sentence in done.err) == (named is None)
+
+
+@pytest.mark.slow
 def test_a_budget_that_ends_early(truerank: Truerank, files: dict[str, str], server: ScoreServer) -> None:
     server.model = lambda users, items: [0.0] * len(items)  # all tie, so that rows never end early
     call = ("evaluate", files["EVENTS"], "--model", f"http(url={server.url})", *FLAGS[:2], *FLAGS[4:])

@@ -13,6 +13,7 @@ import typer
 from truerank.cli import options as opt
 from truerank.cli.completion import plugin_names
 from truerank.cli.interrupt import kept_parts, say_interrupted, tell_kept, told_scores
+from truerank.cli.messages import is_given
 from truerank.cli.options import Format, sampler_spec
 from truerank.cli.output import (
     SUFFIXES,
@@ -114,7 +115,7 @@ def evaluate(
     from truerank.cli.dataset import read_split
     from truerank.workflows.evaluate import run_evaluation
     from truerank.workflows.fitting import name_models
-    from truerank.workflows.options import make_options
+    from truerank.workflows.options import DEFAULT_METRICS, make_options
 
     check_file(out, "--out", SUFFIXES)
     check_file(ranks_out, "--ranks-out", (".parquet", ".csv"))
@@ -137,6 +138,11 @@ def evaluate(
     if work_dir is not None and engine is None:
         raise InvalidParameter("--work-dir needs --engine, such as dask.")
     is_sampled = negatives is not None or sampler is not None
+    models = name_models(list(model))
+    is_slow = any(getattr(one, "is_slow", False) for one in models.values())
+    if precision is not None and is_slow and not is_given("metrics"):
+        metrics = DEFAULT_METRICS
+        say(f"{metrics}: ap and auc need complete rows of slow models. Name them in --metrics to have them.")
     options = make_options(
         metrics,
         sampler=sampler_spec(negatives, sampler),
@@ -164,7 +170,6 @@ def evaluate(
     )
     if ranks_out is not None and is_sampled and not check:
         raise InvalidParameter("--ranks-out writes exact ranks. Add --check, or use truerank sample.")
-    models = name_models(list(model))
     if work_dir is not None and "://" not in work_dir:
         tell_kept(lambda: kept_parts(Path(work_dir, "partials")))
     if scores is not None:
