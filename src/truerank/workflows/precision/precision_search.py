@@ -15,7 +15,7 @@ from truerank.core.progress import Progress, ProgressTask, note, tracked
 from truerank.core.result import SAMPLED_USERS
 from truerank.core.scorer import Scorer
 from truerank.core.split import Split
-from truerank.core.table import listed_in_words
+from truerank.core.table import count_of, listed_in_words
 from truerank.core.types import FloatArray, IntArray
 from truerank.inference.user_interval import INTERVALS
 from truerank.metrics.registry import values
@@ -298,8 +298,9 @@ class PrecisionSearch:
         told = []
         if n_drawn:
             told.append(
-                f"{n_drawn:,} times one of the others was drawn and scored for some promising items and a "
-                "random part of the rest, and to the end where the part held something above a target."
+                f"Among the others users were drawn at random, {count_of(n_drawn, 'time')}: some promising "
+                "items and a random part of the rest were scored, and all items where that part held one "
+                "that ranks above a target."
             )
         if self.screened and not len(sample.sampled):
             told.append("That was enough: nobody had to be sampled.")
