@@ -148,3 +148,18 @@ def test_every_long_function_takes_true(name: str) -> None:
     assert (
         str(inspect.signature(getattr(truerank, name)).parameters["progress"].annotation) == "Progress | bool"
     )
+
+
+def test_a_long_note_is_readable_on_eighty_columns() -> None:
+    """Nothing is cut off, and only one forecast of what is left is shown."""
+    bars = Bars(Console(file=io.StringIO(), width=80))
+    told = "12,345 scores, +-0.012, 3 min 20 s, 15.12 usd left"
+    bars.bars.add_task("deciding users", total=6040, completed=4805, note=told)
+    bars.bars.add_task("epochs", total=20, completed=5, note="loss 0.12")
+    shown = Console(file=io.StringIO(), width=80)
+    shown.print(bars.bars.get_renderable())
+    text = " ".join(shown.file.getvalue().split())  # type: ignore[attr-defined]
+    for word in ("4805/6040", "12,345 scores,", "3 min 20 s,", "15.12 usd left", "5/20", "loss 0.12"):
+        assert word in text
+    assert "…" not in text
+    assert text.count("-:--:--") == 1  # of the job whose note does not say it

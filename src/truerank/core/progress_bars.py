@@ -19,17 +19,28 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
+from rich.text import Text
 
 from truerank.core.progress import SILENT, ProgressTask
 from truerank.core.progress import Progress as ProgressDisplay
 
+_NARROW, _SHORT_BAR = 100, 16  # below so many columns bars are short
 _SECONDS = 0.1  # between two pictures in a notebook
 _HTML = '<pre style="margin: 0; line-height: normal; font-family: monospace">{code}</pre>'
+
+
+class _Remaining(TimeRemainingColumn):
+    """The time that is left by the steps so far, unless the job itself says in its note what is left."""
+
+    def render(self, task: Task) -> Text:
+        return Text("") if str(task.fields.get("note", "")).endswith(" left") else super().render(task)
 
 
 class Bars:
@@ -44,11 +55,11 @@ class Bars:
         self.bars = Progress(
             SpinnerColumn("dots" if console.encoding.startswith("utf") else "line"),
             TextColumn("{task.description}", markup=False),
-            BarColumn(),
+            BarColumn(_SHORT_BAR if console.width < _NARROW else 40),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}", markup=False),
+            _Remaining(),
+            TextColumn("{task.fields[note]}", markup=False, table_column=Column(overflow="fold")),
             console=console,
             transient=True,
         )
