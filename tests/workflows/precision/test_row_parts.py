@@ -130,6 +130,7 @@ def test_samples_by_parts_cover_at_every_moment(in_turn: str) -> None:
             elif in_turn == "metrics":
                 sample.need(np.arange(2) == look % 2)
             sample.add_users(12)
+            assert np.isfinite(sample.stake).all()
             low, high = sample.limits().T
             left |= np.stack([low > exact + 1e-9, high < exact - 1e-9])
         missed += left

@@ -111,19 +111,18 @@ def ask_until_decided(
         )
         models[name] = AskedModel(rows, goal.metrics, ties=goal.ties, seed=goal.seed)
     spending = {name: Spending(scorer, goal.limit) for name, scorer in scorers.items()}
-    slow_ones = [spending[name] for name in slow]
     asking = {name: spending[name] for name in slow}
     found = DecisionSearch(models, goal, proxies, split.train.n_items, progress, asking).run()
     traces = {
         name: replace(trace, n_asked=spending[name].asked(trace.n_scores))
         for name, trace in found.traces.items()
     }
-    for name in slow:
-        traces[name] = replace(traces[name], cost=spending[name].cost(traces[name].n_scores))
-    if found.further is None or not slow_ones:
+    for name, one in asking.items():
+        traces[name] = replace(traces[name], cost=one.cost(traces[name].n_scores))
+    if found.further is None or not asking:
         return replace(found, traces=traces)
-    n_asked = sum(one.asked(traces[name].n_scores) for name, one in spending.items() if name in slow)
-    spent = time.monotonic() - slow_ones[0].started
+    n_asked = sum(one.asked(traces[name].n_scores) for name, one in asking.items())
+    spent = time.monotonic() - next(iter(asking.values())).started
     told = [] if not n_asked else [duration(found.further * spent / n_asked)]
     told += [goal.limit.cost(found.further)] if goal.limit.price is not None else []
     return replace(found, traces=traces, told=", ".join(told))

@@ -295,10 +295,10 @@ class PartSample(UserSample):
             n_items = after * (GROWTH - 1) * np.maximum(model.rows.depth[self.queue], 1)
             guess[k] = self._falls(k, n_items).sum()
             if n_seen and self.is_asked[k]:
-                drawn = float(
-                    np.maximum(now[k] - self.n_all * self._drawn_mean()[k], 0.0)[self.is_needed].max()
-                )
-                guess[k] = (_BELIEVED * guess[k] + n_seen * drawn) / (_BELIEVED + n_seen)
+                drawn = (now[k] - self.n_all * self._drawn_mean()[k])[self.is_needed]
+                if not np.isnan(drawn).any():
+                    below = max(float(drawn.max()), 0.0)
+                    guess[k] = (_BELIEVED * guess[k] + n_seen * below) / (_BELIEVED + n_seen)
         return guess
 
     def _expected_fall(self) -> FloatArray:
@@ -443,6 +443,9 @@ class PartSample(UserSample):
         if not self.is_by_parts:
             self._plan()
         left, total = self._left(), float(self.weight.sum())
+        if total == 0:  # nothing that is needed can be lost
+            self.draw_parts(False)
+            return
         slack, n_left = float(self._slacks().sum()), self.n_candidates
         n_parts, n_whole = (self._draws(one) for one in (total, slack))
         n_whole = n_whole * n_left / (n_whole + n_left)  # nobody is drawn twice
