@@ -243,8 +243,8 @@ def open_scores(
         first = kept_as.setdefault((kept_name, version), name)
         if first != name:
             raise InvalidParameter(
-                f"scores are kept by name and version, which {first} and {name} share (name={kept_name!r}, "
-                f"version={version!r}): one would be given the scores of the other. Give each model a name "
+                f"{first} and {name} would keep their scores under one name and version (name={kept_name!r}, "
+                f"version={version!r}), so that one is given the scores of the other. Give each model a name "
                 "of its own."
             )
     if not slow:
