@@ -184,8 +184,8 @@ def test_two_models_never_share_kept_scores(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     models = {"a": slow(name="net"), "b": slow(lambda users, items: [0.0] * len(users), name="net")}
     sentence = (
-        r"a and b would keep their scores under one name and version \(name='net', version='1'\), so that one "
-        r"is given the scores of the other\. Give each model a name of its own"
+        r"a and b would keep their scores under one name and version \(name='net', version='1'\), so that "
+        r"one is given the scores of the other\. Give each model a name of its own"
     )
     with pytest.raises(InvalidParameter, match=sentence):
         evaluate(models, SPLIT, "recall@10", precision=0.05, scores=path)
