@@ -1,4 +1,4 @@
-"""The model ``http``: a service that is asked for scores with JSON, in a format of a few words.
+"""The model ``http``: a service that scores pairs of users and items, sent and answered as JSON.
 
 Nothing that a server sends is run. Addresses are https, or http on this machine; redirects are not followed,
 answers have a limited size, and whatever is not one finite number per pair is refused.

@@ -1,4 +1,4 @@
-"""Scorers from functions that take long: asked in batches, several at once, again after a failure.
+"""Scorers of slow functions and coroutines: called in batches, concurrently, and again after a failure.
 
 `SlowScorer` is the one place where a slow model is asked. Every score is kept (`score_file`), so that a pair
 is asked for once, whatever is computed from its score afterwards.

@@ -1,4 +1,4 @@
-"""Asks slow models until it is known which of them is better.
+"""Sequential paired comparison of slow models: scores are asked until it is known which model is better.
 
 A decision is a goal like a precision: the same users are sampled for all models, rows end early, and bets are
 placed on the differences of the models. A model that has certainly lost is asked no more.

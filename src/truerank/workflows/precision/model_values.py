@@ -1,4 +1,4 @@
-"""Values per user of one model: exact where its rows are decided, ceilings where they are not.
+"""Metrics per user of one model: exact where enough items are scored, upper bounds (ceilings) elsewhere.
 
 An ``AskedModel`` must be called for each score, an ``ExactModel`` is ranked at once. Both answer alike, so
 that a sample of users need not know which is which.

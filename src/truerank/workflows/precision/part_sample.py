@@ -1,6 +1,7 @@
-"""Sample of users for whom a slow model scores a random part of the catalogue, after some items for all.
+"""Sample of users, each scored on a random part of the catalogue, for confidence sequences of means.
 
-The items first scored for all users are the screening; it decides many users, and leaves others open.
+Before it the most promising items of all users are scored, which is called screening: it decides the metrics
+of many users, and leaves others open.
 
 Three things decide what such an evaluation costs, and all are forecast: the scores that screening takes, how
 much is left open by it, and how many draws it takes to be sure of the rest. Screening goes deeper where that

@@ -1,4 +1,4 @@
-"""The search for a wanted precision: which users are asked next, and when there is enough.
+"""Rounds of an evaluation to a wanted precision: which users are scored next, and when to stop.
 
 Users are screened or sampled, round by round, until every interval is narrow enough, the budget has ended, or
 every user is known.

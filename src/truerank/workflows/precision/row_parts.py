@@ -1,4 +1,7 @@
-"""Unbiased reports of how far a user's metrics lie below their ceilings, from a random part of the row.
+"""Unbiased estimates of how far a user's metrics lie below their upper bounds, from a few random scores.
+
+The row of a user is the scores of all candidates; the upper bound, or ceiling, is the value if no item that
+is not scored yet ranks above a target.
 
 A user who is left open has a ceiling, and what is to be found out is how far its value lies below it. Mostly
 the answer is: not at all. A random part of the row then says so for a fraction of the scores, and the rest of
