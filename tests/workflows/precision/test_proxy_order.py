@@ -163,14 +163,33 @@ def test_rows_of_proxies_are_their_scores_however_they_are_stored() -> None:
         np.testing.assert_allclose(total, 0.3 * twin + 2 * log + per_item, rtol=1e-4, atol=1e-4)
 
 
-def test_directions_are_uncorrelated_and_as_long_as_1_in_the_mean() -> None:
+def test_directions_are_uncorrelated_until_they_are_shortened() -> None:
     rng = np.random.default_rng(5)
     factors = Factors(rng.normal(size=(500, 6)), rng.normal(size=(240, 3)) @ rng.normal(size=(3, 6)) + 4)
-    directions = ProxyScores([factors, as_scorer(SCORES)], 240).directions
+    directions = ProxyScores([factors, as_scorer(SCORES)], 240).directions.astype(np.float64)
     assert directions.shape == (240, 3)  # three columns say all that the six do
-    np.testing.assert_allclose(directions.mean(axis=0), 0, atol=1e-5)
-    np.testing.assert_allclose(directions.T @ directions / 240, np.eye(3) / 3, atol=1e-5)
+    length = np.linalg.norm(directions, axis=1, keepdims=True)
+    assert (length < 1).all()
+    whole = directions / np.sqrt(1 - length**2)
+    np.testing.assert_allclose(whole.mean(axis=0), 0, atol=1e-5)
+    np.testing.assert_allclose(whole.T @ whole / 240, np.eye(3) / 3, atol=1e-5)
     assert ProxyScores([as_scorer(SCORES)], 240).directions.shape == (240, 0)
+
+
+def test_long_factors_of_popular_items_do_not_send_them_to_the_end() -> None:
+    rng = np.random.default_rng(0)
+    taste, item = rng.normal(size=(N_USERS, 16)), rng.normal(size=(N_ITEMS, 16))
+    is_popular = np.arange(N_ITEMS) < 10
+    slow = taste @ item.T + 8.0 * is_popular
+    long = item * np.where(is_popular, 40.0, 1.0)[:, None]
+    order = ProxyOrder.of([Factors(taste + rng.normal(size=taste.shape), long)], SPLIT.train)
+    order.learn(asked(order, slow, ALL_USERS, n=12), ALL_USERS)
+    guess = order.guesses(ALL_USERS).guess
+    place = np.argsort(np.argsort(-guess, axis=1), axis=1)[:, is_popular]
+    best = slow[:, is_popular].max(axis=1)
+    is_best = slow[:, is_popular] == best[:, None]
+    assert np.median(place[is_best]) < 15
+    assert (place[is_best] > 0.9 * N_ITEMS).mean() < 0.01
 
 
 def test_factors_too_large_for_single_precision_do_no_harm() -> None:

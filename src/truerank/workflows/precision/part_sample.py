@@ -28,7 +28,9 @@ from truerank.workflows.precision.user_sample import (
     predicted_variance,
 )
 
-_ONE_SIDE = 0.9  # of 1 - level for the limits that matter most
+_ONE_SIDE = 0.98  # of 1 - level for the lower limit of a model: its ceilings are upper limits for certain
+_ONE_SIDE_OF_DIFFERENCE = 0.9  # the same of a difference, for the limit towards 0; its sign is a guess
+_WHOLE = 1.3  # weight of users whose whole rows are asked for, as a multiple of their reach
 _LEAST_WEIGHT = 1e-3  # of a user, who must have a chance to be drawn
 _BELIEVED = 120.0  # draws that a forecast of the drops counts for where it is decided how deep to go
 _PASS = 0.5  # of the scores that draws are expected to take, for one pass of screening at most
@@ -45,8 +47,11 @@ class PartSample(UserSample):
     """Growing sample of users; those left open by screening are asked for parts of their rows.
 
     After a screening users are drawn with replacement, in proportion to their reach: how far below its
-    ceiling a user may be reported (``RowParts``) in a model that is asked. Bets are on the reports. Within a
-    round users are drawn from the same queue; those that are decided leave it afterwards.
+    ceiling a user may be reported (``RowParts``) in a model that is asked. Bets are on the reports, as shares
+    of the weight. Users whose whole rows are asked for are drawn more often than that: for them a single item
+    often takes the whole hit away, and is found wherever it lies in the row. Such a report would cost most of
+    what the bets have won; it is smaller where the weight is larger. Within a round users are drawn from the
+    same queue; those that are decided leave it afterwards.
 
     Parameters
     ----------
@@ -123,12 +128,17 @@ class PartSample(UserSample):
         if self.is_by_parts:
             self._plan()
 
+    @property
+    def _one_side(self) -> float:
+        """Part of 1 - level for the limit of each column that matters most."""
+        return _ONE_SIDE_OF_DIFFERENCE if self.is_about_differences else _ONE_SIDE
+
     def _favour_one_side(self) -> None:
         """Give most of 1 - level to the limit of each column that matters most, before any bet is placed."""
         if self.is_one_sided and not len(self.sampled):
             is_larger = self.contrast(self.estimates()) > 0
             is_lower = is_larger if self.is_about_differences else np.ones_like(is_larger)
-            self.lower_share = np.where(is_lower, _ONE_SIDE, 1 - _ONE_SIDE)
+            self.lower_share = np.where(is_lower, self._one_side, 1 - self._one_side)
 
     def ask(self, models: Sequence[int]) -> None:
         """Ask some models alone from now on, as in ``UserSample``."""
@@ -171,7 +181,8 @@ class PartSample(UserSample):
                     parts.slope,
                 )
                 self.cost[at, k] = parts.cost() * model.rows.rows.n_free[self.queue[at]]
-        reach = self.reach[:, self.is_asked][:, :, self.is_needed].max(axis=(1, 2), initial=0.0)
+        reach = self.reach[:, :, self.is_needed].max(axis=2, initial=0.0)
+        reach = (np.where(self.share == 1, _WHOLE, 1.0) * reach)[:, self.is_asked].max(axis=1, initial=0.0)
         self.weight = np.where(reach > 0, np.maximum(reach, _LEAST_WEIGHT), 0.0)
 
     def add_users(self, n: int) -> None:
@@ -569,7 +580,7 @@ class PartSample(UserSample):
         """Return the logarithm that a capital must reach, on the side that matters."""
         share = np.maximum(self.lower_share, 1 - self.lower_share).min()
         if self.is_one_sided and not len(self.sampled):
-            share = _ONE_SIDE
+            share = self._one_side
         return float(-np.log(share * (1 - self.level)))
 
     def _lower(self, at: IntArray) -> None:

@@ -278,9 +278,10 @@ class PartialRows:
         place = np.arange(items.shape[1])
         is_left = place < n_left[:, None]
         size = np.minimum(np.ceil(share * n_free).astype(np.int64), n_left)
-        key = np.where(is_left, pair_keys(seed, "plan/parts", users[:, None], items), np.uint64(2**64 - 1))
         is_part = np.zeros(items.shape, np.bool_)
-        np.put_along_axis(is_part, np.argsort(key, axis=1, kind="stable"), place < size[:, None], axis=1)
+        for at, (user, n, n_part) in enumerate(zip(users, n_left, size, strict=True)):
+            keys = pair_keys(seed, "plan/parts", user, items[at, :n])
+            is_part[at, np.argpartition(keys, n_part - 1)[:n_part]] = True
         cutoff = self.cutoff or self.rows.n_items
         best, lowest, before = np.empty((3, len(row)))
         for at, (start, stop) in enumerate(zip(pairs[row], pairs[row + 1], strict=True)):
