@@ -162,6 +162,15 @@ class ConfidenceSequence:
 
     def log_capital(self, mean: float, is_lower: bool) -> float:
         """Return the largest logarithm that the capital of bets against a mean ever had."""
+        return float(self._log_capitals(mean, is_lower).max(initial=0.0))
+
+    def last_log_capital(self, mean: float, is_lower: bool) -> float:
+        """Return the logarithm of the capital of bets against a mean after the last draw."""
+        capitals = self._log_capitals(mean, is_lower)
+        return float(capitals[-1]) if len(capitals) else 0.0
+
+    def _log_capitals(self, mean: float, is_lower: bool) -> FloatArray:
+        """Return the logarithm of the capital after each draw; infinite for means that are impossible."""
         weight = 1.0 if self.n_users is None else self.n_users / self.n_remaining
         if self.n_users is None:
             expected = np.full(len(self.value), mean)
@@ -172,10 +181,11 @@ class ConfidenceSequence:
             room, gain = self.most - expected, -gain
         bet = self.bet if is_lower or self.bet_smaller is None else self.bet_smaller
         if ((room < -_ROUNDING) & (bet > 0)).any():  # impossible given the values known so far
-            return np.inf
+            return np.full(len(self.value), np.inf)
         largest = self.largest if is_lower else self.largest_smaller
         bets = np.minimum(weight * bet, largest / np.maximum(room, _ROUNDING))
-        return float(np.cumsum(np.log1p(bets * gain)).max(initial=0.0))
+        capitals: FloatArray = np.cumsum(np.log1p(bets * gain))
+        return capitals
 
 
 def predictable_variance(

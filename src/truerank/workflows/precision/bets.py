@@ -15,7 +15,7 @@ import numpy as np
 from truerank.core.types import FloatArray
 from truerank.inference.anytime import predictable_variance
 
-#: Draws that a forecast of the drops counts for where bets are chosen.
+#: Draws that a guess of their cost, or of how values vary, counts for.
 GUESSED = 20.0
 #: Size of a report that is not 0, as a share of the largest, before any is known.
 SIZE = 0.5
@@ -82,12 +82,20 @@ class Bets:
     size: FloatArray
 
     @classmethod
-    def of(cls, drawn: FloatArray, seen: FloatArray, guess: FloatArray) -> Bets:
-        """Choose them by all values before a draw, and by a guess of the mean fall."""
+    def of(cls, drawn: FloatArray, seen: FloatArray, guess: FloatArray, n_guess: FloatArray) -> Bets:
+        """Choose them by all values before a draw, and by a guess of the mean fall.
+
+        Parameters
+        ----------
+        drawn, seen : (n, n_columns) values of these draws, and of those before
+        guess, n_guess : (n_columns,) the guess, and the number of draws that it counts for
+        """
         spread = np.maximum(np.abs(guess) * (1 - np.abs(guess)), 1e-4)
         variance = np.stack(
             [
-                predictable_variance(drawn[:, c], seen[:, c], prior=float(spread[c]), n_prior=GUESSED / 4)
+                predictable_variance(
+                    drawn[:, c], seen[:, c], prior=float(spread[c]), n_prior=float(n_guess[c]) / 4
+                )
                 for c in range(drawn.shape[1])
             ],
             axis=1,
@@ -99,8 +107,8 @@ class Bets:
             return sums
 
         n_before = np.arange(len(seen), len(fall))[:, None]
-        mean = (GUESSED * guess + before(fall)) / (GUESSED + n_before)
-        guessed = GUESSED * np.maximum(np.abs(guess), 1e-4)
+        mean = (n_guess * guess + before(fall)) / (n_guess + n_before)
+        guessed = n_guess * np.maximum(np.abs(guess), 1e-4)
         size = np.stack(
             [
                 (SIZE * guessed + before(one**2)) / (guessed + before(one))
@@ -109,13 +117,24 @@ class Bets:
         )
         return cls(mean, variance, size)
 
-    def at_risk(self, side: int, excluded: FloatArray) -> FloatArray:
-        """Return the shares of the capital for bets on larger (1) or smaller (-1) values."""
-        size = self.size[0 if side == 1 else 1]
+    def at_risk(self, side: int, excluded: FloatArray, most: FloatArray) -> FloatArray:
+        """Return the shares of the capital for bets on larger (1) or smaller (-1) values.
+
+        Parameters
+        ----------
+        side : which
+        excluded : (n_draws, n_columns) distance from the ceilings that is to be excluded
+        most : (n_columns,) the largest fall, or rise, that can be reported
+        """
+        most = np.where(most > 0, most, 1.0)
+        size = np.minimum(self.size[0 if side == 1 else 1] / most, 1.0)
         flat = [
             at_risk(max(side * mean, 0.0), min(e, 0.999), s)
             for mean, e, s in zip(
-                self.mean.ravel().tolist(), excluded.ravel().tolist(), size.ravel().tolist(), strict=True
+                (self.mean / most).ravel().tolist(),
+                (excluded / most).ravel().tolist(),
+                size.ravel().tolist(),
+                strict=True,
             )
         ]
         found: FloatArray = np.clip(np.reshape(flat, self.mean.shape), *_AT_RISK)

@@ -128,14 +128,14 @@ class AskedModel:
         )
 
     def parts(
-        self, row: IntArray, within: FloatArray | None = None, is_needed: BoolArray | None = None
+        self, row: IntArray, within: FloatArray | None = None, importance: FloatArray | None = None
     ) -> RowParts:
         """Return how large a part of each row says how far its value lies below its ceiling.
 
         Parameters
         ----------
         row : open rows
-        within, is_needed : (len(row), n_metrics) and (n_metrics,) as in ``RowParts.of``
+        within, importance : (len(row), n_metrics) and (n_metrics,) as in ``RowParts.of``
         """
         cutoff = self.rows.cutoff or self.rows.rows.n_items
         order = np.argsort(row, kind="stable")
@@ -150,7 +150,7 @@ class AskedModel:
         is_whole = np.zeros(len(row), np.bool_)
         is_whole[order] = (ceilings > now + _ROUNDING).any(axis=1) | (self.ties == "random")
         drops[:, :, -1] = self.ceilings(row)  # nothing is left where every target is beyond the cut-off
-        return RowParts.of(np.maximum(drops, 0.0), steps, is_whole, within, is_needed)
+        return RowParts.of(np.maximum(drops, 0.0), steps, is_whole, within, importance)
 
     def ask_parts(
         self, row: IntArray, share: FloatArray, ceiling: FloatArray, reach: FloatArray

@@ -32,7 +32,9 @@ _ONE_SIDE = 0.98  # of 1 - level for the lower limit of a model: its ceilings ar
 _ONE_SIDE_OF_DIFFERENCE = 0.9  # the same of a difference, for the limit towards 0; its sign is a guess
 _WHOLE = 1.3  # weight of users whose whole rows are asked for, as a multiple of their reach
 _LEAST_WEIGHT = 1e-3  # of a user, who must have a chance to be drawn
-_BELIEVED = 120.0  # draws that a forecast of the drops counts for where it is decided how deep to go
+_BELIEVED = 1.0  # reports of the largest size that a forecast of the drops counts for
+_LEAST_IMPORTANCE = 0.05  # of a metric whose interval is not narrow enough yet
+_CHANGED = 0.1  # of the importance of a metric, for which parts are chosen anew
 _PASS = 0.5  # of the scores that draws are expected to take, for one pass of screening at most
 _AFTER = 4.0  # all that a row still holds, as a multiple of what the next pass is expected to find
 _AFTER_OF_DIFFERENCE = 2.0  # the same of a difference: a lead that looks lost is asked about too long
@@ -63,7 +65,9 @@ class PartSample(UserSample):
     ----------
     may_ask_parts : whether users can be drawn in this way: all open models can be asked for parts of rows
     is_by_parts : whether they are drawn in this way now; else whole rows are scored, each user once
-    is_needed : (n_metrics,) metrics with a column that is not narrow enough; parts are drawn for these alone
+    importance : (n_metrics,) the evidence that intervals of a metric still lack, as a share of the most that
+        one lacks; 0 where they are narrow enough. Reports of a metric count for so much where parts and
+        weights are chosen, so that all metrics become narrow enough at about the same time
     share : (len(queue), n_models) of the row that is asked for
     reach : (len(queue), n_models, n_metrics) the largest drop that may be reported; 0 where nothing is open
     slope : (len(queue), n_models) the largest drop per further item above the targets
@@ -92,7 +96,7 @@ class PartSample(UserSample):
         self.share, self.slope, self.cost = np.ones((3, n, n_models))
         self.reach: FloatArray = np.ones((n, n_models, n_metrics))
         self.ceilings: FloatArray = np.zeros((0, n_models, n_metrics))
-        self.is_needed: BoolArray = np.ones(n_metrics, np.bool_)
+        self.importance: FloatArray = np.ones(n_metrics)
         self.may_ask_parts = self.is_by_parts = False
         self.is_one_sided = is_one_sided
         self.spent = self.n_drawn = 0  # scores of draws, and their number, since models were chosen
@@ -156,14 +160,26 @@ class PartSample(UserSample):
         if self.is_by_parts:
             self._plan()
 
+    @property
+    def is_needed(self) -> BoolArray:
+        """Metrics with an interval that is not narrow enough; parts are drawn for these alone."""
+        return self.importance > 0
+
     def need(self, metrics: BoolArray) -> None:
         """Draw parts for some metrics alone from now on: those whose intervals are not narrow enough.
 
         Users who have nothing to lose in these are drawn no more, so that no bet is placed on the other
-        metrics; what is known of them stays.
+        metrics; what is known of them stays. Among these the metrics that lack most count most: a report that
+        cost one of them most of its capital would else have users drawn for another that is nearly done.
         """
-        if metrics.any() and (metrics != self.is_needed).any():
-            self.is_needed = metrics.copy()
+        if not metrics.any():
+            return
+        missing = self._missing().reshape(-1, len(metrics)).max(axis=0) * metrics
+        share = missing / missing.max() if missing.any() else np.ones(len(metrics))
+        importance = np.where(metrics, np.maximum(share, _LEAST_IMPORTANCE), 0.0)
+        is_changed = np.abs(importance - self.importance) > _CHANGED * self.importance
+        if is_changed.any():
+            self.importance = importance
             if self.is_by_parts:
                 self._plan()
 
@@ -174,14 +190,14 @@ class PartSample(UserSample):
         for k, model in self.slow.items():
             at = chosen[model.is_open[self.queue[chosen]]]
             if len(at):
-                parts = model.parts(self.queue[at], is_needed=self.is_needed)
+                parts = model.parts(self.queue[at], importance=self.importance)
                 self.share[at, k], self.reach[at, k], self.slope[at, k] = (
                     parts.share,
                     parts.reach,
                     parts.slope,
                 )
                 self.cost[at, k] = parts.cost() * model.rows.rows.n_free[self.queue[at]]
-        reach = self.reach[:, :, self.is_needed].max(axis=2, initial=0.0)
+        reach = (self.importance * self.reach).max(axis=2, initial=0.0)
         reach = (np.where(self.share == 1, _WHOLE, 1.0) * reach)[:, self.is_asked].max(axis=1, initial=0.0)
         self.weight = np.where(reach > 0, np.maximum(reach, _LEAST_WEIGHT), 0.0)
 
@@ -195,11 +211,13 @@ class PartSample(UserSample):
         reach = self.reach * self.is_asked[:, None] / np.maximum(self.weight, _LEAST_WEIGHT)[:, None, None]
         below, above = (self.contrast(reach, side).max(axis=0) for side in (1, -1))
         ceilings = self.known + self.ceiling.sum(axis=0)
-        guess, seen = self._expected_fall() / total, self._seen()
+        forecast = self._forecast() * self.is_asked[:, None]
+        guess, seen = self.contrast(forecast) / total, self._seen()
+        n_guess = self._believed(self.contrast(forecast, 1) + self.contrast(forecast, -1))
         at = self._draw(n)  # all that bets depend on is known before this
         drop = self._reports(at) / self.weight[at, None, None]
         drawn = np.clip(1 - self.contrast(drop), 1 - below, 1 + above)
-        bets = Bets.of(drawn, seen, guess)
+        bets = Bets.of(drawn, seen, guess, n_guess)
         distance, excluded = self._distances(bets.mean, total)
         is_needed = np.tile(self.is_needed, len(self.contrasts))
         has_larger, has_smaller = (side & is_needed for side in self._sides())
@@ -213,8 +231,8 @@ class PartSample(UserSample):
             variance=bets.variance,
             stake=np.where(has_larger, distance[0] / bets.variance, 0.0),
             stake_smaller=np.where(has_smaller, distance[1] / bets.variance, 0.0),
-            largest=bets.at_risk(1, excluded[0]),
-            largest_smaller=bets.at_risk(-1, excluded[1]),
+            largest=bets.at_risk(1, excluded[0], below),
+            largest_smaller=bets.at_risk(-1, excluded[1], above),
             sampled=self.queue[at],
             drop=np.where(self.is_asked[:, None] & self.is_needed, drop, np.nan),
             ceilings=np.broadcast_to(ceilings, drop.shape),
@@ -294,24 +312,39 @@ class PartSample(UserSample):
         return drop
 
     def expected_drops(self) -> FloatArray:
-        """Return about how far the values of the queue lie below their ceilings, (n_models, n_metrics)."""
+        """Return about how far the values of the queue lie below their ceilings, (n_models, n_metrics).
+
+        The forecast F and the reports of n draws are believed together: about W (b + S) / (b W / F + n), with
+        S the sum of the reports as shares of weights, W the weight of all users, b = ``_BELIEVED``. That is
+        the mean of a gamma law after S events, for a law of shape b and mean F before them. So a report that
+        was to be expected changes little, and several soon outweigh a forecast that was wrong.
+        """
         if not self.may_ask_parts:
             return super().expected_drops()
-        guess = np.zeros(self.known.shape)
-        if len(self.queue) == 0:
-            return guess
+        drops = self._forecast()
         n_seen = len(self.sampled) - self.n_before
-        now = self.known + self.ceiling.sum(axis=0)
+        if n_seen == 0 or self.is_complete:
+            return drops
+        drawn = np.maximum(self.known + self.ceiling.sum(axis=0) - self.n_all * self._drawn_mean(), 0.0)
+        believed = self._believed(drops)
+        both = (believed * drops + n_seen * drawn) / (believed + n_seen)
+        is_drawn = self.is_asked[:, None] & self.is_needed & ~np.isnan(drawn)
+        return np.where(is_drawn, both, drops)
+
+    def _forecast(self) -> FloatArray:
+        """Return the same from what passes found, whatever was drawn."""
+        forecast = np.zeros(self.known.shape)
         after = _AFTER_OF_DIFFERENCE if self.is_about_differences else _AFTER
-        for k, model in self.slow.items():
-            n_items = after * (GROWTH - 1) * np.maximum(model.rows.depth[self.queue], 1)
-            guess[k] = self._falls(k, n_items).sum()
-            if n_seen and self.is_asked[k]:
-                drawn = (now[k] - self.n_all * self._drawn_mean()[k])[self.is_needed]
-                if not np.isnan(drawn).any():
-                    below = max(float(drawn.max()), 0.0)
-                    guess[k] = (_BELIEVED * guess[k] + n_seen * below) / (_BELIEVED + n_seen)
-        return guess
+        if not self.is_complete:
+            for k, model in self.slow.items():
+                n_items = after * (GROWTH - 1) * np.maximum(model.rows.depth[self.queue], 1)
+                forecast[k] = self._falls(k, n_items).sum()
+        return forecast
+
+    def _believed(self, forecast: FloatArray) -> FloatArray:
+        """Return how many draws forecasts of drops count for: those in which they expect b full reports."""
+        least = _RATIO[0] * 2 * float(self.wanted.min()) * self.n_all
+        return _BELIEVED * float(self.weight.sum()) / np.maximum(forecast, least)
 
     def _expected_fall(self) -> FloatArray:
         """Return about how far the columns lie below those of the ceilings, in all, by models that are asked.
@@ -391,7 +424,7 @@ class PartSample(UserSample):
         r"""Return how many scores of draws are saved if a drop of 1 is found by screening.
 
         With R the sum of all drops, E that which is to be excluded and r = R/E, bets take about c/g(r)
-        scores, where c is what they take without drops and g the growth of the bets, as a share of that
+        scores, where c is what they still take without drops and g the growth of the bets, as a share of that
         without drops.
 
         Parameters
@@ -400,7 +433,7 @@ class PartSample(UserSample):
         """
         excluded = float(self._gaps().min())
         ratio = float(np.clip(self._most_drop() / excluded, _RATIO[0], most_ratio))
-        without = self._threshold() * self._planned_cost() / excluded
+        without = float(self._missing().max()) * self._planned_cost() / excluded
         step = 0.01
         near, far = (growth(r * _SMALL, _SMALL, SIZE) / _SMALL for r in (ratio, ratio + step))
         return float(without * (1 / far - 1 / near) / step / excluded)
@@ -416,33 +449,46 @@ class PartSample(UserSample):
         total, seen, needed = float(self.weight.sum()), self._seen(), 1.0
         if total == 0:
             return 1
-        guess, threshold = self._expected_fall() / total, self._threshold()
-        mean = self.contrast(self.expected_values())
-        for column, (sequence, wanted) in enumerate(zip(self.sequences(), self.wanted, strict=True)):
-            fall = (GUESSED * guess[column] + float((1 - seen[:, column]).sum())) / (GUESSED + len(seen))
+        fall, importance = self._expected_fall(), np.tile(self.importance, len(self.contrasts))
+        is_lower = self._is_lower()
+        lacking = self._missing()
+        for column in np.flatnonzero(lacking > 0):
+            missing, wanted = float(lacking[column]), float(self.wanted[column])
+            down = fall[column] if is_lower[column] else -fall[column]
             if self.is_about_differences:
-                is_lower = bool(mean[column] >= 0)
-                excluded = (
-                    (wanted + max(fall if is_lower else -fall, 0.0) * total / self.n_all) * self.n_all / total
-                )
-                capital = sequence.log_capital(mean[column] - (wanted if is_lower else -wanted), is_lower)
-                fall = fall if is_lower else -fall
+                excluded = wanted * self.n_all + max(down, 0.0)
             else:
-                low, high = sequence.limits(level=self.level)
-                if high - low <= 2 * wanted:
-                    continue
-                excluded = 2 * wanted * self.n_all / total
-                capital = sequence.log_capital(high - 2 * wanted, True)
-            missing = max(threshold - capital, 0.0)
-            pace = growth(float(np.clip(fall, *(excluded * np.array(_RATIO)))), excluded, SIZE)
+                excluded = 2 * wanted * self.n_all
+            down, excluded = (one * importance[column] / total for one in (down, excluded))
+            pace = growth(float(np.clip(down, *(excluded * np.array(_RATIO)))), excluded, SIZE)
             by_one = missing / pace
             if not self.is_about_differences:
                 unknown = needed_information(wanted, self.level) - self.gained()[column]
-                variance = predicted_variance(seen[:, column]) if len(seen) >= GUESSED else abs(fall)
+                variance = predicted_variance(seen[:, column]) if len(seen) >= GUESSED else abs(down)
                 by_both = max(unknown, 0.0) * variance * (total / self.n_all) ** 2
                 by_one = min(by_one, max(by_both, missing / growth(0.0, excluded)))
             needed = max(needed, by_one)
         return int(np.ceil(needed))
+
+    def _is_lower(self) -> BoolArray:
+        """Return the columns whose lower limit decides: that of a model, and of a difference towards 0."""
+        mean = self.contrast(self.expected_values())
+        return (mean >= 0) | (not self.is_about_differences)
+
+    def _missing(self) -> FloatArray:
+        """Return what the logarithm of the capital of each column still lacks, 0 where it is enough."""
+        threshold, mean = self._threshold(), self.contrast(self.expected_values())
+        missing, is_lower = np.zeros(len(self.wanted)), self._is_lower()
+        for column, (sequence, wanted) in enumerate(zip(self.sequences(), self.wanted, strict=True)):
+            against = mean[column] - (wanted if is_lower[column] else -wanted)
+            if not self.is_about_differences:
+                low, high = sequence.limits(level=self.level)
+                if high - low <= 2 * wanted:
+                    continue
+                against = high - 2 * wanted
+            capital = sequence.last_log_capital(float(against), bool(is_lower[column]))
+            missing[column] = max(threshold - capital, 0.0)
+        return missing
 
     def choose_way(self) -> None:
         """Draw parts of rows, or score whole rows of each user once: what is expected to take fewer scores.

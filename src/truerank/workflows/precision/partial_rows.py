@@ -276,7 +276,6 @@ class PartialRows:
         n_free, n_left = self.rows.n_free[row], self.rows.n_free[row] - self.depth[row]
         _, items, _ = self._sorted_items(row, n_left)
         place = np.arange(items.shape[1])
-        is_left = place < n_left[:, None]
         size = np.minimum(np.ceil(share * n_free).astype(np.int64), n_left)
         is_part = np.zeros(items.shape, np.bool_)
         for at, (user, n, n_part) in enumerate(zip(users, n_left, size, strict=True)):

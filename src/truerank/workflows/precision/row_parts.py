@@ -115,7 +115,7 @@ class RowParts:
         steps: Sequence[int],
         is_whole: BoolArray | None = None,
         within: FloatArray | None = None,
-        is_needed: BoolArray | None = None,
+        importance: FloatArray | None = None,
     ) -> RowParts:
         """Choose the parts.
 
@@ -126,7 +126,8 @@ class RowParts:
         is_whole : (n,) users whose rows must be whole
         within : (n, n_metrics) the largest drop that may be reported: the smallest parts are chosen that keep
             to it, or whole rows. None: no limit, and parts are those that cost least in the end
-        is_needed : (n_metrics,) metrics whose drops matter still; None for all
+        importance : (n_metrics,) weights of the metrics, in [0, 1], by which drops count where parts are
+            chosen; 0 for a metric that matters no more. None: 1 for all
 
         Examples
         --------
@@ -140,15 +141,15 @@ class RowParts:
         fewest = np.array([1, *(step + 1 for step in steps[:-1])])  # items that a step stands for, at least
         chance = 1 - (1 - share[:, None]) ** fewest
         reach = (drops[:, :, None, :] / chance).max(axis=3)  # (n, n_metrics, n_shares)
-        chosen_by = slice(None) if is_needed is None else is_needed
-        total = reach[:, chosen_by].max(axis=1) * _cost(share)
+        importance = np.ones(drops.shape[1]) if importance is None else importance
+        total = (importance[:, None] * reach).max(axis=1) * _cost(share)
         if within is not None:
             is_within = (reach <= within[:, :, None] + _ROUNDING).all(axis=1)
             total = np.where(is_within | (share == 1), share, np.inf)
         if is_whole is not None:
             total[is_whole, 1:] = np.inf
         chosen = total.argmin(axis=1)
-        slope = (drops[:, chosen_by] / fewest).max(axis=(1, 2), initial=0.0)
+        slope = (drops[:, importance > 0] / fewest).max(axis=(1, 2), initial=0.0)
         return cls(share[chosen], np.take_along_axis(reach, chosen[:, None, None], axis=2)[:, :, 0], slope)
 
     def cost(self) -> FloatArray:
