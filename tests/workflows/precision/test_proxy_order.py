@@ -176,20 +176,21 @@ def test_directions_are_uncorrelated_until_they_are_shortened() -> None:
     assert ProxyScores([as_scorer(SCORES)], 240).directions.shape == (240, 0)
 
 
-def test_long_factors_of_popular_items_do_not_send_them_to_the_end() -> None:
+def test_an_error_of_a_taste_moves_no_guess_by_more_than_its_length_however_long_factors_are() -> None:
     rng = np.random.default_rng(0)
-    taste, item = rng.normal(size=(N_USERS, 16)), rng.normal(size=(N_ITEMS, 16))
-    is_popular = np.arange(N_ITEMS) < 10
-    slow = taste @ item.T + 8.0 * is_popular
-    long = item * np.where(is_popular, 40.0, 1.0)[:, None]
-    order = ProxyOrder.of([Factors(taste + rng.normal(size=taste.shape), long)], SPLIT.train)
-    order.learn(asked(order, slow, ALL_USERS, n=12), ALL_USERS)
-    guess = order.guesses(ALL_USERS).guess
-    place = np.argsort(np.argsort(-guess, axis=1), axis=1)[:, is_popular]
-    best = slow[:, is_popular].max(axis=1)
-    is_best = slow[:, is_popular] == best[:, None]
-    assert np.median(place[is_best]) < 15
-    assert (place[is_best] > 0.9 * N_ITEMS).mean() < 0.01
+    length = np.where(np.arange(N_ITEMS) < 10, 70.0, 1.0)[:, None]
+    item = length * rng.normal(size=(N_ITEMS, 16))
+    order = ProxyOrder.of([Factors(rng.normal(size=(N_USERS, 16)), item)], SPLIT.train)
+    directions = order.scores.directions.astype(np.float64)
+    before = order.guesses(USERS).guess
+    error = np.tile(directions[:10].mean(axis=0) + directions[0], (N_USERS, 1))
+    error *= 0.3 / np.linalg.norm(error, axis=1, keepdims=True)
+    order.tastes = error.astype(np.float32)
+    moved = np.abs(order.guesses(USERS).guess - before)
+    assert moved[:, 0].min() > 0.15  # they have a say,
+    assert moved.max() < 0.3 + 1e-6  # and no more than that
+    whole = directions / np.sqrt(1 - np.linalg.norm(directions, axis=1, keepdims=True) ** 2)
+    assert np.abs(error[USERS] @ whole.T).max() > 0.9  # the control: directions that were not shortened
 
 
 def test_factors_too_large_for_single_precision_do_no_harm() -> None:
