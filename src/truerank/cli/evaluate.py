@@ -114,7 +114,7 @@ def evaluate(
     """Rank items for every test user and print metrics, exact or estimated from sampled items."""
     from truerank.cli.dataset import read_split
     from truerank.workflows.evaluate import run_evaluation
-    from truerank.workflows.fitting import name_models
+    from truerank.workflows.fitting import is_slow, name_models
     from truerank.workflows.options import DEFAULT_METRICS, make_options
 
     check_file(out, "--out", SUFFIXES)
@@ -139,8 +139,7 @@ def evaluate(
         raise InvalidParameter("--work-dir needs --engine, such as dask.")
     is_sampled = negatives is not None or sampler is not None
     models = name_models(list(model))
-    is_slow = any(getattr(one, "is_slow", False) for one in models.values())
-    if precision is not None and is_slow and not is_given("metrics"):
+    if precision is not None and any(map(is_slow, models.values())) and not is_given("metrics"):
         metrics = DEFAULT_METRICS
         say(f"{metrics}: ap and auc need complete rows of slow models. Name them in --metrics to have them.")
     options = make_options(

@@ -46,6 +46,7 @@ from truerank.workflows.fitting import (
     make_validate,
     name_models,
     unknown_of,
+    warn_of_all_scores,
     was_interrupted,
 )
 from truerank.workflows.options import (
@@ -204,6 +205,8 @@ def run_evaluation(
         split = with_grades(split, options.gain)
         groups = label_split(options.by, split)
         split = take_users(split, options)
+        if options.sampler is None or options.check:
+            warn_of_all_scores(models, split)
         finished = _finished(_evaluated(models, split, options, progress))
         unfinished = _unfinished(models, [model.name for model in finished])
         result = assemble_result(

@@ -19,6 +19,7 @@ from truerank.core.progress import SILENT, Progress
 from truerank.core.ranks import SeenPolicy
 from truerank.core.scorer import Scorer, as_scorer
 from truerank.core.split import Split
+from truerank.core.table import listed_in_words
 from truerank.data.catalogue import open_data
 from truerank.data.read import from_csr, from_frame
 from truerank.metrics.registry import make_metrics, values
@@ -30,7 +31,10 @@ _MODEL_FILE = ".truerank"
 
 
 def name_models(models: Any) -> dict[str, Model | Scorer]:
-    """Return models and scorers by the name they have in the result: a spec as it was written."""
+    """Return models and scorers by the name they have in the result: a spec as it was written.
+
+    A slow model that was given a name has that, and its version too where the name alone is taken.
+    """
     if isinstance(models, Mapping):
         return {name: model_or_scorer(model) for name, model in models.items()}
     listed = models if isinstance(models, list) else [models]
@@ -40,12 +44,33 @@ def name_models(models: Any) -> dict[str, Model | Scorer]:
         name = str(model) if isinstance(model, Model) else type(model).__name__
         if isinstance(entry, str) and not entry.endswith(_MODEL_FILE):
             name = str(parse_spec(entry))
+        if is_slow(model):
+            own = getattr(model, "name", "")
+            name = (f"{own} {getattr(model, 'version', '')}" if own in named else own) or name
         if name in named:
             raise InvalidParameter(f"model {name!r} is given twice. Leave one out or name them in a mapping.")
         named[name] = model
     if not named:
         raise InvalidParameter("at least one model is needed, got none. Use for example popularity.")
     return named
+
+
+def is_slow(model: Model | Scorer) -> bool:
+    """Whether each score of a model takes time or money, so that scores are kept and counted."""
+    return bool(getattr(model, "is_slow", False))
+
+
+def warn_of_all_scores(models: Mapping[str, Model | Scorer], split: Split) -> None:
+    """Say how many scores slow models are asked for where all items are ranked for all users."""
+    slow = [name for name, model in models.items() if is_slow(model)]
+    if slow:
+        n_scores = int((split.test.user_counts() > 0).sum()) * split.train.n_items
+        warnings.warn(
+            f"all {n_scores:,} scores of {listed_in_words(slow)} are asked for, because no precision is "
+            "given. With precision=0.01 it is as many as that takes, often a hundredth of them.",
+            DataWarning,
+            stacklevel=_outside(),
+        )
 
 
 def model_or_scorer(given: Any) -> Model | Scorer:

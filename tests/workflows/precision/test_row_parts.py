@@ -221,8 +221,8 @@ def test_a_metric_that_is_narrow_enough_is_drawn_for_no_more() -> None:
 
 
 @pytest.mark.parametrize("n_reports", [0, 1, 5])
-def test_a_forecast_counts_for_one_full_report(n_reports: int) -> None:
-    """Gamma law: with F expected and reports of sum S in n draws, W (1 + S) / (W / F + n) are expected."""
+def test_a_forecast_counts_for_two_full_reports(n_reports: int) -> None:
+    """Gamma law: with F expected and reports of sum S in n draws, W (2 + S) / (2 W / F + n) are expected."""
     split, scores = make_world()
     model = AskedModel(PartialRows(Counting(scores), split, cutoff=10), make_metrics("ndcg@10"))
     sample = PartSample([model], precision=0.01, level=0.95)
@@ -236,7 +236,7 @@ def test_a_forecast_counts_for_one_full_report(n_reports: int) -> None:
     fallen = float((sample.ceilings[0] - known)[0, 0])  # reports are of what ceilings were then
     drawn = max(total * 0.9 * n_reports / 10 - fallen, 0.0)
     forecast = float(sample._forecast()[0, 0])
-    believed = now / forecast
+    believed = 2 * now / forecast
     expected = (believed * forecast + 10 * drawn) / (believed + 10)
     assert sample.expected_drops()[0, 0] == pytest.approx(expected, rel=1e-9)
     assert sample.estimates()[0, 0] == pytest.approx(float(known[0, 0] - drawn) / sample.n_all, abs=0.02)

@@ -72,7 +72,14 @@ from truerank.workflows.compare.result import (
     decide_verdict,
     verdict_sentence,
 )
-from truerank.workflows.fitting import as_split, check_targets, fit_scorer, make_validate, name_models
+from truerank.workflows.fitting import (
+    as_split,
+    check_targets,
+    fit_scorer,
+    make_validate,
+    name_models,
+    warn_of_all_scores,
+)
 from truerank.workflows.options import DEFAULT_ESTIMATOR, Estimators, single_estimator
 from truerank.workflows.segments.grouping import By, label_split, make_groupings
 
@@ -558,6 +565,8 @@ def compare(
         if made_gain is not None:
             split = graded_split(split, made_gain)
         groups = label_split(options.by, split)
+        if sampler is None:
+            warn_of_all_scores(named, split)
         ranks: Mapping[str, AnyRanks] = rank_models(
             named,
             split,

@@ -20,7 +20,7 @@ from truerank.core.scorer import Scorer, check_scorer
 from truerank.core.split import Split
 from truerank.core.types import FloatArray, IntArray
 from truerank.models.registry import MODELS
-from truerank.workflows.fitting import fit_scorer, model_or_scorer
+from truerank.workflows.fitting import fit_scorer, is_slow, model_or_scorer
 from truerank.workflows.precision.item_order import Asked, Guesses, ItemOrder, PopularFirst
 from truerank.workflows.precision.proxy_scores import ProxyRows, ProxyScores
 
@@ -52,7 +52,7 @@ def make_order(
     ]
     names = [str(model) if isinstance(model, Model) else type(model).__name__ for model in models]
     for name, model in zip(names, models, strict=True):
-        if getattr(model, "is_slow", False):
+        if is_slow(model):
             raise InvalidParameter(
                 f"a proxy must be cheap, because it is asked for every item of many users, but {name} is a "
                 "slow model. Name a model that is fitted to the train part, or give its scores as an array."
