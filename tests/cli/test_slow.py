@@ -73,6 +73,26 @@ def test_metrics_that_need_complete_rows_are_asked_for_by_name(
 
 
 @pytest.mark.slow
+def test_models_are_shown_by_their_names_and_asked_for_everything_only_with_a_note(
+    truerank: Truerank, files: dict[str, str], server: ScoreServer
+) -> None:
+    """Two versions of one model, exact and then up to a precision; and compared with each other."""
+    named = [f"http(url={server.url}, name=reranker, version={version}, batch=500)" for version in (1, 2)]
+    call = (files["EVENTS"], "--model", named[0], "--model", named[1], *FLAGS[:2])
+    exact = truerank("evaluate", *call)
+    assert exact.code == 0, exact.err
+    n_scores = len(set(server.asked))
+    note = f"note: each of {n_scores:,} scores of reranker and reranker 2 is asked for. "
+    assert f"{note}A precision of 0.01 takes" in " ".join(exact.err.split())
+    assert [line.split("  ")[0] for line in exact.out.splitlines()[1:]] == ["reranker", "reranker 2"]
+    rough = truerank("evaluate", *call, *FLAGS[2:], "--format", "json")
+    assert [one["model"] for one in json.loads(rough.out)["estimates"]] == ["reranker", "reranker 2"]
+    assert "is asked for" not in rough.err
+    compared = truerank("compare", "--data", *call)
+    assert f"{note}To decide which model is better" in " ".join(compared.err.split())
+
+
+@pytest.mark.slow
 def test_a_budget_that_ends_early(truerank: Truerank, files: dict[str, str], server: ScoreServer) -> None:
     server.model = lambda users, items: [0.0] * len(items)  # all tie, so that rows never end early
     call = ("evaluate", files["EVENTS"], "--model", f"http(url={server.url})", *FLAGS[:2], *FLAGS[4:])

@@ -160,3 +160,26 @@ def test_coverage_at_a_stop_that_depends_on_the_data() -> None:
     least = binom.ppf(1e-6, n_runs, 0.95)
     assert hits(True, n_runs) >= least
     assert hits(False, n_runs) < least
+
+
+@pytest.mark.parametrize("is_lower", [True, False])
+def test_capital_after_the_last_bet_and_the_largest_ever(is_lower: bool) -> None:
+    """Bets on larger values win and then lose: the limit stays, what they still lack grows."""
+    value, mean, aim = np.array([1.0, 1.0, 0.0, 0.0]), 0.4, 0.2
+    if not is_lower:
+        value = 1 - value
+        mean = 1 - mean
+    capital, path = 0.0, [0.0]
+    for at, x in enumerate(value.tolist()):
+        seen = value[:at]
+        variance = (0.25 + float(((seen - seen.mean()) ** 2).sum() if at else 0.0)) / (1 + at)
+        room = mean if is_lower else 1 - mean
+        gain = x - mean if is_lower else mean - x
+        capital += float(np.log1p(min(aim / variance, 0.75 / room) * gain))
+        path.append(capital)
+    sequence = ConfidenceSequence.simple(value, aim, n_users=None)
+    assert sequence.last_log_capital(mean, is_lower) == pytest.approx(path[-1])
+    assert sequence.log_capital(mean, is_lower) == pytest.approx(max(path))
+    assert path[-1] < 0 < max(path)
+    nobody = ConfidenceSequence.simple(np.zeros(0), aim, n_users=None)
+    assert nobody.last_log_capital(mean, is_lower) == nobody.log_capital(mean, is_lower) == 0.0

@@ -206,7 +206,7 @@ def run_evaluation(
         groups = label_split(options.by, split)
         split = take_users(split, options)
         if options.sampler is None or options.check:
-            warn_of_all_scores(models, split)
+            warn_of_all_scores(models, split, "A precision of 0.01 takes a few percent of them, or less.")
         finished = _finished(_evaluated(models, split, options, progress))
         unfinished = _unfinished(models, [model.name for model in finished])
         result = assemble_result(

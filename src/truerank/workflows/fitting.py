@@ -60,14 +60,13 @@ def is_slow(model: Model | Scorer) -> bool:
     return bool(getattr(model, "is_slow", False))
 
 
-def warn_of_all_scores(models: Mapping[str, Model | Scorer], split: Split) -> None:
-    """Say how many scores slow models are asked for where all items are ranked for all users."""
+def warn_of_all_scores(models: Mapping[str, Model | Scorer], split: Split, instead: str) -> None:
+    """Say how many scores slow models are asked for, and what takes fewer, where all items are ranked."""
     slow = [name for name, model in models.items() if is_slow(model)]
     if slow:
-        n_scores = int((split.test.user_counts() > 0).sum()) * split.train.n_items
+        n_scores = int(split.summary()["users_with_targets"]) * split.train.n_items
         warnings.warn(
-            f"all {n_scores:,} scores of {listed_in_words(slow)} are asked for, because no precision is "
-            "given. With precision=0.01 it is as many as that takes, often a hundredth of them.",
+            f"each of {n_scores:,} scores of {listed_in_words(slow)} is asked for. {instead}",
             DataWarning,
             stacklevel=_outside(),
         )

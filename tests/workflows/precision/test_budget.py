@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests.workflows.plan.world import Counting, make_world
-from truerank.core.errors import InvalidData, InvalidParameter
+from truerank.core.errors import DataWarning, InvalidData, InvalidParameter
 from truerank.core.result import Result
 from truerank.core.scorer import as_scorer
 from truerank.metrics.registry import make_metrics, values
@@ -355,3 +355,15 @@ def test_kill_9_and_a_restart(tmp_path: Path) -> None:
 
 if __name__ == "__main__":
     run_and_write(*sys.argv[1:])
+
+
+def test_slow_models_have_their_own_names_and_all_scores_are_announced() -> None:
+    named = [slow(name="net"), slow(name="net", version="2"), slow()]
+    with pytest.warns(
+        DataWarning, match=r"^each of [\d,]+ scores of net, net 2 and SlowScorer is asked for\. A"
+    ):
+        result = evaluate(named, SPLIT, "recall@10")
+    assert result.models() == ["net", "net 2", "SlowScorer"]
+    assert named[0].n_asked <= int(SPLIT.summary()["users_with_targets"]) * SPLIT.train.n_items
+    with pytest.raises(InvalidParameter, match="model 'SlowScorer' is given twice"):
+        evaluate([slow(), slow()], SPLIT, "recall@10")

@@ -45,8 +45,8 @@ class Http(Model):
     retries : further requests after one that failed or that the server had no time for
     timeout : seconds for each request
     token : the environment variable that holds a token, sent as ``Authorization: Bearer``; empty for none
-    name, version : under which scores are kept; the name is the address unless there is another one. Give
-        another version whenever the model behind the address changes
+    name, version : under which scores are kept, and the name in the result; scores are kept under the
+        address where there is no name. Give another version whenever the model behind the address changes
 
     Examples
     --------

@@ -347,8 +347,9 @@ def slow_scorer(
         ... seconds
     timeout : seconds for each call; None for no limit. A coroutine is cancelled; a function cannot be, and
         goes on unheard
-    name, version : under which scores are kept; the name in the result unless there is another one. Give
-        another version whenever the model, its prompt or its parameters change
+    name, version : under which scores are kept, and the name in the result where models are not given by
+        names; scores are kept under the name in the result where there is none here. Give another version
+        whenever the model, its prompt or its parameters change
 
     Examples
     --------

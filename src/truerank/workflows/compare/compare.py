@@ -566,7 +566,8 @@ def compare(
             split = graded_split(split, made_gain)
         groups = label_split(options.by, split)
         if sampler is None:
-            warn_of_all_scores(named, split)
+            instead = "To decide which model is better takes a few percent of them, or less: use decide."
+            warn_of_all_scores(named, split, instead)
         ranks: Mapping[str, AnyRanks] = rank_models(
             named,
             split,

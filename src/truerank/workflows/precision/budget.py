@@ -16,6 +16,7 @@ from truerank.core.split import Split
 from truerank.core.table import duration, listed_in_words, round_up
 from truerank.models.slow.score_file import ScoreFile, told_versions
 from truerank.models.slow.slow_scorer import SlowScorer, check_version
+from truerank.workflows.fitting import is_slow
 
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _WRITTEN = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z]*)\Z")
@@ -235,7 +236,7 @@ def open_scores(
     """
     if path is None:
         return nullcontext()
-    slow = {name: model for name, model in models.items() if getattr(model, "is_slow", False)}
+    slow = {name: model for name, model in models.items() if is_slow(model)}
     kept_as: dict[tuple[str, str], str] = {}
     for name, model in slow.items():
         kept_name, version = model.name or getattr(model, "url", "") or name, str(model.version)

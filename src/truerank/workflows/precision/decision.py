@@ -371,10 +371,9 @@ class DecisionSearch:
         distance = size if margin is None else np.maximum(size, margin - size)
         distance = np.maximum(np.maximum(distance, error), _LEAST_AIM)
         is_pair_open = self._open_pairs()[self.pairs]
-        sample.need(np.asarray(is_pair_open.any(axis=0)))
-        is_open = is_pair_open.ravel()
         sample.aim[:] = _CAUTION * distance
-        sample.wanted[:] = sample.excluded[:] = np.where(is_open, distance, 1.0)
+        sample.wanted[:] = sample.excluded[:] = np.where(is_pair_open.ravel(), distance, 1.0)
+        sample.need(np.asarray(is_pair_open.any(axis=0)))
 
     def _add_users(self) -> bool:
         """Sample the users of the next round, and see how far their values lie below first ceilings.

@@ -472,22 +472,22 @@ class PartSample(UserSample):
 
     def _is_lower(self) -> BoolArray:
         """Return the columns whose lower limit decides: that of a model, and of a difference towards 0."""
-        mean = self.contrast(self.expected_values())
-        return (mean >= 0) | (not self.is_about_differences)
+        if not self.is_about_differences:
+            return np.ones(len(self.wanted), np.bool_)
+        return self.contrast(self.expected_values()) >= 0
 
     def _missing(self) -> FloatArray:
         """Return what the logarithm of the capital of each column still lacks, 0 where it is enough."""
-        threshold, mean = self._threshold(), self.contrast(self.expected_values())
-        missing, is_lower = np.zeros(len(self.wanted)), self._is_lower()
-        for column, (sequence, wanted) in enumerate(zip(self.sequences(), self.wanted, strict=True)):
-            against = mean[column] - (wanted if is_lower[column] else -wanted)
-            if not self.is_about_differences:
-                low, high = sequence.limits(level=self.level)
-                if high - low <= 2 * wanted:
-                    continue
-                against = high - 2 * wanted
-            capital = sequence.last_log_capital(float(against), bool(is_lower[column]))
-            missing[column] = max(threshold - capital, 0.0)
+        threshold, missing, is_lower = self._threshold(), np.zeros(len(self.wanted)), self._is_lower()
+        if self.is_about_differences:
+            against = self.contrast(self.expected_values()) - np.where(is_lower, 1, -1) * self.wanted
+        else:
+            low, high = self.limits().T
+            against = np.where(high - low > 2 * self.wanted, high - 2 * self.wanted, np.nan)
+        for column, sequence in enumerate(self.sequences()):
+            if not np.isnan(against[column]):
+                capital = sequence.last_log_capital(float(against[column]), bool(is_lower[column]))
+                missing[column] = max(threshold - capital, 0.0)
         return missing
 
     def choose_way(self) -> None:
