@@ -381,8 +381,9 @@ class DecisionSearch:
         Return whether the budget allows any, even if every row must be scored to its end.
         """
         sample, cutoff = self.sample, self.goal.cutoff
-        least = max(_SMALLEST_ROWS if sample.depth else _SMALLEST_ROUND, len(sample.queue) // _MOST_ROUNDS)
-        n = max(least, -(-sample.missing_rows() // ROUNDS))
+        missing = sample.missing_rows()
+        least = min(len(sample.queue) // _MOST_ROUNDS, missing)  # whole rows are dear: no more than it takes
+        n = max(_SMALLEST_ROWS if sample.depth else _SMALLEST_ROUND, least, -(-missing // ROUNDS))
         n = n if sample.is_by_parts else min(n, sample.n_candidates)
         if self.goal.limit.written is not None:
             n = sample.affordable(n, self._left())
