@@ -242,6 +242,7 @@ def test_ctrl_c_is_heard_while_calls_are_waited_for(concurrency: int) -> None:
         return score_pairs(users, items)
 
     scorer = slow_scorer(model, TRAIN, batch=2, concurrency=concurrency)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job may ignore the signal
     signal.siginterrupt(signal.SIGINT, False)
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     started = time.monotonic()
@@ -252,7 +253,7 @@ def test_ctrl_c_is_heard_while_calls_are_waited_for(concurrency: int) -> None:
         assert time.monotonic() - started < 10
         assert scorer.n_calls == concurrency
     finally:
-        signal.siginterrupt(signal.SIGINT, True)
+        signal.signal(signal.SIGINT, before)
         released.set()
         timer.cancel()
 

@@ -30,7 +30,7 @@ from truerank.core.table import Table, about, count_of, listed_in_words, percent
 from truerank.estimation.registry import ESTIMATORS
 from truerank.metrics.registry import make_metrics
 from truerank.ranking.files import read_rank_tables
-from truerank.workflows.compare.compare import ComparisonBuilder
+from truerank.workflows.compare.builder import ComparisonBuilder
 from truerank.workflows.compare.differences import align_ranks
 from truerank.workflows.compare.options import CompareOptions, Correction, make_compared_model
 from truerank.workflows.compare.result import (

@@ -14,8 +14,8 @@ from truerank.core.ranks import SampledRanks
 from truerank.core.result import Estimate, Group, Result, Segments
 from truerank.core.split import GroupLabels
 from truerank.inference.posterior.prior import SeenItems
+from truerank.workflows.compare.builder import ComparisonBuilder
 from truerank.workflows.compare.changes import NEW, OLD, reference_value, told_by_intervals
-from truerank.workflows.compare.compare import ComparisonBuilder
 from truerank.workflows.compare.differences import AnyRanks
 from truerank.workflows.compare.options import ComparedModel, CompareOptions, make_compared_model
 from truerank.workflows.compare.result import ComparedGroup, ComparedSegments, Comparison, Difference
