@@ -227,7 +227,6 @@ def test_a_forecast_counts_for_two_full_reports(n_reports: int) -> None:
     model = AskedModel(PartialRows(Counting(scores), split, cutoff=10), make_metrics("ndcg@10"))
     sample = PartSample([model], precision=0.01, level=0.95)
     sample.screen(14)
-    forecast = float(sample.expected_drops()[0, 0])
     sample.add_users(10)
     known = sample.known + sample.ceiling.sum(axis=0)
     sample.drop = np.zeros_like(sample.drop)
