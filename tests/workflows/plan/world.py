@@ -44,3 +44,12 @@ class Counting:
         rows = np.asarray(users)[:, None]
         self.is_asked[rows, columns] = True
         return self.scores[rows, columns]
+
+
+def few_users(split: Split, n: int) -> Split:
+    """Return the split with the test events of the first n users alone."""
+    is_first = split.test.user < n
+    test = Interactions.from_codes(
+        split.test.user[is_first], split.test.item[is_first], n_users=N_USERS, n_items=N_ITEMS
+    )
+    return Split(split.train, test, method="toy")

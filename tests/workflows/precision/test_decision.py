@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tests.workflows.plan.world import N_USERS, Counting, make_world
+from tests.workflows.plan.world import N_USERS, Counting, few_users, make_world
 from truerank.core.errors import InvalidParameter, TruerankError
 from truerank.core.progress import SILENT
 from truerank.core.scorer import as_scorer
@@ -400,6 +400,20 @@ def test_money_is_a_number_of_scores_of_all_models() -> None:
     assert ways["a"]["cost"] == pytest.approx(ways["a"]["n_scores"] * 0.5 / 1000)
 
 
+def test_a_budget_that_allows_no_complete_rows_is_used_for_screening() -> None:
+    few, other = few_users(SPLIT, 100), worse(1.5)
+    for budget in (3_500, 6_000):
+        a, b = Counting(SCORES), Counting(other)
+        found = compare({"a": a, "b": b}, few, "ndcg@10", decide=True, proxy="popularity", budget=budget)
+        (one,) = found.differences
+        exact = [values(make_metrics("ndcg@10"), exact_ranks(as_scorer(s), few)) for s in (SCORES, other)]
+        truth = float((exact[0] - exact[1]).mean())
+        assert 0.5 * budget < a.count + b.count <= budget
+        assert a.count > b.count  # of the worse model the ceilings are low enough
+        assert (one.low or -1) <= truth <= (one.high or 1)
+        assert (one.high or 1) < 0.6
+
+
 class Ticking:
     """A clock that each score moves on."""
 
@@ -443,7 +457,10 @@ def test_decisions_that_a_budget_ends_are_rarely_wrong() -> None:
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"budget": 100}, "budget must allow a first round of 20 users, which may take .* of all models"),
+        (
+            {"budget": 100},
+            "budget must allow a first round of all models together: complete rows of 20 users",
+        ),
         ({"budget": 0}, "budget must be a number of scores >= 1, got 0"),
         ({"budget": "20usd"}, "budget=20usd is an amount of money and needs price"),
         ({"budget": "soon"}, "budget must be a number of scores such as 50000, a time such as 600s"),

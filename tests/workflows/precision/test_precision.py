@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.workflows.plan.world import N_ITEMS, N_USERS, Counting, make_world
+from tests.workflows.plan.world import N_ITEMS, N_USERS, Counting, few_users, make_world
 from truerank.core.errors import InvalidParameter, TruerankError
 from truerank.core.ranks import TiePolicy
 from truerank.core.result import Result
@@ -104,8 +104,40 @@ def test_the_budget_is_never_exceeded() -> None:
 
 def test_a_budget_below_the_first_round_gets_a_sentence() -> None:
     scorer = Counting(SCORES)
-    with pytest.raises(InvalidParameter, match="budget must allow a first round of 20 users, which may take"):
+    sentence = (
+        r"^budget must allow a first round: complete rows of 20 users, which may take [\d,]+ scores, or the "
+        r"10 most promising items of all 500 users, at most [\d,]+ scores; got 100 scores\. Raise the "
+        r"budget\.$"
+    )
+    with pytest.raises(InvalidParameter, match=sentence):
         evaluate_to_precision(scorer, SPLIT, METRICS, precision=0.01, budget=100)
+    with pytest.raises(InvalidParameter, match=r"which may take 5,8\d\d scores; got 100 scores"):
+        evaluate_to_precision(scorer, SPLIT, "auc", precision=0.01, budget=100)
+    assert scorer.count == 0
+
+
+@pytest.mark.parametrize("budget", [1_600, 2_100, 3_000, 4_500])
+def test_a_budget_that_allows_no_complete_rows_of_20_users_is_used(budget: int) -> None:
+    """All users are screened; a draw is begun only where its whole row would be allowed."""
+    split, scorer = few_users(SPLIT, 100), Counting(SCORES)
+    exact = values(make_metrics(METRICS), exact_ranks(as_scorer(SCORES), split)).mean(axis=0)
+    found = evaluate_to_precision(scorer, split, METRICS, precision=0.01, budget=budget)
+    told = " ".join(trace(found)["why"])
+    assert 0.8 * budget < scorer.count <= budget
+    assert "(the budget allows no first round of complete rows)" in told
+    assert f"The budget of {budget:,} scores allows no further user." in told
+    assert "further scores would reach +-0.01" in told
+    assert "That was enough" not in told
+    assert " of 100 users were sampled and scored until" in told
+    for estimate, mean in zip(found.estimates, exact, strict=True):
+        assert (estimate.low or 0) <= mean <= (estimate.high or 1) < 0.6
+        assert abs(estimate.value - mean) < 0.25
+
+
+def test_where_users_cannot_be_screened_a_budget_must_allow_rows() -> None:
+    split, scorer = few_users(SPLIT, 100), Counting(SCORES)
+    with pytest.raises(InvalidParameter, match=r"20 users, which may take 5,8\d\d scores; got 3,000 "):
+        evaluate_to_precision(scorer, split, METRICS, precision=0.01, budget=3_000, target="population")
     assert scorer.count == 0
 
 

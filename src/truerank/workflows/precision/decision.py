@@ -14,7 +14,6 @@ from functools import partial
 
 import numpy as np
 
-from truerank.core.errors import InvalidParameter
 from truerank.core.progress import Progress, ProgressTask, note, tracked
 from truerank.core.scorer import DenseScores, HasFactors, HasSparseRows, Scorer
 from truerank.core.split import Split
@@ -38,8 +37,6 @@ from truerank.workflows.precision.user_sample import (
 
 #: Users of the first look, which says how to begin.
 FIRST_USERS = 100
-#: Users whose rows a budget must allow, at least.
-FEWEST_USERS = 20
 _FIRST_AIM = 0.05  # difference that the first bets are chosen for where no look is possible
 _GUESSED_DROP = 0.1  # of values below their ceilings, before anything is known
 _SEEN = 8  # sampled open users from which the variance below ceilings is predicted
@@ -210,8 +207,11 @@ class DecisionSearch:
         sample, cutoff, reported = self.sample, self.goal.cutoff, 0
         is_open = self.update()
         if is_open:
-            self._check_budget()
-            self._begin()
+            left = None if self.goal.limit.scores is None else self._left()
+            if sample.allows_rows(left, self.goal.limit, cutoff):
+                self._begin()
+            else:
+                self._screen()
         while is_open:
             if (
                 not sample.depth
@@ -219,8 +219,7 @@ class DecisionSearch:
                 and self._is_screening_cheaper()
                 and self._may_screen(cutoff)
             ):
-                sample.screen(cutoff)
-                self._aim_again()
+                self._screen()
             if sample.depth:
                 self._choose()
                 sample.deepen_where_it_pays(self._for_screening())
@@ -269,19 +268,18 @@ class DecisionSearch:
     def _for_screening(self) -> float | None:
         """Return the scores that screening may take: of a budget a share, so that some are left for draws."""
         left = self._left()
-        return None if np.isinf(left) else _FOR_SCREENING * left
+        if np.isinf(left):
+            return None
+        may_draw = self.goal.limit.seconds is not None or self.sample.affordable(1, left) > 0
+        return _FOR_SCREENING * left if may_draw else left
+
+    def _screen(self) -> None:
+        """Score the most promising items of all users, as many as the cut-off."""
+        self.sample.screen(self.goal.cutoff or 1)
+        self._aim_again()
 
     def _may_screen(self, depth: int) -> bool:
         return bool(self.sample.most_scores(self.sample.queue, depth).sum() <= self._left())
-
-    def _check_budget(self) -> None:
-        first = self.sample.queue[:FEWEST_USERS]
-        needed = int(self.sample.most_scores(first).sum())
-        if self.goal.limit.scores is not None and needed > self._left():
-            raise InvalidParameter(
-                f"budget must allow a first round of {len(first)} users, which may take {needed:,} scores of "
-                f"all models together, got {self.goal.limit}. Raise the budget."
-            )
 
     def update(self) -> bool:
         """Compute intervals and verdicts, ask models no more that need not be, return whether any is left."""

@@ -159,7 +159,7 @@ def evaluate_to_precision(
     Raises
     ------
     InvalidParameter
-        When the budget does not allow a first round of 20 users.
+        When the budget allows neither complete rows of 20 users nor the K most promising items of all users.
 
     Examples
     --------

@@ -10,7 +10,6 @@ from functools import partial
 
 import numpy as np
 
-from truerank.core.errors import InvalidParameter
 from truerank.core.progress import Progress, ProgressTask, note, tracked
 from truerank.core.result import SAMPLED_USERS
 from truerank.core.scorer import Scorer
@@ -36,10 +35,9 @@ from truerank.workflows.precision.user_sample import (
     predicted_variance,
 )
 
-#: Users of the first round, the fewest that a budget must allow, and rounds for the forecast number of users.
+#: Users of the first round, and rounds for the forecast number of users.
 FIRST_USERS = 200
 FIRST_ROWS = 50  # where rows cannot end early
-FEWEST_USERS = 20
 ROUNDS = 10
 _SMALLEST_ROUND = 16
 _SMALLEST_ROWS = 4  # of a round after screening, when rows are whole ones
@@ -110,6 +108,7 @@ class PrecisionSearch:
         self.limits: FloatArray = np.tile([0.0, 1.0], (len(goal.metrics), 1))
         self.expected_end: float | None = None  # scores that the goal takes in all, forecast after each round
         self.expected = (0.0, 0.0)  # scores of screening all users first, and of sampling users alone
+        self.allows_rows = True  # whether the budget allows a first round of complete rows
 
     @property
     def n_scores(self) -> int:
@@ -123,8 +122,9 @@ class PrecisionSearch:
 
     def run(self) -> PrecisionResult:
         """Sample users until the precision is reached, the budget is spent or every user is known."""
-        sample = self.sample
-        self._check_budget()
+        sample, goal = self.sample, self.goal
+        depth = None if goal.target == "population" else goal.cutoff
+        self.allows_rows = sample.allows_rows(self._budget_left(), goal.limit, depth)
         sample.rows.deadline = self.spending.deadline
         with tracked(self.progress, "users", len(sample.queue)) as task:
             try:
@@ -216,16 +216,6 @@ class PrecisionSearch:
     def _budget_left(self) -> float | None:
         return None if self.goal.budget is None else float(self.goal.budget - self.n_scores)
 
-    def _check_budget(self) -> None:
-        sample = self.sample
-        least = min(FEWEST_USERS, len(sample.queue))
-        if sample.affordable(least, self._budget_left()) < least:
-            needed = int(sample.rows.most_scores(sample.queue[:least]).sum())
-            raise InvalidParameter(
-                f"budget must allow a first round of {least} users, which may take {needed:,} scores, got "
-                f"{self.goal.limit}. Raise the budget."
-            )
-
     def _begin(self) -> None:
         """Take the first step that is expected to need fewest scores: screen all users, or sample some."""
         sample, goal = self.sample, self.goal
@@ -233,6 +223,9 @@ class PrecisionSearch:
             wanted = min(FIRST_ROWS if goal.cutoff is None else FIRST_USERS, len(sample.queue))
             n = sample.affordable(wanted, self._budget_left())
             sample.add_users(n)
+            return
+        if not self.allows_rows:
+            self._screen()
             return
         depth = _LOOK * goal.cutoff
         n_looked = min(FIRST_USERS, len(sample.queue))
@@ -274,21 +267,27 @@ class PrecisionSearch:
         self.sample.deepen_where_it_pays(self._for_screening(_FOR_SCREENING))
 
     def _for_screening(self, share: float = 0.0) -> float | None:
-        """Return the scores that screening may take: a share of what is left, where that is not enough."""
+        """Return the scores that screening may take: a share of what is left, where that is not enough.
+
+        All of it, where it is not enough for a single draw: ceilings still fall.
+        """
         budget = self.spending.affordable(self.n_scores)
         if budget is None:
             return None
         left = budget - self.n_scores
-        return float(left if self.sample.further_scores() <= left else share * left)
+        is_enough, may_draw = self.sample.further_scores() <= left, self.sample.affordable(1, left) > 0
+        return float(left if is_enough or not (may_draw or self.goal.limit.seconds) else share * left)
 
     def _how_screened(self) -> str:
         screening, sampling = self.expected
         n_users, n_open = len(self.sample.rows), self.sample.n_open
+        why = "the budget allows no first round of complete rows"
+        if self.allows_rows:
+            why = f"expected cost {screening:,.0f} scores, against {sampling:,.0f} for sampling users alone"
         return (
             f"Up to {self.screened:,} items per user were scored first, in the order of "
-            f"{listed_in_words(self.proxies)}. That "
-            f"decided {n_users - n_open:,} of {n_users:,} users (expected cost {screening:,.0f} scores, "
-            f"against {sampling:,.0f} for sampling users alone)."
+            f"{listed_in_words(self.proxies)}. That decided {n_users - n_open:,} of {n_users:,} users "
+            f"({why})."
         )
 
     def _how_sampled(self) -> str:
@@ -302,9 +301,9 @@ class PrecisionSearch:
                 "items and a random part of the rest were scored, and all items where that part held one "
                 "that ranks above a target."
             )
-        if self.screened and not len(sample.sampled):
+        if self.screened and not len(sample.sampled) and (self.is_reached or sample.is_complete):
             told.append("That was enough: nobody had to be sampled.")
-        elif len(sample.sampled) > n_drawn or not n_drawn:
+        elif len(sample.sampled) > n_drawn or not (n_drawn or self.screened):
             told.append(
                 f"{len(sample.sampled) - n_drawn:,} of {len(sample.rows):,} users were sampled and scored "
                 f"{until}, which gives their exact values."
@@ -393,9 +392,8 @@ class PrecisionSearch:
         sample, goal = self.sample, self.goal
         fraction = self.n_scores / self.exact_scores
         n_known = len(sample.rows) - (0 if self.bounded is not None else len(sample.queue))
-        self.why.insert(0, self._how_sampled())
-        if self.screened:
-            self.why.insert(0, self._how_screened())
+        how = [self._how_screened() if self.screened else "", self._how_sampled()]
+        self.why = [*filter(None, how), *self.why]
         width = float((self.limits[:, 1] - self.limits[:, 0]).max() / 2)
         is_exact = sample.is_complete and goal.target == "test-users"
         if is_exact:

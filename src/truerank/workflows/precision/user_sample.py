@@ -429,10 +429,10 @@ class UserSample:
         """Return the estimate of each column; exact for the test users when all are known."""
         if self.n_users is None:
             mean: FloatArray = self.value.mean(axis=0)
-        elif len(self.value) == self.n_before and not self.is_complete and len(self.models) == 1:
-            mean = self.limits().mean(axis=1)
-        else:
+        elif len(self.value) or self.depth or self.is_complete or len(self.models) > 1:
             mean = self.contrast(self.estimates())
+        else:  # nothing is known yet
+            mean = self.limits().mean(axis=1)
         return mean
 
     def estimates(self) -> FloatArray:
