@@ -297,7 +297,7 @@ def test_decide_ends_with_a_sentence_and_json(truerank: Truerank) -> None:
         (("--proxy", "ease"), "--proxy needs --decide"),
         (("--budget", "50000"), "--budget needs --decide"),
         (("--decide", "--budget", "20usd"), "20usd is an amount of money and needs price"),
-        (("--decide", "--budget", "10"), "--budget must allow a first round of all models together"),
+        (("--decide", "--budget", "10"), "--budget must allow a first round: complete rows of 20 users"),
     ],
 )
 def test_options_that_do_not_go_with_a_decision(
