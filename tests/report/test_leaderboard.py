@@ -11,7 +11,7 @@ from truerank.report.page import best_model_sentence
 
 
 def sentence(*estimates: Estimate, name: str = "demo") -> str:
-    result = Result("evaluate", estimates, {"name": name})
+    result = Result("evaluate", estimates, {"name": name, "users_with_targets": 250})
     return best_model_sentence(result, build_leaderboard(result)).replace("\N{NO-BREAK SPACE}", " ")
 
 
@@ -46,6 +46,14 @@ def test_missing_values_come_last() -> None:
     [
         ((), "This result holds no estimates."),
         ((Estimate("a", "auc", 0.5, n_users=1),), "a reaches auc 0.5000 on demo, averaged over 1 user."),
+        (
+            (Estimate("a", "auc", 0.5, target="test-users", estimator="sampled users", n_users=9),),
+            "a reaches auc 0.5000 on demo, averaged over 250 users.",  # 9 of them are known
+        ),
+        (
+            (Estimate("a", "auc", 0.5, target="population", estimator="sampled users", n_users=9),),
+            "a reaches auc 0.5000 on demo, averaged over 9 users.",
+        ),
         ((Estimate("a", "auc", float("nan")),), "No model has a value of auc on demo."),
         (
             (Estimate("a", "auc", 0.5, 0.4, 0.6, 0.95), Estimate("b", "auc", 0.4)),
@@ -147,7 +155,7 @@ def test_means_over_sampled_users_are_named_and_compared_with_exact_values() -> 
     assert [row.label for row in board.best("auc")] == ["a · sampled users"]
     assert result.best("auc", "exact") == result.best("auc", "sampled users") == ["a"]
     assert best_model_sentence(result, board).startswith("Of 2 models, a has the highest auc, 0.8000")
-    assert any(note.startswith("Sampled users: the mean over users drawn at random") for note in board.notes)
+    assert any(note.startswith("Sampled users: from some of the scores, those") for note in board.notes)
     assert not any("naive" in note for note in board.notes)
 
 

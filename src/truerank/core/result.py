@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-#: In place of an estimator: the mean over users drawn at random, each with its exact value.
+#: In place of an estimator: from some of the scores, those of users drawn at random among them; the interval
+#: accounts for what was not scored.
 SAMPLED_USERS = "sampled users"
 #: The estimator whose values are those of the sampled lists. They do not say which model is best.
 NAIVE = "naive"
@@ -51,8 +52,8 @@ class Estimate:
 
     Parameters
     ----------
-    model, metric, estimator : spec strings; the estimator of an exact value is ``exact``, that of a mean over
-        users drawn at random, each with its exact value, ``sampled users``
+    model, metric, estimator : spec strings; the estimator of an exact value is ``exact``, that of a value
+        from some of the scores, those of users drawn at random among them, ``sampled users``
     value : the number
     low, high, level : the interval and its confidence level; None where there is none
     target : what the interval is for: the value of all test users (``test-users``) or that of the population

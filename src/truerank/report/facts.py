@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from truerank.core.errors import TruerankError
 from truerank.core.result import SAMPLED_USERS, Result, block_of
-from truerank.core.table import MISSING, Table, count_of, decimals, fixed
+from truerank.core.table import MISSING, Table, count_of, decimals, fixed, percent
 from truerank.estimation.registry import ESTIMATORS
 from truerank.metrics.base import Metric
 from truerank.metrics.registry import METRICS
@@ -40,7 +40,7 @@ _ESTIMATORS = {
     "exact": "Every target was ranked among all items of its pool.",
     "naive": "The metric of the sampled list itself. It is not the metric among all items.",
     "smooth": "Fits the spread of ranks among all items to the sampled ranks, and takes the metric of that.",
-    SAMPLED_USERS: "The mean over users drawn at random, each with its exact value.",
+    SAMPLED_USERS: "From some of the scores, those of users drawn at random among them.",
 }
 
 
@@ -112,6 +112,7 @@ def basis_sentence(result: Result) -> str:
 
     Examples
     --------
+    >>> from dataclasses import replace
     >>> from truerank.core.result import Estimate
     >>> counts = {"users_with_targets": 2500, "n_items": 6000}
     >>> basis_sentence(Result("evaluate", (Estimate("ease", "auc", 0.9),), counts))
@@ -119,6 +120,10 @@ def basis_sentence(result: Result) -> str:
     >>> one = Estimate("ease", "auc", 0.9, kind="estimate", estimator="smooth", n_users=99, n_negatives=100)
     >>> basis_sentence(Result("estimate", (one,), {"n_items": 6000}))
     'Estimated for 99 test users from ranks among 100 sampled items instead of all 6,000.'
+    >>> slow, asked = replace(one, estimator="sampled users"), {"n_scores": 12_000, "exact_scores": 594_000}
+    >>> found = Result("evaluate", (slow,), {"n_items": 6000}, provenance={"ways": {"ease": asked}})
+    >>> print(basis_sentence(found).replace("\N{NO-BREAK SPACE}", " "))
+    Estimated for 99 test users from 2 % of the scores; the interval accounts for the others.
     """
     ways = {block_of(e.estimator) for e in result.estimates}
     users = result.data.get("users_with_targets") or max((e.n_users for e in result.estimates), default=0)
@@ -131,11 +136,26 @@ def basis_sentence(result: Result) -> str:
         f"{min(drawn):,} sampled items" if len(drawn) == 1 else "sampled items"
     )  # adaptive samples differ in size
     if any(e.estimator == SAMPLED_USERS for e in result.estimates):
-        return f"From some of the test users, each with all of {int(items):,} items ranked."
+        return f"Estimated {of_users} from {_share_of_scores(result)}; the interval accounts for the others."
     if ways == {"exact"}:
         return f"Exact {of_users}: every one of {int(items):,} items was ranked."
     beside = ", with the exact values beside them" if "exact" in ways else ""
     return f"Estimated {of_users} from ranks among {sampled} instead of all {int(items):,}{beside}."
+
+
+def _share_of_scores(result: Result) -> str:
+    """Return which share of the scores of exact evaluation was computed, where it was not all.
+
+    Examples
+    --------
+    >>> ways = {"a": {"n_scores": 9, "exact_scores": 1000}, "b": {"n_scores": 30, "exact_scores": 1000}}
+    >>> _share_of_scores(Result("evaluate", (), provenance={"ways": ways})).split()
+    ['0.9', '%', 'to', '3', '%', 'of', 'the', 'scores']
+    """
+    ways = result.provenance.get("ways", {}).values()
+    shares = [share for way in ways if (share := way["n_scores"] / way["exact_scores"]) < 1]
+    told = dict.fromkeys(percent(share, 2) for share in (min(shares), max(shares))) if shares else ()
+    return f"{' to '.join(told)} of the scores" if told else "some of the scores"
 
 
 def caution_sentence(result: Result, model: str, metric: str) -> str:

@@ -179,8 +179,8 @@ def _notes(result: Result, metrics: tuple[str, ...]) -> tuple[str, ...]:
     ways = {e.estimator for e in result.estimates}
     if SAMPLED_USERS in ways:
         notes.append(
-            f"{SAMPLED_USERS.capitalize()}: the mean over users drawn at random, each with its exact value; "
-            "the interval accounts for the users that were not drawn."
+            f"{SAMPLED_USERS.capitalize()}: from some of the scores, those of users drawn at random among "
+            "them; the interval accounts for all that was not scored."
         )
     if len(set(map(block_of, ways))) > 1:
         notes.append(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from truerank.core.chart import DARK, LIGHT, Document, HeatMap, Picture
 from truerank.core.checkpoint import replace_text
 from truerank.core.errors import InvalidParameter, suggests_arguments
-from truerank.core.result import NAIVE, NAIVE_ORDER, Result
+from truerank.core.result import NAIVE, NAIVE_ORDER, SAMPLED_USERS, Estimate, Result
 from truerank.core.table import MISSING, Table, count_of, decimals, fixed, listed_in_words, percent
 from truerank.report.charts.segments import segment_charts
 from truerank.report.charts.top_k import top_k_chart
@@ -143,7 +143,7 @@ def best_model_sentence(result: Result, board: Leaderboard) -> str:
     if board.reference == "exact":
         way = ""
     if len(board.rows) == 1:
-        return f"{row.model} reaches {metric} {cell.words}{on_dataset}{way}{_users(cell.estimate.n_users)}."
+        return f"{row.model} reaches {metric} {cell.words}{on_dataset}{way}{_users(cell.estimate, result)}."
     opening = f"Of {count_of(len(board.rows), 'model')}{on_dataset}"
     if board.reference == NAIVE:
         return f"{opening}, none is marked as best. {NAIVE_ORDER}"
@@ -176,7 +176,11 @@ def verdict_sentences(result: Result, leaders: Leaderboard) -> list[str]:
     return [f"The same holds for {number} metrics."] if has_rivals else []
 
 
-def _users(n_users: int) -> str:
+def _users(estimate: Estimate, result: Result) -> str:
+    """Return the users that a value is about: of a slow model all test users, however few are known."""
+    n_users = estimate.n_users
+    if estimate.estimator == SAMPLED_USERS and estimate.target == "test-users":
+        n_users = int(result.data.get("users_with_targets", 0))
     return f", averaged over {count_of(n_users, 'user')}" if n_users else ""
 
 
