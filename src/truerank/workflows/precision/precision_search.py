@@ -14,7 +14,7 @@ from truerank.core.progress import Progress, ProgressTask, note, tracked
 from truerank.core.result import SAMPLED_USERS
 from truerank.core.scorer import Scorer
 from truerank.core.split import Split
-from truerank.core.table import count_of, listed_in_words
+from truerank.core.table import count_of, listed_in_words, percent
 from truerank.core.types import FloatArray, IntArray
 from truerank.inference.user_interval import INTERVALS
 from truerank.metrics.registry import values
@@ -407,8 +407,8 @@ class PrecisionSearch:
                     self._further_scores(), self.n_scores, goal.precision
                 )
         self.why.append(
-            f"It took {self.n_scores:,} scores, {fraction:.1%} of the {self.exact_scores:,} of exact "
-            f"evaluation{self.spending.told(self.n_scores)}."
+            f"It took {self.n_scores:,} scores, {percent(fraction, 2, space=' ')} of the "
+            f"{self.exact_scores:,} of exact evaluation{self.spending.told(self.n_scores)}."
         )
         value, method = sample.means(), "exact" if is_exact else "betting"
         estimator, n_negatives = "exact" if sample.is_complete else SAMPLED_USERS, None
