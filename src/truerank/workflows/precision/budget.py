@@ -13,7 +13,8 @@ from typing import Any
 
 from truerank.core.errors import InvalidParameter, excerpt
 from truerank.core.split import Split
-from truerank.core.table import duration, listed_in_words, round_up
+from truerank.core.table import count_of, duration, listed_in_words, round_up
+from truerank.core.types import IntArray
 from truerank.models.slow.score_file import ScoreFile, told_versions
 from truerank.models.slow.slow_scorer import SlowScorer, check_version
 from truerank.workflows.fitting import is_slow
@@ -23,6 +24,7 @@ _WRITTEN = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z]*)\Z")
 _PRICES = (1e-9, 1e9)  # of 1,000 scores: beyond them costs and budgets are no numbers any more
 _MOST = 1e12  # seconds, minutes, hours or units of money
 _SHOWN = 0.5  # seconds between two reports of progress
+_FEWEST_ROWS = 20  # complete ones that a budget must allow, unless it allows to screen all users
 _NO_CURRENCIES = {"sec", "hrs", "day", "mio"}
 
 
@@ -86,6 +88,59 @@ class Budget:
         raise InvalidParameter(
             "budget must be a number of scores such as 50000, a time such as 600s, 10min or 2h, or money "
             f"such as 20usd, at most {_MOST:g} of these, got {excerpt(given)!r}."
+        )
+
+    def allows_rows(
+        self,
+        left: float | None,
+        rows: IntArray,
+        *,
+        screening: IntArray | None,
+        depth: int | None,
+        n_models: int = 1,
+    ) -> bool:
+        """Return whether complete rows of a first few users may be scored; else all users are to be screened.
+
+        Screening tells upper limits for certain, and leaves users to be drawn whose rows are seldom scored to
+        their ends.
+
+        Parameters
+        ----------
+        left : scores that may be used; None for no limit
+        rows : (n_users,) scores that complete rows may take, in the order in which users are sampled
+        screening : (n_users,) scores that the most promising items of each user may take; None where users
+            cannot be screened
+        depth : how many items these are
+        n_models : models that the scores are of, together
+
+        Raises
+        ------
+        InvalidParameter
+            When the budget allows neither.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> rows, screening = np.full(900, 1_700), np.full(900, 11)
+        >>> budget = Budget.read(20_000)
+        >>> budget.allows_rows(20_000, rows, screening=screening, depth=10)
+        False
+        """
+        of_rows = int(rows[:_FEWEST_ROWS].sum())
+        if left is None or of_rows <= left:
+            return True
+        n_first = count_of(min(_FEWEST_ROWS, len(rows)), "user")
+        needed = f"complete rows of {n_first}, which may take {of_rows:,} scores"
+        if screening is not None:
+            if screening.sum() <= left:
+                return False
+            needed += (
+                f", or the {depth} most promising items of all {len(screening):,} users, at most "
+                f"{int(screening.sum()):,} scores"
+            )
+        together = " of all models together" if n_models > 1 else ""
+        raise InvalidParameter(
+            f"budget must allow a first round{together}: {needed}; got {self}. Raise the budget."
         )
 
     def cost(self, n_scores: float) -> str:

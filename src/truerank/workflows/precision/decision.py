@@ -207,8 +207,13 @@ class DecisionSearch:
         sample, cutoff, reported = self.sample, self.goal.cutoff, 0
         is_open = self.update()
         if is_open:
-            left = None if self.goal.limit.scores is None else self._left()
-            if sample.allows_rows(left, self.goal.limit, cutoff):
+            if self.goal.limit.allows_rows(
+                None if self.goal.limit.scores is None else self._left(),
+                sample.most_scores(sample.queue),
+                screening=None if cutoff is None else sample.most_scores(sample.queue, cutoff),
+                depth=cutoff,
+                n_models=len(sample.asked),
+            ):
                 self._begin()
             else:
                 self._screen()

@@ -14,14 +14,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from truerank.core.errors import InvalidParameter
 from truerank.core.random import pair_keys
-from truerank.core.table import count_of
 from truerank.core.types import BoolArray, FloatArray, IntArray
 from truerank.inference.estimate_interval.registry import Target
 from truerank.ranking.listed import SLACK
 from truerank.workflows.precision.bets import GUESSED, SIZE, Bets, growth
-from truerank.workflows.precision.budget import Budget
 from truerank.workflows.precision.model_values import AskedModel, ModelValues
 from truerank.workflows.precision.partial_rows import GROWTH
 from truerank.workflows.precision.user_sample import (
@@ -31,7 +28,6 @@ from truerank.workflows.precision.user_sample import (
     predicted_variance,
 )
 
-_FEWEST_ROWS = 20  # that a budget must allow to their ends, unless it allows to screen all users
 _ONE_SIDE = 0.98  # of 1 - level for the lower limit of a model: its ceilings are upper limits for certain
 _ONE_SIDE_OF_DIFFERENCE = 0.9  # the same of a difference, for the limit towards 0; its sign is a guess
 _WHOLE = 1.3  # weight of users whose whole rows are asked for, as a multiple of their reach
@@ -592,41 +588,6 @@ class PartSample(UserSample):
             return int(np.searchsorted(most, left, side="right"))
         longest = int(self.most_scores(self.queue).max())
         return int(np.clip(left // max(longest, 1), 0, wanted))
-
-    def allows_rows(self, left: float | None, limit: Budget, depth: int | None) -> bool:
-        """Return whether what is left of a budget allows a first round of complete rows.
-
-        Where it does not, all users are to be screened first: that tells upper limits for certain, and leaves
-        others to be drawn whose rows are not all scored to their ends.
-
-        Parameters
-        ----------
-        left : scores that may be used; None for no limit
-        limit : the budget
-        depth : items per user that screening scores at first; None where users cannot be screened
-
-        Raises
-        ------
-        InvalidParameter
-            When it allows neither.
-        """
-        first = self.queue[:_FEWEST_ROWS]
-        of_rows = int(self.most_scores(first).sum())
-        if left is None or of_rows <= left:
-            return True
-        needed = f"complete rows of {count_of(len(first), 'user')}, which may take {of_rows:,} scores"
-        if depth is not None:
-            of_screening = int(self.most_scores(self.queue, depth).sum())
-            if of_screening <= left:
-                return False
-            needed += (
-                f", or the {depth} most promising items of all {len(self.queue):,} users, at most "
-                f"{of_screening:,} scores"
-            )
-        of_all = " of all models together" if len(self.asked) > 1 else ""
-        raise InvalidParameter(
-            f"budget must allow a first round{of_all}: {needed}; got {limit}. Raise the budget."
-        )
 
     def expected_values(self) -> FloatArray:
         """Return about the mean over the test users, for plans: (n_models, n_metrics).

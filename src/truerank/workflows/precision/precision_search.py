@@ -124,7 +124,12 @@ class PrecisionSearch:
         """Sample users until the precision is reached, the budget is spent or every user is known."""
         sample, goal = self.sample, self.goal
         depth = None if goal.target == "population" else goal.cutoff
-        self.allows_rows = sample.allows_rows(self._budget_left(), goal.limit, depth)
+        self.allows_rows = goal.limit.allows_rows(
+            self._budget_left(),
+            sample.most_scores(sample.queue),
+            screening=None if depth is None else sample.most_scores(sample.queue, depth),
+            depth=depth,
+        )
         sample.rows.deadline = self.spending.deadline
         with tracked(self.progress, "users", len(sample.queue)) as task:
             try:
