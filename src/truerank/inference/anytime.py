@@ -164,10 +164,18 @@ class ConfidenceSequence:
         """Return the largest logarithm that the capital of bets against a mean ever had."""
         return float(self._log_capitals(mean, is_lower).max(initial=0.0))
 
-    def last_log_capital(self, mean: float, is_lower: bool) -> float:
-        """Return the logarithm of the capital of bets against a mean after the last draw."""
+    def last_log_capital(self, mean: float, is_lower: bool, stop: float = np.inf) -> float:
+        """Return the logarithm of the capital of bets against a mean after the last draw.
+
+        Parameters
+        ----------
+        stop : after the first draw instead at which the logarithm was this or more, if there is one
+        """
         capitals = self._log_capitals(mean, is_lower)
-        return float(capitals[-1]) if len(capitals) else 0.0
+        if len(capitals) == 0:
+            return 0.0
+        is_there = capitals >= stop
+        return float(capitals[is_there.argmax()] if is_there.any() else capitals[-1])
 
     def _log_capitals(self, mean: float, is_lower: bool) -> FloatArray:
         """Return the logarithm of the capital after each draw; infinite for means that are impossible."""
