@@ -102,6 +102,7 @@ bench: $(VENV)/.bench
 # hours: 500 repetitions on three data sets; finished pieces are kept and a second call goes on from there
 coverage: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.coverage --keep coverage
+	$(BIN)/python -m benchmarks.hidden_items --keep coverage
 
 # hours: quick runs are no reference
 gallery: $(VENV)/.test

@@ -170,6 +170,24 @@ def test_differences_by_parts_cover_at_every_moment(asked: list[int]) -> None:
     assert missed / n_runs <= 0.2 + 3 * np.sqrt(0.2 * 0.8 / n_runs)
 
 
+def test_who_is_screened_deeper_does_not_depend_on_who_is_drawn_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places in the queue tell who is drawn next: rows that save equally much must not come in that order."""
+    split, scores = make_world()
+    rows = PartialRows(Counting(scores), split, cutoff=10)
+    sample = PartSample([AskedModel(rows, make_metrics(METRICS))], precision=0.01, level=0.95)
+    sample.screen(14)
+    monkeypatch.setattr(AskedModel, "expected_fall", lambda self, row, n_items, slope: np.ones(len(row)))
+
+    def chosen(allowed: float) -> set[int]:
+        places, _ = sample._worthwhile(allowed, 0.1)[0]
+        return set(sample.queue[places].tolist())
+
+    some = chosen(300)
+    assert 10 < len(some) < len(chosen(np.inf)) / 2
+    sample._take(np.random.default_rng(0).permutation(len(sample.queue)))
+    assert chosen(300) == some
+
+
 def test_whole_rows_are_forecast_as_parts_are_and_either_way_may_follow() -> None:
     """A sample that goes on with whole rows forgets neither what screening found nor what draws cost."""
     split, scores = make_world()

@@ -388,6 +388,12 @@ class PartSample(UserSample):
         ----------
         allowed : scores that all of them may take; those that save most per score come first
         ratio : as for ``worth_of_a_drop``
+
+        Notes
+        -----
+        Rows that save equally much come in an order that was fixed before users were drawn, not in that of
+        the queue: places in the queue tell who is drawn soon, and users who were screened deeper because of
+        that would report less than those that the bets are about.
         """
         worth, found = self.worth_of_a_drop(ratio), []
         for k, model in self.slow.items():
@@ -397,7 +403,7 @@ class PartSample(UserSample):
             saved = worth * self._falls(k, step) / np.maximum(step, 1)
             at = np.flatnonzero((step > 0) & (saved > 1))
             found += [(saved[place], k, place, target[place], step[place]) for place in at.tolist()]
-        found.sort(key=lambda one: -one[0])
+        found.sort(key=lambda one: (-one[0], self.queue[one[2]], one[1]))
         most = np.cumsum([np.ceil(SLACK * step) for *_, step in found])
         found = found[: np.searchsorted(most, allowed, side="right")]
         chosen = {}
