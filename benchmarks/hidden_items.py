@@ -11,9 +11,11 @@ first is large enough to reject that mean. It is 1 for fair bets, whatever the r
 one would tell of an unfair bet before misses do.
 
 Every run has a world of its own. With ``--keep`` every run is kept in a folder, so that another start goes
-on; ``--minutes`` ends it early, and the file then holds the runs so far.
+on; ``--minutes`` ends it early, and the file then holds the runs so far. ``--first`` leaves out seeds that
+were looked at before.
 
-    python -m benchmarks.hidden_items [--quick] [--runs 200] [--keep FOLDER] [--minutes 9] [--workers 2]
+    python -m benchmarks.hidden_items [--quick] [--runs 600] [--first 200] [--keep FOLDER] [--minutes 9]
+        [--workers 2]
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -153,8 +156,10 @@ def run_once(case: Case, share: float, seed: int) -> dict[str, Any]:
     }
 
 
-def measure(case: Case, n_runs: int, keep: Path | None, deadline: float, workers: int) -> dict[str, Any]:
-    """Return what many runs of one case give; no run is begun after the deadline."""
+def measure(
+    case: Case, seeds: Sequence[int], keep: Path | None, deadline: float, workers: int
+) -> dict[str, Any]:
+    """Return what runs of one case with many seeds give; no run is begun after the deadline."""
     share = share_of(case)
 
     def run_seed(seed: int) -> dict[str, Any] | None:
@@ -170,13 +175,14 @@ def measure(case: Case, n_runs: int, keep: Path | None, deadline: float, workers
             replace_text(kept, json.dumps(run), "--keep")
         return run
 
-    runs = [run for run in in_processes(run_seed, range(n_runs), workers) if run is not None]
+    runs = [run for run in in_processes(run_seed, seeds, workers) if run is not None]
     capital = np.array([run["capital"] for run in runs])
     return {
         "hits": case.hits,
         "n_hidden": case.n_hidden,
         "fall": case.fall,
         "users_with_hidden_items": share,
+        "first_seed": seeds[0],
         "runs": len(runs),
         "missed": np.mean([run["missed"] for run in runs], axis=0).tolist(),
         "capital": capital.mean(axis=0).tolist(),
@@ -203,7 +209,8 @@ def main() -> None:
     """Measure, print and write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few runs of one case, nothing is written")
-    parser.add_argument("--runs", type=int, default=200, help="of each case")
+    parser.add_argument("--runs", type=int, default=600, help="of each case")
+    parser.add_argument("--first", type=int, default=200, help="seed of them; the others follow")
     parser.add_argument("--keep", type=Path, help="folder where finished runs are kept")
     parser.add_argument("--minutes", type=float, default=np.inf, help="begin no further run after this time")
     parser.add_argument("--workers", type=int, default=1, help="processes that the runs are divided among")
@@ -215,8 +222,8 @@ def main() -> None:
     print(" hits  hidden  fall  users   missed (recall, ndcg)   capital (recall, ndcg)   scores seconds runs")
     cases = []
     for case in CASES[:1] if options.quick else CASES:
-        n_runs = 5 if options.quick else options.runs
-        cases.append(measure(case, n_runs, options.keep, deadline, options.workers))
+        seeds = range(options.first, options.first + (5 if options.quick else options.runs))
+        cases.append(measure(case, seeds, options.keep, deadline, options.workers))
         show(cases[-1])
     if options.quick:
         return
