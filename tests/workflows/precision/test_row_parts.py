@@ -11,9 +11,11 @@ import pytest
 from tests.workflows.plan.world import Counting, make_world
 from truerank.core.ranks import TiePolicy
 from truerank.core.scorer import as_scorer
+from truerank.core.types import FloatArray, IntArray
 from truerank.metrics.registry import make_metrics, values
 from truerank.ranking.exact import exact_ranks
 from truerank.workflows.precision.bets import at_risk, growth
+from truerank.workflows.precision.item_order import Asked, Guesses, PopularFirst
 from truerank.workflows.precision.model_values import AskedModel
 from truerank.workflows.precision.part_sample import PartSample
 from truerank.workflows.precision.partial_rows import PartialRows
@@ -186,6 +188,47 @@ def test_who_is_screened_deeper_does_not_depend_on_who_is_drawn_soon(monkeypatch
     assert 10 < len(some) < len(chosen(np.inf)) / 2
     sample._take(np.random.default_rng(0).permutation(len(sample.queue)))
     assert chosen(300) == some
+
+
+class Shuffled(PopularFirst):
+    """An order that is another one after each lesson, depending on whose scores it was taught."""
+
+    lesson = 0
+
+    def guesses(self, users: IntArray) -> Guesses:
+        found = super().guesses(users)
+        found.guess = found.guess[:, np.random.default_rng(self.lesson).permutation(len(self.place))]
+        return found
+
+    def guess_listed(self, users: IntArray, items: IntArray, features: FloatArray) -> FloatArray:
+        return np.random.default_rng(self.lesson).permutation(self.place)[items]
+
+    def learn(self, new: Asked, again: IntArray) -> None:
+        self.lesson += int(new.user.sum()) + 1
+
+
+def test_what_a_user_reports_does_not_depend_on_who_is_drawn_beside_it() -> None:
+    """Or reports would tell who is drawn after them, and bets that are chosen by them would not be fair."""
+    split, scores = make_world(n_targets=2)
+    order = Shuffled(split.train)
+    rows = PartialRows(as_scorer(scores), split, cutoff=10, order=order)
+    sample = PartSample([AskedModel(rows, make_metrics(METRICS))], precision=0.01, level=0.95)
+    sample.screen(14)
+    by_parts = np.flatnonzero(sample.share[:, 0] < 1)
+    mine, others = by_parts[:50], by_parts[50:]
+
+    def reports(beside: IntArray) -> FloatArray:
+        drawn, lesson = copy.deepcopy(sample), order.lesson
+        found = drawn._reports(np.concatenate([mine, beside, mine, beside, mine]))
+        (model,) = drawn.slow.values()
+        assert isinstance(model.rows.order, Shuffled)
+        assert model.rows.order.lesson > lesson  # what was asked is learnt from in the end
+        starts = np.arange(3) * len(np.concatenate([mine, beside]))
+        return np.stack([found[start : start + len(mine)] for start in starts])
+
+    alone = reports(others[:0])
+    assert (alone > 0).any(axis=(1, 2, 3)).all()
+    np.testing.assert_array_equal(reports(others), alone)
 
 
 def test_whole_rows_are_forecast_as_parts_are_and_either_way_may_follow() -> None:

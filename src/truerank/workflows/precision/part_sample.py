@@ -302,13 +302,17 @@ class PartSample(UserSample):
         turn[order] = np.arange(len(at)) - np.repeat(starts, np.diff(starts, append=len(at)))
         drop = np.zeros((len(at), *self.reach.shape[1:]))
         for k, model in self.asked.items():
-            for nth in range(int(turn.max()) + 1):
-                chosen = np.flatnonzero((turn == nth) & self.reach[at, k].any(axis=1))
-                place = at[chosen]
-                if len(chosen):
-                    drop[chosen, k] = model.ask_parts(
-                        self.queue[place], self.share[place, k], self.ceiling[place, k], self.reach[place, k]
-                    )
+            with model.rows.same_order():
+                for nth in range(int(turn.max()) + 1):
+                    chosen = np.flatnonzero((turn == nth) & self.reach[at, k].any(axis=1))
+                    place = at[chosen]
+                    if len(chosen):
+                        drop[chosen, k] = model.ask_parts(
+                            self.queue[place],
+                            self.share[place, k],
+                            self.ceiling[place, k],
+                            self.reach[place, k],
+                        )
         return drop
 
     def expected_drops(self) -> FloatArray:

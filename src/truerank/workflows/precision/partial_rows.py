@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
 import numpy as np
@@ -69,8 +70,8 @@ class PartialRows:
     -----
     Rows are users with targets, in the order of their codes. A pass takes rows to a depth, in waves: each
     asks for as many items as a row needs at least to be decided, so that few are asked in vain. After a pass
-    the order learns from the scores. Padding of blocks with rows of unequal length counts as scores, as
-    everywhere.
+    the order learns from the scores, unless it is to stay as it is (``same_order``). Padding of blocks with
+    rows of unequal length counts as scores, as everywhere.
     """
 
     def __init__(
@@ -92,6 +93,8 @@ class PartialRows:
         self.order: ItemOrder = PopularFirst(split.train) if order is None else order
         self.asked: dict[int, list[IntArray]] = {}  # items, of open rows
         self.listed: dict[int, tuple[IntArray, FloatArray]] = {}  # the next items of open rows, and features
+        self.new: list[Asked] = []  # scores that the order has not learnt from
+        self.may_learn = True
         n_pairs = int(self.rows.pairs[-1])
         self.above, self.tied = np.zeros((2, n_pairs), np.int64)
         self.target_scores: NDArray[np.float64] = np.full(n_pairs, np.nan)
@@ -169,6 +172,20 @@ class PartialRows:
         if len(open_rows):
             self._pass(np.sort(open_rows), stop)
 
+    @contextmanager
+    def same_order(self) -> Iterator[None]:
+        """Keep the order of items as it is while rows are scored; it learns from all of them at the end.
+
+        Of rows that are drawn at random together, what one reports must not tell which the others are. It
+        would, if the items that it is asked for were chosen by what these have shown.
+        """
+        self.may_learn = False
+        try:
+            yield
+        finally:
+            self.may_learn = True
+        self._learn()
+
     def ask_parts(self, row: IntArray, share: FloatArray, seed: int) -> FloatArray:
         """Score a random part of each row, and the rest of it where the part shows something.
 
@@ -240,7 +257,7 @@ class PartialRows:
 
     def _pass(self, row: IntArray, stop: IntArray) -> None:
         """Score rows in their order until they are decided or as deep as ``stop`` says, then learn."""
-        new, depth, found_before = [], self.depth[row], self.found_above(row)
+        depth, found_before = self.depth[row], self.found_above(row)
         is_listed = self._is_listed(row, (stop - self.depth)[row])
         for chosen in (
             part
@@ -250,11 +267,19 @@ class PartialRows:
         ):
             n_items = stop[chosen] - self.depth[chosen]
             items, features, n_listed = self._next_items(chosen, n_items)
-            new.append(self._score_in_waves(chosen, n_items, items, features))
+            self.new.append(self._score_in_waves(chosen, n_items, items, features))
             n_asked = self.depth[chosen] - stop[chosen] + n_items
             self._remember(chosen, items, features, n_asked, n_listed)
         self.recent[:, row] = self.depth[row] - depth, self.found_above(row) - found_before
-        self.order.learn(Asked.joined(new), self.rows.queries.users[row[self.is_open[row]]])
+        if self.may_learn:
+            self._learn()
+
+    def _learn(self) -> None:
+        """Have the order learn from the scores of the last passes."""
+        if self.new:
+            asked, self.new = Asked.joined(self.new), []
+            users = self.rows.queries.users
+            self.order.learn(asked, np.intersect1d(users[self.is_open], asked.user))
 
     def _remember(
         self, row: IntArray, items: IntArray, features: FloatArray, n_asked: IntArray, n_listed: IntArray
