@@ -53,7 +53,8 @@ class PartSample(UserSample):
     of the weight. Users whose whole rows are asked for are drawn more often than that: for them a single item
     often takes the whole hit away, and is found wherever it lies in the row. Such a report would cost most of
     what the bets have won; it is smaller where the weight is larger. Within a round users are drawn from the
-    same queue; those that are decided leave it afterwards.
+    same queue and the order of items stays as it is; decided users leave the queue, and the order learns,
+    afterwards.
 
     Parameters
     ----------
