@@ -14,7 +14,7 @@ Every run has a world of its own. With ``--keep`` every run is kept in a folder,
 on; ``--minutes`` ends it early, and the file then holds the runs so far. ``--first`` leaves out seeds that
 were looked at before.
 
-    python -m benchmarks.hidden_items [--quick] [--runs 600] [--first 200] [--keep FOLDER] [--minutes 9]
+    python -m benchmarks.hidden_items [--quick] [--runs 300] [--first 200] [--keep FOLDER] [--minutes 9]
         [--workers 2]
 """
 
@@ -209,7 +209,7 @@ def main() -> None:
     """Measure, print and write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few runs of one case, nothing is written")
-    parser.add_argument("--runs", type=int, default=600, help="of each case")
+    parser.add_argument("--runs", type=int, default=300, help="of each case")
     parser.add_argument("--first", type=int, default=200, help="seed of them; the others follow")
     parser.add_argument("--keep", type=Path, help="folder where finished runs are kept")
     parser.add_argument("--minutes", type=float, default=np.inf, help="begin no further run after this time")
