@@ -353,10 +353,6 @@ def test_kill_9_and_a_restart(tmp_path: Path) -> None:
     assert found.estimates == run(slow()).estimates
 
 
-if __name__ == "__main__":
-    run_and_write(*sys.argv[1:])
-
-
 def test_slow_models_have_their_own_names_and_all_scores_are_announced() -> None:
     named = [slow(name="net"), slow(name="net", version="2"), slow()]
     with pytest.warns(
@@ -367,3 +363,7 @@ def test_slow_models_have_their_own_names_and_all_scores_are_announced() -> None
     assert named[0].n_asked <= int(SPLIT.summary()["users_with_targets"]) * SPLIT.train.n_items
     with pytest.raises(InvalidParameter, match="model 'SlowScorer' is given twice"):
         evaluate([slow(), slow()], SPLIT, "recall@10")
+
+
+if __name__ == "__main__":
+    run_and_write(*sys.argv[1:])
